@@ -1,0 +1,34 @@
+"""What is known of a device: plain facts, probed by the player, read by everyone else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """Facts about one device. Decisions are made from these, never from a vendor's name."""
+
+    name: str
+    vendor: str
+    platform: str
+    driver: str
+    version: str
+    kind: str  # 'gpu', 'cpu' or 'other'
+    compute_units: int
+    memory: int
+    max_allocation: int
+    max_work_group: int
+    local_memory: int
+    alignment: int  # bytes at which sub-allocations may start
+    half_arithmetic: bool
+    subgroups: bool
+    unified_memory: bool
+    index: int = 0
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == "cpu"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.platform}, driver {self.driver})"

@@ -1,0 +1,121 @@
+"""Node and Graph: the model as immutable data, in NHWC, printed one node a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+import numpy as np
+
+from fourfold.types import Quantization, TensorType
+
+
+@dataclass(frozen=True)
+class NoAttributes:
+    """For ops that have nothing to set."""
+
+
+NONE = NoAttributes()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pointwise op of a tail. `None` among the inputs stands for the running result."""
+
+    op: str
+    attributes: object
+    inputs: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One op: the values it reads and writes, its attributes, and the tail fused onto its result."""
+
+    op: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attributes: object = NONE
+    tail: tuple[Step, ...] = ()
+    name: str = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Every value that this node needs, tail included, each once."""
+        names = [*self.inputs, *(name for step in self.tail for name in step.inputs)]
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def __str__(self) -> str:
+        inputs = ", ".join("-" if name is None else name for name in self.inputs)
+        text = f"{', '.join(self.outputs)} = {self.op}({inputs}{_attributes(self.attributes)})"
+        for step in self.tail:
+            others = [name for name in step.inputs if name is not None]
+            arguments = ", ".join(others) + _attributes(step.attributes, bool(others))
+            text += f" |> {step.op}({arguments})" if arguments else f" |> {step.op}"
+        return text
+
+
+def _attributes(attributes: object, after: bool = True) -> str:
+    shown = [f"{f.name}={getattr(attributes, f.name)}" for f in fields(attributes)]  # type: ignore[arg-type]
+    text = ", ".join(shown)
+    return f"; {text}" if text and after else text
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in an order in which they can run, the type of every value, and the constants."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, TensorType]
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    quantization: Mapping[str, Quantization] = field(default_factory=dict)
+    name: str = "main"
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[Node, ...]]:
+        readers: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in node.reads:
+                readers.setdefault(name, []).append(node)
+        return {name: tuple(nodes) for name, nodes in readers.items()}
+
+    def type(self, name: str) -> TensorType:
+        return self.types[name]
+
+    def input_types(self, node: Node) -> tuple[TensorType | None, ...]:
+        return tuple(None if name is None else self.types[name] for name in node.inputs)
+
+    def is_constant(self, name: str | None) -> bool:
+        return name is not None and name in self.constants
+
+    def with_nodes(self, nodes: tuple[Node, ...], **changes: object) -> Graph:
+        """The same graph with other nodes, less the values that nothing mentions any more."""
+        graph = replace(self, nodes=nodes, **changes)  # type: ignore[arg-type]
+        used = {*graph.inputs, *graph.outputs}
+        for node in graph.nodes:
+            used.update(node.reads, node.outputs)
+        keep = {
+            key: {name: item for name, item in getattr(graph, key).items() if name in used}
+            for key in ("types", "constants", "quantization")
+        }
+        return replace(graph, **keep)  # type: ignore[arg-type]
+
+    def lines(self) -> Iterator[str]:
+        for name in self.inputs:
+            yield f"input {name}: {self._typed(name)}"
+        for node in self.nodes:
+            yield f"{node}: {', '.join(self._typed(name) for name in node.outputs)}"
+        yield f"output {', '.join(self.outputs)}"
+
+    def _typed(self, name: str) -> str:
+        quantization = self.quantization.get(name)
+        return f"{self.types[name]}{'' if quantization is None else f' {quantization}'}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())

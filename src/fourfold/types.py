@@ -1,0 +1,153 @@
+"""What a tensor is: element type, shape, and how its numbers stand for real ones."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+class DType(Enum):
+    """Element types that model files can hold; the value is the name in text forms."""
+
+    F16 = "f16"
+    F32 = "f32"
+    F64 = "f64"
+    I8 = "i8"
+    I16 = "i16"
+    I32 = "i32"
+    I64 = "i64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    BOOL = "bool"
+    C64 = "c64"
+    C128 = "c128"
+    I4 = "i4"
+    STRING = "string"
+    RESOURCE = "resource"
+    VARIANT = "variant"
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy type of one element; raises KeyError for types that have none."""
+        return _NUMPY[self]
+
+    @property
+    def has_numpy(self) -> bool:
+        return self in _NUMPY
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self in (DType.F16, DType.F32, DType.F64)
+
+    @property
+    def is_integer(self) -> bool:
+        return self.value[0] in "iu"
+
+    @staticmethod
+    def of(array: np.ndarray) -> DType:
+        return _FROM_NUMPY[array.dtype]
+
+
+_NUMPY = {
+    DType.F16: np.dtype(np.float16),
+    DType.F32: np.dtype(np.float32),
+    DType.F64: np.dtype(np.float64),
+    DType.I8: np.dtype(np.int8),
+    DType.I16: np.dtype(np.int16),
+    DType.I32: np.dtype(np.int32),
+    DType.I64: np.dtype(np.int64),
+    DType.U8: np.dtype(np.uint8),
+    DType.U16: np.dtype(np.uint16),
+    DType.U32: np.dtype(np.uint32),
+    DType.U64: np.dtype(np.uint64),
+    DType.BOOL: np.dtype(np.bool_),
+    DType.C64: np.dtype(np.complex64),
+    DType.C128: np.dtype(np.complex128),
+}
+_FROM_NUMPY = {dtype: name for name, dtype in _NUMPY.items()}
+_TEXT = re.compile(r"(\w+)\[([\d,]*)\]")
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """real = (stored - zero_point) * scale, for all elements or per index along `axis`."""
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+    def __str__(self) -> str:
+        if self.axis is None:
+            return f"q({self.scale[0]:g},{self.zero_point[0]})"
+        return f"q(axis {self.axis}, {len(self.scale)} scales)"
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and shape. Text form: f32[1,224,224,3]."""
+
+    dtype: DType
+    shape: Shape
+
+    @cached_property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def channels(self) -> int:
+        """The size of the last axis; a scalar has one channel."""
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def pixels(self) -> int:
+        """How many groups of channels there are: the product of all axes but the last."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def slices(self) -> int:
+        """How many groups of four channels it takes to hold one pixel."""
+        return -(-self.channels // 4)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.size
+
+    def with_shape(self, *shape: int) -> TensorType:
+        return TensorType(self.dtype, tuple(shape))
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        return TensorType(dtype, self.shape)
+
+    @staticmethod
+    def parse(text: str) -> TensorType:
+        """The type that `str` wrote: 'f32[2,3]'."""
+        match = _TEXT.fullmatch(text.replace(" ", ""))
+        if match is None:
+            raise ValueError(f"{text!r} is not a tensor type such as 'f32[2,3]'")
+        sizes = tuple(int(size) for size in match[2].split(",") if size)
+        return TensorType(DType(match[1]), sizes)
+
+    @staticmethod
+    def of(array: np.ndarray) -> TensorType:
+        return TensorType(DType.of(array), tuple(array.shape))
+
+    def __str__(self) -> str:
+        return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
