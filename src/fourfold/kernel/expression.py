@@ -1,0 +1,326 @@
+"""Expressions of the kernel language: typed scalars and vectors, built by Python's own operators.
+
+Kinds are 'float', 'half', 'int' and 'bool'; widths 1, 2, 4, 8, 16. Integer division and remainder are
+meant for numbers that are not negative, where Python and every GPU language agree.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fourfold.types import DType
+
+Number = float | int | bool
+Operand = "Expression | float | int | bool"
+
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "&&": lambda a, b: a and b,
+    "||": lambda a, b: a or b,
+}
+_NEUTRAL = {"+": 0, "-": 0, "*": 1, "/": 1}
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A parameter or a local array that can be indexed; `dtype` is how its elements are stored."""
+
+    name: str
+    dtype: DType
+    writable: bool = False
+    local: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """One value: `op` applied to `operands`. Compared by identity, so a shared part is computed once."""
+
+    op: str
+    operands: tuple[Any, ...]
+    kind: str
+    width: int = 1
+
+    def __add__(self, other: Operand) -> Expression:
+        return binary("+", self, other)
+
+    def __radd__(self, other: Operand) -> Expression:
+        return binary("+", other, self)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return binary("-", other, self)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return binary("*", other, self)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expression:
+        return binary("/", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expression:
+        return binary("/", other, self)
+
+    def __mod__(self, other: Operand) -> Expression:
+        return binary("%", self, other)
+
+    def __lt__(self, other: Operand) -> Expression:
+        return compare("<", self, other)
+
+    def __le__(self, other: Operand) -> Expression:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return compare(">", self, other)
+
+    def __ge__(self, other: Operand) -> Expression:
+        return compare(">=", self, other)
+
+    def equals(self, other: Operand) -> Expression:
+        return compare("==", self, other)
+
+    def __and__(self, other: Operand) -> Expression:
+        return compare("&&", self, other)
+
+    def __or__(self, other: Operand) -> Expression:
+        return compare("||", self, other)
+
+    def __neg__(self) -> Expression:
+        return Expression("neg", (self,), self.kind, self.width)
+
+    def lane(self, index: int) -> Expression:
+        """One element of a vector."""
+        if self.op in ("vector", "const"):
+            return (
+                self.operands[index] if self.op == "vector" else const(self.operands[0], self.kind)
+            )
+        return self if self.width == 1 else Expression("lane", (self, index), self.kind)
+
+    def part(self, index: int, width: int) -> Expression:
+        """`width` neighbouring elements of a vector, starting at `index * width`."""
+        return self if self.width == width else Expression("part", (self, index), self.kind, width)
+
+    @property
+    def number(self) -> Number | None:
+        """The value of a constant; None for anything else."""
+        return self.operands[0] if self.op == "const" else None
+
+
+def const(value: Number, kind: str = "", width: int = 1) -> Expression:
+    natural = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
+    kind = kind or natural
+    if kind in ("float", "half"):
+        value = float(value)
+    return Expression("const", (value,), kind, width)
+
+
+def name(text: str, kind: str, width: int = 1) -> Expression:
+    return Expression("name", (text,), kind, width)
+
+
+def lift(value: Operand, kind: str = "") -> Expression:
+    return value if isinstance(value, Expression) else const(value, kind)
+
+
+def _pair(a: Operand, b: Operand) -> tuple[Expression, Expression]:
+    """Both as expressions of one kind and width; numbers take the kind of their partner."""
+    if not isinstance(a, Expression):
+        b = lift(b)
+        a = const(a, _literal_kind(a, b.kind))
+    b = b if isinstance(b, Expression) else const(b, _literal_kind(b, a.kind))
+    if a.width != b.width:
+        a, b = widen(a, max(a.width, b.width)), widen(b, max(a.width, b.width))
+    if a.kind != b.kind and "bool" not in (a.kind, b.kind):
+        kind = (
+            "float"
+            if "float" in (a.kind, b.kind)
+            else "half"
+            if "half" in (a.kind, b.kind)
+            else "int"
+        )
+        a, b = convert(a, kind), convert(b, kind)
+    return a, b
+
+
+def _literal_kind(value: Number, partner: str) -> str:
+    is_fraction = isinstance(value, float) and not float(value).is_integer()
+    return "float" if is_fraction and partner == "int" else "" if partner == "bool" else partner
+
+
+def widen(value: Expression, width: int) -> Expression:
+    """A scalar in every lane of a vector."""
+    if value.width == width:
+        return value
+    if value.op == "const":
+        return const(value.operands[0], value.kind, width)
+    return Expression("splat", (value,), value.kind, width)
+
+
+def binary(op: str, a: Operand, b: Operand) -> Expression:
+    a, b = _pair(a, b)
+    if a.kind == "int":
+        folded = _fold(op, a, b)
+        if folded is not None:
+            return folded
+    return Expression(op, (a, b), a.kind, a.width)
+
+
+def _fold(op: str, a: Expression, b: Expression) -> Expression | None:
+    """Integer arithmetic that is known already: it keeps generated text short and indices exact."""
+    x, y = a.number, b.number
+    if x is not None and y is not None:
+        return const(_FOLD[op](x, y), a.kind, a.width)
+    if y is not None and _NEUTRAL.get(op) == y:
+        return a
+    if x is not None and op in "+*" and _NEUTRAL[op] == x:
+        return b
+    if (op == "*" and 0 in (x, y)) or (op == "/" and x == 0) or (op == "%" and (y == 1 or x == 0)):
+        return const(0, a.kind, a.width)
+    return None
+
+
+def compare(op: str, a: Operand, b: Operand) -> Expression:
+    a, b = _pair(a, b)
+    x, y = a.number, b.number
+    if x is not None and y is not None:
+        return const(bool(_FOLD[op](x, y)), "bool", a.width)
+    if op in ("&&", "||"):
+        known, other = (x, b) if x is not None else (y, a)
+        if known is not None:
+            return other if bool(known) == (op == "&&") else const(bool(known), "bool", a.width)
+    return Expression(op, (a, b), "bool", a.width)
+
+
+def call(function: str, *operands: Operand, kind: str = "") -> Expression:
+    """A function of the language: the renderer knows how each GPU language spells it."""
+    first = lift(operands[0])
+    lifted = [lift(item, first.kind) for item in operands]
+    width = max(item.width for item in lifted)
+    return Expression(
+        "call", (function, *(widen(item, width) for item in lifted)), kind or first.kind, width
+    )
+
+
+def exp(x: Operand) -> Expression:
+    return call("exp", x)
+
+
+def log(x: Operand) -> Expression:
+    return call("log", x)
+
+
+def sqrt(x: Operand) -> Expression:
+    return call("sqrt", x)
+
+
+def rsqrt(x: Operand) -> Expression:
+    return call("rsqrt", x)
+
+
+def tanh(x: Operand) -> Expression:
+    return call("tanh", x)
+
+
+def floor(x: Operand) -> Expression:
+    return call("floor", x)
+
+
+def erf(x: Operand) -> Expression:
+    return call("erf", x)
+
+
+def power(a: Operand, b: Operand) -> Expression:
+    a, b = _pair(a, b)
+    return call("pow", a, b)
+
+
+def absolute(x: Operand) -> Expression:
+    x = lift(x)
+    return where(x < 0, -x, x) if x.kind == "int" else call("fabs", x)
+
+
+def where(condition: Operand, yes: Operand, no: Operand) -> Expression:
+    """`yes` where the condition holds, else `no`, lane by lane."""
+    condition = lift(condition)
+    a, b = _pair(yes, no)
+    if condition.number is not None:
+        return a if condition.number else b
+    width = max(condition.width, a.width)
+    if condition.width > 1:
+        condition, a, b = widen(condition, width), widen(a, width), widen(b, width)
+    return Expression("where", (condition, a, b), a.kind, width)
+
+
+def maximum(a: Operand, b: Operand) -> Expression:
+    """The larger one; NaN in `a` stays."""
+    a, b = _pair(a, b)
+    folded = _known(max, a, b)
+    return folded if folded is not None else where(a < b, b, a)
+
+
+def minimum(a: Operand, b: Operand) -> Expression:
+    """The smaller one; NaN in `a` stays."""
+    a, b = _pair(a, b)
+    folded = _known(min, a, b)
+    return folded if folded is not None else where(a > b, b, a)
+
+
+def _known(choose: Callable[..., Any], a: Expression, b: Expression) -> Expression | None:
+    if a.number is None or b.number is None:
+        return None
+    return const(choose(a.number, b.number), a.kind, a.width)
+
+
+def convert(x: Operand, kind: str) -> Expression:
+    """The same number as another kind; float to int truncates, anything to bool is 'not zero'."""
+    x = lift(x)
+    if x.kind == kind:
+        return x
+    if x.number is not None:
+        number = x.number
+        plain = bool(number) if kind == "bool" else int(number) if kind == "int" else float(number)
+        return const(plain, kind, x.width)
+    if kind == "bool":
+        return Expression("!=", (x, const(0, x.kind, x.width)), "bool", x.width)
+    if x.kind == "bool":
+        return where(x, const(1, kind, x.width), const(0, kind, x.width))
+    return Expression("convert", (x,), kind, x.width)
+
+
+def vector(*lanes: Expression) -> Expression:
+    """Scalars side by side, or short vectors joined into a long one."""
+    return Expression("vector", lanes, lanes[0].kind, sum(item.width for item in lanes))
+
+
+def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Expression:
+    """`width` elements at `index * width`."""
+    return Expression("load", (pointer, lift(index)), kind, width)
+
+
+def guarded(inside: Expression, value: Expression, otherwise: Number = 0) -> Expression:
+    """`value`, evaluated only where the scalar condition holds: it may read out of bounds elsewhere."""
+    if inside.number is not None:
+        return value if inside.number else const(otherwise, value.kind, value.width)
+    fallback = const(otherwise, value.kind, value.width)
+    return Expression("guarded", (inside, value, fallback), value.kind, value.width)

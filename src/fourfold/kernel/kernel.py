@@ -1,0 +1,215 @@
+"""Kernel: collects parameters and statements while a Python function describes one entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, load, name
+from fourfold.kernel.statement import (
+    Assign,
+    Barrier,
+    Branch,
+    Declare,
+    Leave,
+    LocalArray,
+    Loop,
+    Statement,
+    Store,
+)
+from fourfold.types import DType
+
+
+@dataclass(frozen=True)
+class BufferArgument:
+    """A pointer parameter: which buffer it gets, and how many elements of it to skip."""
+
+    pointer: Pointer
+    memory: object
+
+
+@dataclass(frozen=True)
+class SizeArgument:
+    """An int parameter with its value for this launch."""
+
+    name: str
+    value: int
+
+
+class Variable(Expression):
+    """A named value that may change."""
+
+
+class Kernel:
+    """One entry point under construction. `literal` decides whether sizes are numbers or parameters."""
+
+    def __init__(self, title: str, literal: bool, real: str = "float") -> None:
+        self.title = title
+        self.literal = literal
+        self.real = real
+        self.buffers: list[BufferArgument] = []
+        self.sizes: dict[str, int] = {}
+        self.body: list[Statement] = []
+        self.grid: tuple[int, ...] = (1,)
+        self.local: tuple[int, ...] = (1,)
+        self._blocks = [self.body]
+        self._names: dict[str, int] = {}
+
+    def size(self, title: str, value: int) -> Expression:
+        """A number known when the plan is made; 0 and 1 are always written out, they simplify text."""
+        if self.literal or value in (0, 1):
+            return const(value)
+        self.sizes.setdefault(title, value)
+        if self.sizes[title] != value:
+            raise ValueError(f"size {title!r} is both {self.sizes[title]} and {value}")
+        return name(title, "int")
+
+    def pointer(self, title: str, dtype: DType, memory: object, writable: bool = False) -> Pointer:
+        """A parameter that points into a buffer of the plan."""
+        pointer = Pointer(self._unique(title), dtype, writable)
+        self.buffers.append(BufferArgument(pointer, memory))
+        return pointer
+
+    def ids(
+        self, *counts: int, local: tuple[int, ...] = (), stay: bool = False
+    ) -> list[Expression]:
+        """This work-item's place in a grid of `counts`; items beyond it leave (unless they must `stay`)."""
+        self.local = (local or (1,) * len(counts))[: len(counts)]
+        self.grid = tuple(-(-n // size) * size for n, size in zip(counts, self.local, strict=True))
+        places = []
+        for axis, count in enumerate(counts):
+            single = self.grid[axis] == 1
+            place = (
+                const(0) if single else self.let(name(f"get_global_id({axis})", "int"), "xyz"[axis])
+            )
+            places.append(place)
+            if self.grid[axis] != count and not stay:
+                self._add(Branch(place >= self.size(f"grid_{'xyz'[axis]}", count), [Leave()]))
+        return places
+
+    def local_id(self, axis: int) -> Expression:
+        return name(f"get_local_id({axis})", "int") if self.local[axis] > 1 else const(0)
+
+    def let(self, value: Operand, title: str = "t") -> Expression:
+        """A name for a value that does not change; plain names and numbers stay as they are."""
+        value = lift(value)
+        if value.op == "const" or (value.op == "name" and value.operands[0].isidentifier()):
+            return value
+        target = name(self._unique(title), value.kind, value.width)
+        self._add(Declare(target, value, constant=True))
+        return target
+
+    def variable(self, value: Operand, title: str = "v") -> Variable:
+        value = lift(value)
+        target = Variable("name", (self._unique(title),), value.kind, value.width)
+        self._add(Declare(target, value, constant=False))
+        return target
+
+    def set(self, target: Variable, value: Operand) -> None:
+        self._add(Assign(target, lift(value, target.kind)))
+
+    def add(self, target: Variable, value: Operand) -> None:
+        """target += value: the form that every compiler contracts into a fused multiply-add."""
+        self._add(Assign(target, lift(value, target.kind), "+"))
+
+    def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
+        self._add(Store(pointer, lift(index), value))
+
+    @contextmanager
+    def loop(
+        self, stop: Operand, start: Operand = 0, step: Operand = 1, title: str = "i"
+    ) -> Iterator[Expression]:
+        """A loop in the kernel; one that runs exactly once leaves no trace in the text."""
+        start, stop, step = lift(start), lift(stop), lift(step)
+        if start.number is not None and stop.number is not None and step.number is not None:
+            if start.number < stop.number <= start.number + step.number:
+                yield start
+                return
+        variable = name(self._unique(title), "int")
+        statement = Loop(variable, start, stop, step)
+        self._add(statement)
+        with self._inside(statement.body):
+            yield variable
+
+    @contextmanager
+    def when(self, condition: Operand) -> Iterator[Branch | None]:
+        condition = lift(condition)
+        if condition.number is not None and condition.number:
+            yield None
+            return
+        branch = Branch(condition)
+        self._add(branch)
+        with self._inside(branch.body):
+            yield branch
+
+    @contextmanager
+    def otherwise(self, branch: Branch) -> Iterator[None]:
+        with self._inside(branch.otherwise):
+            yield
+
+    def barrier(self) -> None:
+        self._add(Barrier())
+
+    def local_array(self, title: str, kind: str, width: int, size: int) -> Pointer:
+        pointer = Pointer(self._unique(title), DType.F32, writable=True, local=True)
+        self.body.insert(0, LocalArray(pointer, kind, width, size))
+        return pointer
+
+    def group_combine(
+        self,
+        values: list[Variable],
+        lanes: int,
+        axis: int,
+        row: Expression,
+        combine: Callable[[Expression, Expression], Expression],
+    ) -> None:
+        """Combine each variable over the `lanes` work-items along a local axis; all of them get the result.
+
+        `row` tells rows of lanes in one group apart; a group of one lane needs nothing.
+        """
+        if lanes == 1:
+            return
+        rows = self.local_items // lanes
+        kind, width = values[0].kind, values[0].width
+        shared = self.local_array("shared", kind, width, lanes * rows * len(values))
+        lane = self.local_id(axis)
+        places = [self.let((row + n * rows) * lanes, "shelf") for n in range(len(values))]
+        for place, value in zip(places, values, strict=True):
+            self.store(shared, place + lane, value)
+        self.barrier()
+        step = lanes // 2
+        while step >= 1:
+            with self.when(lane < step):
+                for place in places:
+                    mine = load(shared, place + lane, kind, width)
+                    other = load(shared, place + lane + step, kind, width)
+                    self.store(shared, place + lane, combine(mine, other))
+            self.barrier()
+            step //= 2
+        for place, value in zip(places, values, strict=True):
+            self.set(value, load(shared, place, kind, width))
+        self.barrier()
+
+    @property
+    def local_items(self) -> int:
+        count = 1
+        for size in self.local:
+            count *= size
+        return count
+
+    def _add(self, statement: Statement) -> None:
+        self._blocks[-1].append(statement)
+
+    @contextmanager
+    def _inside(self, block: list[Statement]) -> Iterator[None]:
+        self._blocks.append(block)
+        try:
+            yield
+        finally:
+            self._blocks.pop()
+
+    def _unique(self, title: str) -> str:
+        count = self._names.get(title, 0)
+        self._names[title] = count + 1
+        return f"{title}{count}" if count else title

@@ -1,0 +1,90 @@
+"""Where a value lives: which memory, at which offset, in which layout."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from fourfold.types import DType, TensorType
+
+
+class Layout(Enum):
+    """How the elements of a tensor lie in memory.
+
+    ROWS: as NumPy has them, the channels of a pixel side by side.
+    SLICED: the channels cut into slices of four; each slice holds all pixels, four values a pixel.
+    """
+
+    ROWS = "rows"
+    SLICED = "sliced"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A value's memory. `root` owns it; `offset` counts elements from the root's start.
+
+    `pitch` is the distance between neighbours of the outer direction: in ROWS elements from one pixel to
+    the next, in SLICED pixels from one slice to the next. A value inside another one has the other's pitch.
+    """
+
+    root: str
+    layout: Layout
+    dtype: DType
+    pitch: int
+    offset: int = 0
+
+    @property
+    def aligned(self) -> bool:
+        """Whether four neighbouring channels may be read at once."""
+        return self.layout is Layout.SLICED or (self.pitch % 4 == 0 and self.offset % 4 == 0)
+
+
+def own_place(root: str, layout: Layout, type_: TensorType, dtype: DType) -> Place:
+    """The place of a value that shares its memory with nobody."""
+    pitch = type_.channels if layout is Layout.ROWS else type_.pixels
+    return Place(root, layout, dtype, pitch)
+
+
+def storage_elements(layout: Layout, type_: TensorType) -> int:
+    """How many elements a value takes up, padding included."""
+    return type_.elements if layout is Layout.ROWS else type_.pixels * type_.slices * 4
+
+
+def slice_channels(array: np.ndarray) -> np.ndarray:
+    """The SLICED form of an array: [slice][pixel][4], zeros in the lanes beyond the last channel."""
+    channels = array.shape[-1] if array.ndim else 1
+    rows = array.reshape(-1, channels)
+    padded = np.zeros((rows.shape[0], -(-channels // 4) * 4), array.dtype)
+    padded[:, :channels] = rows
+    return np.ascontiguousarray(padded.reshape(rows.shape[0], -1, 4).transpose(1, 0, 2))
+
+
+def region_place(
+    whole: Place, outer: TensorType, inner: TensorType, axis: int, start: int
+) -> Place | None:
+    """The place of the box `inner` that starts at `start` along `axis` of a value; None if it is no view."""
+    last = axis == outer.rank - 1
+    if whole.layout is Layout.ROWS:
+        step = 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
+    elif last:
+        ends = start + inner.channels == outer.channels
+        if start % 4 or (inner.channels % 4 and not ends):
+            return None
+        step = whole.pitch
+    else:
+        step = math.prod(outer.shape[axis + 1 : -1]) * 4
+    if not last and math.prod(outer.shape[:axis]) != 1:
+        return None
+    return replace(whole, offset=whole.offset + start * step)
+
+
+def reshaped_place(place: Place, before: TensorType, after: TensorType) -> Place | None:
+    """The place of the same elements in the same order under another shape; None if they must move."""
+    if before.channels == after.channels:
+        return place
+    if place.layout is Layout.ROWS and place.pitch == before.channels:
+        return replace(place, pitch=after.channels)
+    return None

@@ -1,0 +1,143 @@
+"""Site: the spot where one node becomes kernels. It hands out views of the node's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Node
+from fourfold.kernel.expression import Expression, Pointer
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.place import Place
+from fourfold.kernel.view import View
+from fourfold.types import DType, TensorType
+
+
+@dataclass(frozen=True)
+class Options:
+    """How kernels are to be written: precision of arithmetic and storage, sizes as numbers or parameters."""
+
+    precision: str = "fp32"
+    literal: bool = False
+
+    @property
+    def real(self) -> str:
+        """The kind that kernels compute with."""
+        return "half" if self.precision == "fp16" else "float"
+
+    @property
+    def storage(self) -> DType:
+        """The type in which floats between kernels, and the weights, are kept."""
+        return DType.F32 if self.precision == "fp32" else DType.F16
+
+
+@dataclass(frozen=True)
+class TailStep:
+    """One pointwise op of the tail, ready to be written: None stands for the running result."""
+
+    pointwise: Callable[..., Expression]
+    attributes: object
+    inputs: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A constant in the form that a kernel wants it."""
+
+    array: np.ndarray
+
+
+class Site:
+    """One node with all that its kernels may know."""
+
+    def __init__(
+        self,
+        node: Node,
+        types: Mapping[str, TensorType],
+        constants: Mapping[str, np.ndarray],
+        places: Mapping[str, Place],
+        tail: tuple[TailStep, ...],
+        device: DeviceInfo,
+        options: Options,
+    ) -> None:
+        self.node, self.types, self.constants, self.places = node, types, constants, places
+        self.tail, self.device, self.options = tail, device, options
+        self.kernels: list[Kernel] = []
+
+    @property
+    def attributes(self) -> object:
+        return self.node.attributes
+
+    @property
+    def input(self) -> TensorType:
+        return self.input_type(0)
+
+    @property
+    def output(self) -> TensorType:
+        return self.types[self.node.outputs[0]]
+
+    def input_type(self, index: int) -> TensorType:
+        name = self.node.inputs[index]
+        assert name is not None
+        return self.types[name]
+
+    def array(self, index: int) -> np.ndarray | None:
+        """The value of an input that is constant; None where it is absent or computed."""
+        if index >= len(self.node.inputs):
+            return None
+        name = self.node.inputs[index]
+        return None if name is None else self.constants.get(name)
+
+    def kernel(self, title: str) -> Kernel:
+        """A new entry point; kernels of a node run in the order in which they are made."""
+        kernel = Kernel(title, self.options.literal, self.options.real)
+        self.kernels.append(kernel)
+        return kernel
+
+    def read(self, kernel: Kernel, index: int, title: str = "src") -> View:
+        name = self.node.inputs[index]
+        assert name is not None
+        return self.view(kernel, name, title)
+
+    def write(self, kernel: Kernel, index: int = 0, title: str = "dst") -> View:
+        """The view of a result; what is stored through it goes through the tail first."""
+        view = self.view(kernel, self.node.outputs[index], title, writable=True)
+        if self.tail and index == 0:
+            extras = {name: None for step in self.tail for name in step.inputs if name is not None}
+            views = {name: self.view(kernel, name, "extra") for name in extras}
+            view.finish = lambda value, pixel, slice_: self._finish(
+                view, views, value, pixel, slice_
+            )
+        return view
+
+    def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
+        place = self.places[name]
+        pointer = kernel.pointer(title, place.dtype, place, writable)
+        return View(kernel, pointer, self.types[name], place)
+
+    def packed(self, kernel: Kernel, title: str, array: np.ndarray) -> Pointer:
+        """A pointer to a constant as it was packed for this kernel."""
+        return kernel.pointer(title, DType.of(array), Packed(np.ascontiguousarray(array)))
+
+    def weights(self, kernel: Kernel, title: str, array: np.ndarray) -> Pointer:
+        """The same for weights, which are kept in the precision of storage."""
+        return self.packed(kernel, title, array.astype(self.options.storage.numpy))
+
+    def _finish(
+        self,
+        target: View,
+        views: Mapping[str, View],
+        value: Expression,
+        pixel: Expression,
+        slice_: Expression,
+    ) -> Expression:
+        for step in self.tail:
+            operands = [
+                value if name is None else views[name].load_for(target, pixel, slice_)
+                for name in step.inputs
+            ]
+            value = step.pointwise(step.attributes, *operands)
+        return value

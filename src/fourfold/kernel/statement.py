@@ -1,0 +1,77 @@
+"""Statements of the kernel language: what a kernel's body is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fourfold.kernel.expression import Expression, Pointer
+
+
+@dataclass(frozen=True)
+class Declare:
+    """A new variable with its first value."""
+
+    target: Expression
+    value: Expression
+    constant: bool
+
+
+@dataclass(frozen=True)
+class Assign:
+    """A new value for a variable; `op` is '' or '+'."""
+
+    target: Expression
+    value: Expression
+    op: str = ""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Write `value` at `index * value.width` of the memory behind a pointer."""
+
+    pointer: Pointer
+    index: Expression
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Loop:
+    """for (variable = start; variable < stop; variable += step)."""
+
+    variable: Expression
+    start: Expression
+    stop: Expression
+    step: Expression
+    body: list[Statement] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """if (condition) body else otherwise."""
+
+    condition: Expression
+    body: list[Statement] = field(default_factory=list)
+    otherwise: list[Statement] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All work-items of a group meet here and see each other's local memory."""
+
+
+@dataclass(frozen=True)
+class LocalArray:
+    """Memory that the work-items of one group share."""
+
+    pointer: Pointer
+    kind: str
+    width: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Leave:
+    """This work-item has nothing (more) to do."""
+
+
+Statement = Declare | Assign | Store | Loop | Branch | Barrier | LocalArray | Leave

@@ -1,0 +1,181 @@
+"""View: how a kernel reaches a tensor. It owns layout, bounds and conversion, so kernels need not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fourfold.kernel.expression import (
+    Expression,
+    Operand,
+    Pointer,
+    const,
+    convert,
+    guarded,
+    lift,
+    load,
+    vector,
+    where,
+    widen,
+)
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.place import Layout, Place
+from fourfold.types import DType, TensorType
+
+Finish = Callable[[Expression, Expression, Expression], Expression]
+
+
+def compute_kind(dtype: DType, real: str) -> str:
+    """The kind in which elements of a type are computed with."""
+    return real if dtype.is_float else "bool" if dtype is DType.BOOL else "int"
+
+
+class View:
+    """One tensor seen from a kernel. `pixel` counts all axes but the last, `slice` groups of four channels."""
+
+    def __init__(self, kernel: Kernel, pointer: Pointer, type_: TensorType, place: Place) -> None:
+        self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
+        self.kind = compute_kind(type_.dtype, kernel.real)
+        self.finish: Finish | None = None
+
+    @property
+    def pixels(self) -> Expression:
+        return self.kernel.size(f"{self.pointer.name}_pixels", self.type.pixels)
+
+    @property
+    def slices(self) -> Expression:
+        return self.kernel.size(f"{self.pointer.name}_slices", self.type.slices)
+
+    @property
+    def channels(self) -> Expression:
+        return self.kernel.size(f"{self.pointer.name}_channels", self.type.channels)
+
+    @property
+    def pitch(self) -> Expression:
+        return self.kernel.size(f"{self.pointer.name}_pitch", self.place.pitch)
+
+    @property
+    def whole(self) -> bool:
+        """Whether four channels can always be read and written at once."""
+        sliced = self.place.layout is Layout.SLICED
+        return sliced or (self.place.aligned and self.type.channels % 4 == 0)
+
+    def axis(self, index: int) -> Expression:
+        """The size of one axis."""
+        return self.kernel.size(f"{self.pointer.name}_axis{index}", self.type.shape[index])
+
+    def coordinates(self, pixel: Expression) -> list[Expression]:
+        """Where a pixel is along each axis but the last."""
+        places: list[Expression] = []
+        rest = pixel
+        leading = self.type.shape[:-1]
+        for index in range(len(leading) - 1, -1, -1):
+            outermost = all(size == 1 for size in leading[:index])
+            size = self.axis(index)
+            places.insert(0, rest if outermost and leading[index] != 1 else rest % size)
+            rest = rest // size
+            if index and leading[index] != 1:
+                rest = self.kernel.let(rest, "rest") if not outermost else const(0)
+        return places
+
+    def pixel(self, coordinates: Sequence[Operand]) -> Expression:
+        """The number of the pixel at these coordinates (all axes but the last)."""
+        index: Expression = const(0)
+        for axis, place in enumerate(coordinates):
+            index = index * self.axis(axis) + place
+        return index
+
+    def load(
+        self,
+        pixel: Operand,
+        slice_: Operand,
+        inside: Expression | None = None,
+        otherwise: float = 0,
+    ) -> Expression:
+        """Four channels of a pixel; `otherwise` where `inside` does not hold."""
+        if self.whole:
+            value = load(self.pointer, self.index(pixel, slice_), self.kind, 4)
+        else:
+            value = vector(*(self._padded_lane(pixel, slice_, lane) for lane in range(4)))
+        if inside is not None:
+            value = guarded(inside, value, otherwise)
+        return self.kernel.let(value, self.pointer.name + "_v")
+
+    def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
+        """One channel of a slice, read alone. The caller knows that it exists."""
+        if self.place.layout is Layout.SLICED:
+            index = (lift(slice_) * self.pitch + pixel) * 4 + lane
+        else:
+            index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
+        return load(self.pointer, index, self.kind)
+
+    def element(
+        self, pixel: Operand, channel: Operand, inside: Expression | None = None
+    ) -> Expression:
+        """One channel of a pixel, its number computed in the kernel."""
+        channel = lift(channel)
+        if self.place.layout is Layout.SLICED:
+            index = (channel // 4 * self.pitch + pixel) * 4 + channel % 4
+        else:
+            index = lift(pixel) * self.pitch + channel
+        value = load(self.pointer, index, self.kind)
+        return value if inside is None else guarded(inside, value)
+
+    def load_for(self, target: View, pixel: Expression, slice_: Expression) -> Expression:
+        """The four elements that meet those of `target` at (pixel, slice) when shapes are broadcast."""
+        rank = target.type.rank
+        mine = (1,) * (rank - self.type.rank) + self.type.shape
+        theirs = target.type.shape
+        if mine[:-1] == theirs[:-1]:
+            place = pixel
+        elif all(size == 1 for size in mine[:-1]):
+            place = const(0)
+        else:
+            skipped = rank - self.type.rank
+            there = target.coordinates(pixel)[skipped:]
+            own = self.type.shape[:-1]
+            place = self.pixel([const(0) if size == 1 else at for size, at in zip(own, there)])
+        if self.type.channels == 1 and target.type.channels != 1:
+            return widen(self.kernel.let(self.lane(place, 0, 0), self.pointer.name + "_v"), 4)
+        return self.load(place, slice_)
+
+    def store(self, pixel: Expression, slice_: Expression, value: Expression) -> None:
+        """Write four channels: tail first, then zeros for lanes that do not exist, then conversion."""
+        if self.finish is not None:
+            value = self.finish(value, pixel, slice_)
+        value = convert(value, self.kind)
+        rest = self.type.channels % 4
+        if self.whole:
+            value = self._zero_beyond(value, slice_, rest) if rest else value
+            self.kernel.store(self.pointer, self.index(pixel, slice_), value)
+            return
+        value = self.kernel.let(value, "result")
+        for lane in range(4):
+            exists = const(True) if rest == 0 else lift(slice_) * 4 + lane < self.channels
+            if self.type.channels < 4:
+                exists = const(lane < self.type.channels)
+            if exists.number is not None and not exists.number:
+                continue
+            with self.kernel.when(exists):
+                index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
+                self.kernel.store(self.pointer, index, value.lane(lane))
+
+    def index(self, pixel: Operand, slice_: Operand) -> Expression:
+        """The number of four channels among all such, where they can be read at once."""
+        if self.place.layout is Layout.SLICED:
+            return lift(slice_) * self.pitch + pixel
+        return lift(pixel) * (self.pitch // 4) + slice_
+
+    def _padded_lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
+        channels = self.type.channels
+        if channels < 4:
+            return self.lane(pixel, slice_, lane) if lane < channels else const(0, self.kind)
+        if channels % 4 == 0:
+            return self.lane(pixel, slice_, lane)
+        exists = lift(slice_) * 4 + lane < self.channels
+        return guarded(exists, self.lane(pixel, slice_, lane))
+
+    def _zero_beyond(self, value: Expression, slice_: Expression, rest: int) -> Expression:
+        value = self.kernel.let(value, "result")
+        zero = const(0, value.kind)
+        masked = vector(*(value.lane(lane) if lane < rest else zero for lane in range(4)))
+        return where(lift(slice_).equals(self.slices - 1), masked, value)
