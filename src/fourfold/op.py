@@ -1,0 +1,77 @@
+"""What the project knows of one kind of operation: its type rule, its reference, its kernels, its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.errors import ModelError
+from fourfold.graph import NONE, Node, NoAttributes
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.site import Site
+from fourfold.types import TensorType
+
+Types = tuple[TensorType, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to test an op: input types as text ('f32[2,3,5]'), attributes, and which inputs are constant."""
+
+    inputs: tuple[str | None, ...]
+    attributes: object = NONE
+    constants: tuple[int, ...] = ()
+    low: float = -3.0
+    high: float = 3.0
+    tolerance: float = 1.0  # times the tolerance of the dtype; more than one needs a comment
+
+
+@dataclass(frozen=True)
+class Region:
+    """Input `part` is the box of the output that starts at `start` along `axis`, or the other way round."""
+
+    part: int
+    axis: int
+    start: int
+
+
+@dataclass(frozen=True)
+class Alias:
+    """An op that moves nothing: its result is another look at the same memory.
+
+    `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join' (each
+    input is a box of the output) or 'cut' (the output is a box of the input).
+    """
+
+    kind: str
+    regions: tuple[Region, ...] = ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to run an op: `refuses` says why not (or None), `build` writes the kernels."""
+
+    name: str
+    build: Callable[[Site], None]
+    refuses: Callable[[Site], str | None] = lambda site: None
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op. `reference(attributes, *arrays)` is the definition; all else must agree with it."""
+
+    name: str
+    infer: Callable[..., Types]
+    reference: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
+    cases: tuple[Case, ...]
+    attributes: type = NoAttributes
+    pointwise: Callable[..., Expression] | None = None
+    variants: tuple[Variant, ...] = ()
+    view: Callable[[Node, Types, Types], Alias | None] | None = None
+
+
+def reject(op: str, why: str) -> ModelError:
+    """The error of a type rule: the node's inputs do not fit the op."""
+    return ModelError(f"{op} cannot take these inputs", why, "check how the model was exported")

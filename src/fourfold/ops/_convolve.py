@@ -1,0 +1,351 @@
+"""The register-tiled convolution that conv2d, fully_connected and transpose_conv2d share.
+
+Each work-item makes a tile of `pixels` x `groups * width` outputs in named accumulators. The weights are packed so
+that a group's numbers for one input channel lie side by side, in the order in which the loops reach them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.expression import (
+    Expression,
+    const,
+    guarded,
+    load,
+    minimum,
+    where,
+    widen,
+)
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.ops._window import NO_PADDING, Window
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How the outputs are shared out: what one work-item makes, and how work-items form groups.
+
+    `width` is how many output channels one accumulator holds, `split` over how many work-items the
+    reduction is spread, `local` the work-group along pixels and channels.
+    """
+
+    pixels: int
+    groups: int
+    width: int
+    split: int = 1
+    local: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Where the pixels under the filter are, for one output pixel.
+
+    `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel of a tap
+    and whether it exists (None: always). `base` is what `start(pixel)` prepared once for that output pixel.
+    """
+
+    count: tuple[int, int]
+    start: Callable[[Expression], tuple[Expression, ...]]
+    find: Callable[
+        [tuple[Expression, ...], Expression, Expression], tuple[Expression, Expression | None]
+    ]
+    interior: Callable[[tuple[Expression, ...]], Expression] | None = None
+    find_inside: Callable[[tuple[Expression, ...], Expression, Expression], Expression] | None = (
+        None
+    )
+
+
+MakeTaps = Callable[[Kernel, View, View], Taps]
+
+
+def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
+    """One tap: the input pixel of the same number."""
+    return Taps((1, 1), lambda pixel: (pixel,), lambda base, row, column: (base[0], None))
+
+
+def choose_tile(device: DeviceInfo, pixels: int, slices: int, reduction: int) -> Tile:
+    """A good tile from the shape alone: enough work-items to fill the device, then as large as possible."""
+    return (
+        _cpu_tile(pixels, slices) if device.is_cpu else _gpu_tile(device, pixels, slices, reduction)
+    )
+
+
+def _cpu_tile(pixels: int, slices: int) -> Tile:
+    """Twelve accumulators of eight fill sixteen vector registers with room for what they are fed."""
+    pairs = -(-slices // 2)
+    if pixels == 1:
+        return Tile(1, min(4, pairs), 8)
+    if pairs == 1:
+        return Tile(min(7, pixels), 1, 8)
+    if pairs % 2 and pairs % 3 == 0:
+        return Tile(min(4, pixels), 3, 8)
+    wanted = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
+    return Tile(min(wanted, pixels), 2, 8)
+
+
+def _gpu_tile(device: DeviceInfo, pixels: int, slices: int, reduction: int) -> Tile:
+    wanted = device.compute_units * 128
+    across, down = 1, 1
+    for across, down in ((4, 2), (2, 2), (2, 1), (1, 1)):
+        if -(-pixels // across) * -(-slices // down) >= wanted:
+            break
+    items = -(-pixels // across) * -(-slices // down)
+    split = 1
+    while items * split < wanted and split < 32 and reduction >= 4 * split:
+        split *= 2
+    wide = 1
+    while wide < 32 and wide * across < pixels and wide * split < 128:
+        wide *= 2
+    tall = 1
+    while wide * tall * split < 128 and tall * down < slices:
+        tall *= 2
+    limit = device.max_work_group
+    while wide * tall * split > limit and tall > 1:
+        tall //= 2
+    while wide * tall * split > limit and wide > 1:
+        wide //= 2
+    return Tile(across, down, 4, min(split, limit), (wide, tall))
+
+
+def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
+    """[O, taps, I] -> [group][tap][slice of four inputs][input][width of outputs], padded with zeros."""
+    outputs, taps, inputs = weights.shape
+    block = tile.width * tile.groups
+    padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), weights.dtype)
+    padded[:outputs, :, :inputs] = weights
+    return padded.reshape(-1, tile.width, taps, padded.shape[2]).transpose(0, 2, 3, 1)
+
+
+def pack_bias(bias: np.ndarray | None, outputs: int, tile: Tile) -> np.ndarray:
+    block = tile.width * tile.groups
+    padded = np.zeros(-(-outputs // block) * block, np.float32)
+    padded[:outputs] = 0 if bias is None else bias
+    return padded
+
+
+class Convolution:
+    """One convolution being written: the kernel, its views, its tile, its accumulators."""
+
+    def __init__(self, site: Site, title: str, weights: np.ndarray, taps: MakeTaps) -> None:
+        """`weights` is [outputs, taps, inputs], the taps in the order in which the loops reach them."""
+        self.site = site
+        target, source = site.output, site.input
+        self.tile = choose_tile(
+            site.device, target.pixels, target.slices, source.slices * weights.shape[1]
+        )
+        suffix = "" if self.tile.split == 1 else "_split"
+        self.kernel = kernel = site.kernel(title + suffix)
+        self.source, self.target = site.read(kernel, 0), site.write(kernel)
+        self.weights = site.weights(kernel, "weights", pack_weights(weights, self.tile))
+        bias = pack_bias(site.array(2), target.channels, self.tile)
+        self.bias = site.packed(kernel, "bias", bias)
+        self.lanes = min(4, source.channels)
+        self.taps = taps(kernel, self.source, self.target)
+
+    def write(self) -> None:
+        """The whole kernel: places, sums, stores."""
+        tile, kernel = self.tile, self.kernel
+        pixels, group = self._places()
+        sums = self._sums(group)
+        bases = [
+            tuple(kernel.let(part, "base") for part in self.taps.start(pixel)) for pixel in pixels
+        ]
+        interior = self.taps.interior
+        if interior is not None and self.site.device.is_cpu:
+            inside = interior(bases[0])
+            for base in bases[1:]:
+                inside = inside & interior(base)
+            with kernel.when(kernel.let(inside, "inside")) as branch:
+                self._accumulate(sums, bases, group, checked=False)
+            if branch is not None:
+                with kernel.otherwise(branch):
+                    self._accumulate(sums, bases, group, checked=True)
+        else:
+            self._accumulate(sums, bases, group, checked=True)
+        row = kernel.local_id(0) + kernel.local_id(1) * tile.local[0]
+        every = [value for line in sums for value in line]
+        kernel.group_combine(every, tile.split, 2, row, operator.add)
+        self._store(sums, pixels, group)
+
+    def _places(self) -> tuple[list[Expression], Expression]:
+        """The pixels of this work-item's tile, and the first of its groups of output channels."""
+        tile, kernel, total = self.tile, self.kernel, self.site.output
+        wide, tall = tile.local
+        count = -(-total.pixels // tile.pixels)
+        groups = -(-total.channels // (tile.width * tile.groups))
+        local = (wide, tall, tile.split)
+        x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=tile.split > 1)
+        if kernel.grid[1] != groups and tile.split > 1:
+            y = kernel.let(minimum(y, const(groups - 1)), "y_in")
+        last = kernel.size("last_tile", total.pixels - tile.pixels)
+        if wide == 1:
+            # The last tile starts early and makes some pixels again: cheaper than a guard.
+            start = x * tile.pixels
+            if total.pixels % tile.pixels:
+                start = minimum(start, last)
+            start = kernel.let(start, "pixel")
+            pixels = [start + step for step in range(tile.pixels)]
+        else:
+            # Neighbouring work-items take neighbouring pixels, so that they read memory together.
+            lane = kernel.let(kernel.local_id(0), "lane")
+            start = kernel.let((x - lane) * tile.pixels + lane, "pixel")
+            end = kernel.size("last_pixel", total.pixels - 1)
+            pixels = [
+                kernel.let(minimum(start + step * wide, end), "pixel")
+                for step in range(tile.pixels)
+            ]
+        return pixels, kernel.let(y * tile.groups, "group")
+
+    def _sums(self, group: Expression) -> list[list[Variable]]:
+        """The accumulators, one row for each pixel; they start from the bias."""
+        kernel, tile = self.kernel, self.tile
+        rows: list[list[Variable]] = []
+        for pixel in range(tile.pixels):
+            row = []
+            for column in range(tile.groups):
+                if pixel:
+                    start: Expression = rows[0][column]
+                else:
+                    start = load(self.bias, group + column, kernel.real, tile.width)
+                    if tile.split > 1:
+                        first = kernel.local_id(2).equals(0)
+                        start = guarded(first, start)
+                row.append(kernel.variable(start, f"sum{pixel}_{column}_"))
+            rows.append(row)
+        return rows
+
+    def _accumulate(
+        self,
+        sums: list[list[Variable]],
+        bases: list[tuple[Expression, ...]],
+        group: Expression,
+        checked: bool,
+    ) -> None:
+        kernel, taps, tile = self.kernel, self.taps, self.tile
+        down = kernel.size("filter_rows", taps.count[0])
+        across = kernel.size("filter_columns", taps.count[1])
+        slices = self.source.slices
+        block = kernel.let(slices * 4 * down * across, "block")
+        starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
+        with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
+            places = [self._find(base, row, column, checked) for base in bases]
+            tap = kernel.let((row * across + column) * (slices * 4), "tap")
+            lane = kernel.local_id(2) if tile.split > 1 else const(0)
+            with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
+                at = kernel.let(tap + slice_ * 4, "k")
+                self._multiply(sums, places, slice_, [start + at for start in starts])
+
+    def _find(
+        self, base: tuple[Expression, ...], row: Expression, column: Expression, checked: bool
+    ) -> tuple[Expression, Expression | None]:
+        kernel, taps = self.kernel, self.taps
+        if not checked and taps.find_inside is not None:
+            return kernel.let(taps.find_inside(base, row, column), "from"), None
+        place, inside = taps.find(base, row, column)
+        if inside is None:
+            return kernel.let(place, "from"), None
+        inside = kernel.let(inside, "inside")
+        if self.site.device.is_cpu:
+            place = where(inside, place, 0)
+        return kernel.let(place, "from"), inside
+
+    def _multiply(
+        self,
+        sums: list[list[Variable]],
+        places: list[tuple[Expression, Expression | None]],
+        slice_: Expression,
+        rows: list[Expression],
+    ) -> None:
+        kernel, tile = self.kernel, self.tile
+        pixels = [self._pixel(place, slice_, inside) for place, inside in places]
+        for lane in range(self.lanes):
+            factors = [
+                kernel.let(load(self.weights, row + lane, kernel.real, tile.width), "f")
+                for row in rows
+            ]
+            for line, pixel in zip(sums, pixels, strict=True):
+                value = kernel.let(pixel(lane), "a")
+                for total, factor in zip(line, factors, strict=True):
+                    kernel.add(total, widen(value, tile.width) * factor)
+
+    def _pixel(
+        self, place: Expression, slice_: Expression, inside: Expression | None
+    ) -> Callable[[int], Expression]:
+        """How one input pixel's channels are read: alone on a CPU, four at once elsewhere."""
+        source = self.source
+        alone = self.site.device.is_cpu and (source.whole or source.type.channels < 4)
+        if alone:
+            if inside is None:
+                return lambda lane: source.lane(place, slice_, lane)
+            return lambda lane: where(inside, source.lane(place, slice_, lane), 0)
+        four = source.load(place, slice_, inside)
+        return four.lane
+
+    def _store(
+        self, sums: list[list[Variable]], pixels: list[Expression], group: Expression
+    ) -> None:
+        kernel, tile = self.kernel, self.tile
+        parts = tile.width // 4
+        exact = self.site.output.slices % (parts * tile.groups) == 0
+        with kernel.when(kernel.local_id(2).equals(0) if tile.split > 1 else const(True)):
+            for column in range(tile.groups):
+                for part in range(parts):
+                    slice_ = kernel.let((group + column) * parts + part, "slice")
+                    with kernel.when(const(True) if exact else slice_ < self.target.slices):
+                        for line, pixel in zip(sums, pixels, strict=True):
+                            value = line[column].part(part, 4)
+                            self.target.store(pixel, slice_, value)
+
+
+def window_taps(window: Window) -> MakeTaps:
+    """The taps of a window that slides over [N,H,W,C]: input row = output row * stride - before + tap * dilation."""
+    return lambda kernel, source, target: _window_taps(window, kernel, source, target)
+
+
+def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> Taps:
+    filter, stride, dilation, padding = (
+        window.filter,
+        window.stride,
+        window.dilation,
+        window.padding,
+    )
+    before = (padding.top, padding.left)
+    padded = padding != NO_PADDING
+    height, width = source.axis(1), source.axis(2)
+    steps = [kernel.size(f"stride{axis}", stride[axis]) for axis in (0, 1)]
+    gaps = [kernel.size(f"dilation{axis}", dilation[axis]) for axis in (0, 1)]
+    offsets = [kernel.size(f"before{axis}", before[axis]) for axis in (0, 1)]
+    reach = [kernel.size(f"reach{a}", (filter[a] - 1) * dilation[a]) for a in (0, 1)]
+
+    def start(pixel: Expression) -> tuple[Expression, ...]:
+        image, row, column = target.coordinates(pixel)
+        top = kernel.let(row * steps[0] - offsets[0], "top")
+        left = kernel.let(column * steps[1] - offsets[1], "left")
+        return top, left, kernel.let((image * height + top) * width + left, "corner")
+
+    def find_inside(
+        base: tuple[Expression, ...], row: Expression, column: Expression
+    ) -> Expression:
+        return base[2] + (row * gaps[0] * width + column * gaps[1])
+
+    def find(
+        base: tuple[Expression, ...], row: Expression, column: Expression
+    ) -> tuple[Expression, Expression | None]:
+        place = find_inside(base, row, column)
+        if not padded:
+            return place, None
+        y, x = base[0] + row * gaps[0], base[1] + column * gaps[1]
+        return place, (y >= 0) & (y < height) & (x >= 0) & (x < width)
+
+    def interior(base: tuple[Expression, ...]) -> Expression:
+        rows = (base[0] >= 0) & (base[0] + reach[0] < height)
+        return rows & (base[1] >= 0) & (base[1] + reach[1] < width)
+
+    return Taps(filter, start, find, interior if padded else None, find_inside)

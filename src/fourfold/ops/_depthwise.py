@@ -1,0 +1,248 @@
+"""Kernels of the depthwise convolution: each channel is filtered alone, so four of them go side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, load, minimum, vector, where
+from fourfold.kernel.kernel import Variable
+from fourfold.kernel.place import slice_channels
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._window import Window
+
+UNROLLED_TAPS = 25
+
+
+def pack_filters(weights: np.ndarray) -> np.ndarray:
+    """[1,H,W,C] -> [slice][tap][4], zeros in the lanes beyond the last channel."""
+    return slice_channels(weights.reshape(-1, weights.shape[-1]))
+
+
+def depthwise_plain(site: Site, window: Window, multiplier: int) -> None:
+    """One output pixel and slice a work-item, the window walked by loops: any filter, any multiplier."""
+    weights = site.array(1)
+    assert weights is not None
+    kernel = site.kernel("depthwise_plain")
+    source, target = site.read(kernel, 0), site.write(kernel)
+    filters = site.weights(kernel, "weights", pack_filters(weights))
+    bias = site.packed(kernel, "bias", bias_slices(site))
+    rows = kernel.size("filter_rows", window.filter[0])
+    columns = kernel.size("filter_columns", window.filter[1])
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        image, y, x = target.coordinates(pixel)
+        top = kernel.let(y * kernel.size("stride0", window.stride[0]) - window.padding.top, "top")
+        left = kernel.let(
+            x * kernel.size("stride1", window.stride[1]) - window.padding.left, "left"
+        )
+        total = kernel.variable(load(bias, slice_, kernel.real, 4), "total")
+        with kernel.loop(rows, title="row") as row, kernel.loop(columns, title="column") as column:
+            at_y = kernel.let(top + row * kernel.size("dilation0", window.dilation[0]), "y")
+            at_x = kernel.let(left + column * kernel.size("dilation1", window.dilation[1]), "x")
+            inside = (at_y >= 0) & (at_y < source.axis(1)) & (at_x >= 0) & (at_x < source.axis(2))
+            with kernel.when(inside):
+                place = kernel.let(source.pixel([image, at_y, at_x]), "from")
+                factor = load(filters, (slice_ * rows + row) * columns + column, kernel.real, 4)
+                kernel.add(total, _channels(source, place, slice_, multiplier) * factor)
+        target.store(pixel, slice_, total)
+
+
+def _channels(source: View, place: Expression, slice_: Expression, multiplier: int) -> Expression:
+    """The inputs of four neighbouring outputs; with a multiplier several outputs share one."""
+    if multiplier == 1:
+        return source.load(place, slice_)
+    last = source.channels - 1
+    lanes = [
+        source.element(place, minimum((slice_ * 4 + lane) // multiplier, last)) for lane in range(4)
+    ]
+    return source.kernel.let(vector(*lanes), "v")
+
+
+def bias_slices(site: Site) -> np.ndarray:
+    bias = site.array(2)
+    padded = np.zeros(site.output.slices * 4, np.float32)
+    padded[: site.output.channels] = 0 if bias is None else bias
+    return padded
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of the input under a tile: where it starts, and whether it exists (None: always)."""
+
+    start: Expression
+    inside: Expression | None
+
+
+class DepthwiseRows:
+    """Several output rows a work-item: each input row is read once and serves all of them.
+
+    A CPU's work-item walks along the whole row, two neighbouring pixels in one vector of eight; a GPU's
+    makes one column.
+    """
+
+    def __init__(self, site: Site, window: Window) -> None:
+        self.site, self.window = site, window
+        weights = site.array(1)
+        assert weights is not None
+        self.kernel = kernel = site.kernel("depthwise_rows")
+        self.source, self.target = site.read(kernel, 0), site.write(kernel)
+        self.filters = site.weights(kernel, "weights", pack_filters(weights))
+        self.bias = site.packed(kernel, "bias", bias_slices(site))
+        height = site.output.shape[1]
+        self.rows = min(height, 4 if site.device.is_cpu else 2)
+        self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
+
+    def write(self) -> None:
+        kernel, site = self.kernel, self.site
+        batch, height, width, _ = site.output.shape
+        tiles = -(-height // self.rows)
+        on_cpu = site.device.is_cpu
+        local = () if on_cpu else (min(32, 1 << (width - 1).bit_length()), 1, 1)
+        across = 1 if on_cpu else width
+        x, y, z = kernel.ids(across, tiles * batch, site.output.slices, local=local)
+        image = y // kernel.size("tiles", tiles) if batch > 1 else const(0)
+        top = y % kernel.size("tiles", tiles) if batch > 1 else y
+        top = top * self.rows
+        if height % self.rows:
+            top = minimum(top, kernel.size("last_tile", height - self.rows))
+        self.top = kernel.let(top, "top")
+        self.slice, self.image = z, kernel.let(image, "image")
+        taps = self.window.filter[0] * self.window.filter[1]
+        start = kernel.let(z * taps, "w")
+        self.factors = [
+            kernel.let(load(self.filters, start + tap, kernel.real, 4), "f") for tap in range(taps)
+        ]
+        self.offset = kernel.let(load(self.bias, z, kernel.real, 4), "offset")
+        self.lines = [self._line(number) for number in range(self.reach)]
+        if on_cpu:
+            self._walk()
+        else:
+            self._column(x, checked=True)
+
+    def _line(self, number: int) -> _Row:
+        """Row `number` of the input under this tile. Only the outermost ones can be missing."""
+        kernel, window, source = self.kernel, self.window, self.source
+        height = self.site.input.shape[1]
+        below = (self.site.output.shape[1] - 1) * window.stride[0] - window.padding.top
+        beyond = max(0, below + window.reach[0] - height)
+        y = kernel.let(
+            self.top * kernel.size("stride0", window.stride[0]) + (number - window.padding.top), "y"
+        )
+        inside: Expression | None = None
+        if number < window.padding.top:
+            inside = y >= 0
+        if number >= self.reach - beyond:
+            inside = y < source.axis(1) if inside is None else inside & (y < source.axis(1))
+        if inside is not None:
+            inside = kernel.let(inside, "inside")
+            y = kernel.let(where(inside, y, 0), "y")
+        return _Row(kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line"), inside)
+
+    def _walk(self) -> None:
+        """Along the row: the columns whose whole window is inside by twos, the others one by one."""
+        kernel, window = self.kernel, self.window
+        out, wide = self.site.output.shape[2], self.site.input.shape[2]
+        stride, left, reach = window.stride[1], window.padding.left, window.reach[1]
+        first = min(out, -(-left // stride))
+        stop = max(first, min(out, (wide - reach + left) // stride + 1))
+        if stop - first < 2:
+            first = stop = 0
+        begin, end = kernel.size("first", first), kernel.size("stop", stop)
+        if first:
+            with kernel.loop(begin, title="x") as x:
+                self._column(x, checked=True)
+        if stop > first:
+            with kernel.loop(end, begin, 2, title="x") as step:
+                x = step
+                if (stop - first) % 2:
+                    x = kernel.let(minimum(step, end - 2), "x")
+                self._pair(x)
+        if stop < out:
+            with kernel.loop(self.target.axis(2), end, title="x") as x:
+                self._column(x, checked=True)
+
+    def _column(self, x: Expression, checked: bool) -> None:
+        """All rows of one output column."""
+        kernel, window, source = self.kernel, self.window, self.source
+        left = kernel.let(
+            x * kernel.size("stride1", window.stride[1]) - window.padding.left, "left"
+        )
+        totals = [kernel.variable(self.offset, "total") for _ in range(self.rows)]
+        padded = window.padding.left > 0 or window.padding.right > 0
+        for column in range(window.filter[1]):
+            at = kernel.let(left + column * window.dilation[1], "at")
+            inside = (at >= 0) & (at < source.axis(2)) if checked and padded else None
+            if inside is not None:
+                inside = kernel.let(inside, "inside")
+            for line, row in self._used():
+                both = row.inside
+                if inside is not None:
+                    both = inside if both is None else both & inside
+                value = source.load(row.start + at, self.slice, both)
+                self._spread(totals, line, column, value, self.factors)
+        self._store(totals, x, 0)
+
+    def _pair(self, x: Expression) -> None:
+        """All rows of two neighbouring output columns, side by side in one vector of eight."""
+        kernel, window, source = self.kernel, self.window, self.source
+        stride = window.stride[1]
+        left = kernel.let(x * kernel.size("stride1", stride) - window.padding.left, "left")
+        twice = [vector(factor, factor) for factor in self.factors]
+        both = vector(self.offset, self.offset)
+        totals = [kernel.variable(both, "total") for _ in range(self.rows)]
+        for column in range(window.filter[1]):
+            at = kernel.let(left + column * window.dilation[1], "at")
+            for line, row in self._used():
+                place = row.start + at
+                index = [source.index(place + step * stride, self.slice) for step in (0, 1)]
+                parts = [load(source.pointer, i, source.kind, 4) for i in index]
+                value: Expression = vector(*parts)
+                if row.inside is not None:
+                    value = where(row.inside, value, 0)
+                self._spread(totals, line, column, kernel.let(value, "v"), twice)
+        self._store(totals, x, 2)
+
+    def _used(self) -> list[tuple[int, _Row]]:
+        """The rows under the tile that some tap reaches: with a dilation there are gaps."""
+        window = self.window
+        reached = {
+            row * window.stride[0] + tap * window.dilation[0]
+            for row in range(self.rows)
+            for tap in range(window.filter[0])
+        }
+        return [(number, line) for number, line in enumerate(self.lines) if number in reached]
+
+    def _spread(
+        self,
+        totals: list[Variable],
+        line: int,
+        column: int,
+        value: Expression,
+        factors: list[Expression],
+    ) -> None:
+        """Add one input, times its weight, to every output row that it belongs to."""
+        window = self.window
+        for row, total in enumerate(totals):
+            tap, rest = divmod(line - row * window.stride[0], window.dilation[0])
+            if rest == 0 and 0 <= tap < window.filter[0]:
+                self.kernel.add(total, value * factors[tap * window.filter[1] + column])
+
+    def _store(self, totals: list[Variable], x: Expression, parts: int) -> None:
+        target = self.target
+        for row, total in enumerate(totals):
+            pixel = self.kernel.let(target.pixel([self.image, self.top + row, x]), "to")
+            if parts == 0:
+                target.store(pixel, self.slice, total)
+            for part in range(parts):
+                target.store(pixel + part, self.slice, total.part(part, 4))
+
+
+def uses_rows(site: Site, window: Window) -> bool:
+    """Whether the fast kernel fits: few enough taps to unroll, and channels that can be read by fours."""
+    taps = window.filter[0] * window.filter[1]
+    source = site.places[str(site.node.inputs[0])]
+    whole = source.aligned and (site.input.channels % 4 == 0 or source.layout.value == "sliced")
+    return taps <= UNROLLED_TAPS and whole

@@ -1,0 +1,42 @@
+"""Which work-item does what, for kernels that make each group of four channels by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.expression import Expression, minimum
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.view import View
+
+GPU_GROUP = 64
+CPU_CHUNK = 64
+
+
+def plain_grid(
+    kernel: Kernel, device: DeviceInfo, target: View
+) -> Iterator[tuple[Expression, Expression]]:
+    """Yields (pixel, slice) once; what the caller writes then runs for every one of them.
+
+    A GPU gets one work-item each; a CPU, where a work-item has a cost, a run of pixels.
+    """
+    pixels, slices = target.type.pixels, target.type.slices
+    if not device.is_cpu:
+        first, second = kernel.ids(pixels, slices, local=_gpu_group(pixels, slices))
+        yield first, second
+        return
+    chunk = max(1, min(CPU_CHUNK, pixels))
+    chunks = -(-pixels // chunk)
+    first, second = kernel.ids(chunks, slices)
+    start = kernel.let(first * kernel.size("chunk", chunk), "start")
+    stop = kernel.let(minimum(start + kernel.size("chunk", chunk), target.pixels), "stop")
+    with kernel.loop(stop, start, title="p") as pixel:
+        yield pixel, second
+
+
+def _gpu_group(pixels: int, slices: int) -> tuple[int, int]:
+    """Neighbouring work-items on neighbouring pixels, as far as there are any."""
+    across = 1
+    while across < pixels and across < GPU_GROUP:
+        across *= 2
+    return across, max(1, min(GPU_GROUP // across, 1 << (slices - 1).bit_length()))

@@ -1,0 +1,145 @@
+"""Reductions: a work-item, or a group of them that share the work, walks over the axes that go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from fourfold.kernel.expression import Expression, const, vector, where, widen
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._rules import Reduce
+
+Combine = Callable[[Expression, Expression], Expression]
+Finish = Callable[[Expression, int], Expression]
+GROUP = 64
+
+
+def reduces(
+    combine: Combine, start: float, finish: Finish = lambda total, count: total
+) -> tuple[Variant, ...]:
+    """The variant of a reduction: `start` is neutral, `finish(total, count)` comes last."""
+
+    def build(site: Site) -> None:
+        _build(site, combine, start, finish)
+
+    return (Variant("reduce", build, _refuses),)
+
+
+def _refuses(site: Site) -> str | None:
+    assert isinstance(site.attributes, Reduce)
+    return None if site.attributes.keep_dims else "axes that go must first become ones"
+
+
+def _build(site: Site, combine: Combine, start: float, finish: Finish) -> None:
+    assert isinstance(site.attributes, Reduce)
+    axes = site.attributes.axes
+    source, rank = site.input, site.input.rank
+    count = 1
+    for axis in axes:
+        count *= source.shape[axis]
+    split = split_for(site, count if rank - 1 not in axes else count // max(1, source.channels))
+    kernel = site.kernel(site.node.op + ("_split" if split > 1 else ""))
+    view, target = site.read(kernel, 0), site.write(kernel)
+    neutral = least(view.kind, start)
+    for pixel, slice_, lane in shared_grid(site, kernel, target, split):
+        at = target.coordinates(pixel) if rank else []
+        total = kernel.variable(neutral, "total")
+        with walk(kernel, view, [axis for axis in axes if axis < rank - 1], lane, split) as inner:
+            place = kernel.let(
+                view.pixel([inner.get(axis, at[axis]) for axis in range(rank - 1)]), "from"
+            )
+            if rank - 1 not in axes:
+                kernel.set(total, combine(total, view.load(place, slice_)))
+            else:
+                with kernel.loop(view.slices, title="slice") as each:
+                    value = view.load(place, each)
+                    if start != 0:
+                        # Lanes beyond the last channel hold zeros: right for sums, wrong for others.
+                        value = mask_beyond(view, value, each, neutral)
+                    kernel.set(total, combine(total, value))
+        share(kernel, total, combine, split)
+        result: Expression = total
+        if rank - 1 in axes:
+            result = across(total, combine)
+        with kernel.when(kernel.local_id(1).equals(0) if split > 1 else const(True)):
+            target.store(pixel, slice_, finish(result, count))
+
+
+def split_for(site: Site, length: int) -> int:
+    """How many work-items share one result: one on a CPU, more on a GPU where there is much to walk."""
+    if site.device.is_cpu:
+        return 1
+    split = 1
+    while split < GROUP and split * 4 <= length and split * 2 <= site.device.max_work_group:
+        split *= 2
+    return split
+
+
+def shared_grid(
+    site: Site, kernel: Kernel, target: View, split: int
+) -> Iterator[tuple[Expression, Expression, Expression]]:
+    """Yields (pixel, slice, lane) once: a group of `split` work-items for each four channels."""
+    if split == 1:
+        for pixel, slice_ in plain_grid(kernel, site.device, target):
+            yield pixel, slice_, const(0)
+        return
+    item, lane = kernel.ids(target.type.pixels * target.type.slices, split, local=(1, split))
+    pixels = target.pixels
+    yield kernel.let(item % pixels, "pixel"), kernel.let(item // pixels, "slice"), lane
+
+
+@contextmanager
+def walk(
+    kernel: Kernel, view: View, axes: list[int], lane: Expression, split: int
+) -> Iterator[dict[int, Expression]]:
+    """Loops over the axes; with several lanes, each takes every `split`-th step of one flat loop."""
+    if split == 1:
+        with ExitStack() as stack:
+            yield {
+                axis: stack.enter_context(kernel.loop(view.axis(axis), title="r")) for axis in axes
+            }
+        return
+    length: Expression = const(1)
+    for axis in axes:
+        length = length * view.axis(axis)
+    with kernel.loop(kernel.let(length, "length"), lane, split, title="r") as step:
+        places: dict[int, Expression] = {}
+        rest: Expression = step
+        for axis in reversed(axes):
+            places[axis] = kernel.let(rest % view.axis(axis), "r")
+            rest = kernel.let(rest // view.axis(axis), "rest")
+        yield places
+
+
+def share(kernel: Kernel, total: Variable, combine: Combine, split: int) -> None:
+    """Combine a variable over the lanes of a group; every lane gets the result."""
+    kernel.group_combine([total], split, 1, const(0), combine)
+
+
+def least(kind: str, number: float) -> Expression:
+    """A number to start from, in every lane; integers have no infinity."""
+    if kind == "int" and number in (float("inf"), float("-inf")):
+        number = 2**31 - 1 if number > 0 else -(2**31)
+    return const(number if kind != "int" else int(number), kind, 4)
+
+
+def mask_beyond(
+    view: View, value: Expression, slice_: Expression, neutral: Expression
+) -> Expression:
+    """The same value with `neutral` in the lanes beyond the last channel."""
+    rest = view.type.channels % 4
+    if rest == 0:
+        return value
+    fill = neutral.lane(0)
+    masked = vector(*(value.lane(lane) if lane < rest else fill for lane in range(4)))
+    return view.kernel.let(where(slice_.equals(view.slices - 1), masked, value), "masked")
+
+
+def across(total: Expression, combine: Combine) -> Expression:
+    """The four lanes of a vector combined, in the first lane of a new one."""
+    one = combine(combine(total.lane(0), total.lane(1)), combine(total.lane(2), total.lane(3)))
+    return widen(one, 4)

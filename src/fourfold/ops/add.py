@@ -1,0 +1,22 @@
+"""y = a + b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression
+from fourfold.op import Op
+from fourfold.ops._rules import broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return a + b
+
+
+OP = Op(
+    name="add",
+    infer=broadcast("add"),
+    reference=elementwise(np.add),
+    pointwise=pointwise,
+    cases=broadcast_cases() + broadcast_cases("i32", low=-9, high=9, most=6),
+)

@@ -1,0 +1,86 @@
+"""y = where along the axis x is largest; the first one where several are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import const, where, widen
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._reduce import least
+from fourfold.ops._rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
+from fourfold.types import DType, TensorType
+
+
+@dataclass(frozen=True)
+class ArgMax:
+    """The axis that goes (or stays as a one), and the element type of the result."""
+
+    axis: int
+    dtype: DType = DType.I32
+    keep_dims: bool = False
+
+
+@takes("arg_max", 1)
+def infer(attributes: ArgMax, x: TensorType) -> Types:
+    axis, dtype = attributes.axis, attributes.dtype
+    require_kind("arg_max", NUMBERS, x)
+    require(dtype in INDICES, "arg_max", f"{dtype.value} cannot hold an index")
+    require_axis("arg_max", axis, x.rank)
+    require(x.shape[axis] > 0, "arg_max", f"axis {axis} of {x} is empty")
+    kept = (1,) if attributes.keep_dims else ()
+    return (TensorType(dtype, x.shape[:axis] + kept + x.shape[axis + 1 :]),)
+
+
+def reference(attributes: ArgMax, x: np.ndarray) -> np.ndarray:
+    index = np.argmax(x, axis=attributes.axis, keepdims=attributes.keep_dims)
+    return np.asarray(index, attributes.dtype.numpy)
+
+
+def build(site: Site) -> None:
+    """One walk along the axis; a later element must be larger to win."""
+    assert isinstance(site.attributes, ArgMax)
+    axis, rank = site.attributes.axis, site.input.rank
+    kernel = site.kernel("arg_max")
+    view, target = site.read(kernel, 0), site.write(kernel)
+    last = axis == rank - 1
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        at = target.coordinates(pixel)
+        width = 1 if last else 4
+        best = kernel.variable(least(view.kind, float("-inf")).part(0, width), "best")
+        winner = kernel.variable(const(0, "int", width), "winner")
+        with kernel.loop(view.channels if last else view.axis(axis), title="i") as i:
+            places = [i if number == axis else place for number, place in enumerate(at)]
+            value = view.element(pixel, i) if last else view.load(view.pixel(places), slice_)
+            larger = kernel.let(value > best, "larger")
+            kernel.set(winner, where(larger, widen(i, width), winner))
+            kernel.set(best, where(larger, value, best))
+        target.store(pixel, slice_, widen(winner, 4))
+
+
+def refuses(site: Site) -> str | None:
+    assert isinstance(site.attributes, ArgMax)
+    return None if site.attributes.keep_dims else "axes that go must first become ones"
+
+
+OP = Op(
+    name="arg_max",
+    attributes=ArgMax,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("walk", build, refuses),),
+    cases=(
+        Case(("f32[7]",), ArgMax(0)),
+        Case(("f32[3,1]",), ArgMax(1)),
+        Case(("f32[2,1001]",), ArgMax(1)),
+        Case(("f32[2,3,5]",), ArgMax(0)),
+        Case(("f32[2,5,7,13]",), ArgMax(3)),
+        Case(("f32[2,5,7,13]",), ArgMax(1)),
+        Case(("f32[2,1,3,5,7]",), ArgMax(3)),
+        Case(("i32[3,11]",), ArgMax(1)),
+        Case(("f32[3,11]",), ArgMax(1, DType.I64)),
+    ),
+)

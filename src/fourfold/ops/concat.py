@@ -1,0 +1,127 @@
+"""y = the inputs one after another along the axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from fourfold.graph import Node
+from fourfold.kernel.expression import Expression, const, vector
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.place import region_place
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Alias, Case, Op, Region, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._rules import ANY, require, require_axis, require_kind
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Concat:
+    """The axis along which the inputs follow one another."""
+
+    axis: int
+
+
+def infer(attributes: Concat, *types: TensorType | None) -> Types:
+    parts = [type for type in types if type is not None]
+    require(len(types) == len(parts) > 0, "concat", "an input is missing")
+    require_kind("concat", ANY, *parts)
+    axis, first = attributes.axis, parts[0]
+    require_axis("concat", axis, first.rank)
+    for part in parts:
+        fits = part.rank == first.rank and _others(part, axis) == _others(first, axis)
+        require(fits, "concat", f"{part} cannot follow {first} along axis {axis}")
+    size = sum(part.shape[axis] for part in parts)
+    return (first.with_shape(*first.shape[:axis], size, *first.shape[axis + 1 :]),)
+
+
+def _others(type: TensorType, axis: int) -> tuple[int, ...]:
+    return type.shape[:axis] + type.shape[axis + 1 :]
+
+
+def reference(attributes: Concat, *arrays: np.ndarray) -> np.ndarray:
+    return np.concatenate(arrays, axis=attributes.axis)
+
+
+def view(node: Node, inputs: Types, outputs: Types) -> Alias:
+    assert isinstance(node.attributes, Concat)
+    axis = node.attributes.axis
+    starts = accumulate((type.shape[axis] for type in inputs[:-1]), initial=0)
+    return Alias("join", tuple(Region(part, axis, start) for part, start in enumerate(starts)))
+
+
+def build(site: Site) -> None:
+    """Copies what is not in its place yet: often nothing, since producers write straight into the result."""
+    assert isinstance(site.attributes, Concat)
+    axis, start = site.attributes.axis, 0
+    whole = site.places[site.node.outputs[0]]
+    boxes = []
+    for name in site.node.inputs:
+        part = site.types[str(name)]
+        boxes.append((str(name), part, region_place(whole, site.output, part, axis, start)))
+        start += part.shape[axis]
+    if any(place is None for _, _, place in boxes) or site.tail:
+        _choose(site, axis)
+        return
+    for name, part, place in boxes:
+        if place is not None and site.places[name] != place:
+            kernel = site.kernel("concat_copy")
+            source = site.view(kernel, name, "src")
+            pointer = kernel.pointer("dst", place.dtype, place, writable=True)
+            target = View(kernel, pointer, part, place)
+            for pixel, slice_ in plain_grid(kernel, site.device, target):
+                target.store(pixel, slice_, source.load(pixel, slice_))
+
+
+def _choose(site: Site, axis: int) -> None:
+    """Each output element finds the input that it comes from."""
+    kernel = site.kernel("concat_choose")
+    sources = [site.read(kernel, number) for number in range(len(site.node.inputs))]
+    target = site.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        lanes = []
+        for lane in range(4):
+            channel = kernel.let(slice_ * 4 + lane, "channel")
+            lanes.append(_element(kernel, sources, axis, [*at, channel], target))
+        target.store(pixel, slice_, vector(*lanes))
+
+
+def _element(
+    kernel: Kernel, sources: list[View], axis: int, at: list[Expression], target: View
+) -> Expression:
+    value, start = const(0, target.kind), 0
+    exists = at[-1] < target.channels
+    for source in sources:
+        places = [place - start if number == axis else place for number, place in enumerate(at)]
+        inside = exists & (at[axis] >= start) & (at[axis] < start + source.type.shape[axis])
+        element = source.element(source.pixel(places[:-1]), places[-1])
+        value = kernel.let(Expression("guarded", (inside, element, value), value.kind), "v")
+        start += source.type.shape[axis]
+    return value
+
+
+OP = Op(
+    name="concat",
+    attributes=Concat,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("copy", build),),
+    view=view,
+    cases=(
+        Case(("f32[7]", "f32[3]"), Concat(0)),
+        Case(("f32[3,5]",), Concat(1)),
+        Case(("f32[3,5]", "f32[3,1]", "f32[3,7]"), Concat(1)),
+        Case(("f32[2,3,5]", "f32[2,11,5]"), Concat(1)),
+        Case(("f32[2,5,7,3]", "f32[2,5,7,5]"), Concat(3)),
+        Case(("f32[2,5,7,4]", "f32[2,5,7,8]", "f32[2,5,7,3]"), Concat(3)),
+        Case(("f32[1,5,7,3]", "f32[2,5,7,3]"), Concat(0)),
+        Case(("f32[2,5,1,3]", "f32[2,5,7,3]"), Concat(2), constants=(1,)),
+        Case(("f32[2,1,3,5,7]", "f32[2,1,3,5,1]"), Concat(4)),
+        Case(("i32[3,5]", "i32[2,5]"), Concat(0)),
+    ),
+)

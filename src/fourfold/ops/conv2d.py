@@ -1,0 +1,125 @@
+"""y[n,h,w,o] = bias[o] + sum over fh,fw,i of x[n,h*s+fh*d-p,w*s+fw*d-p,i] * weights[o,fh,fw,i]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._convolve import Convolution, plain_taps, window_taps
+from fourfold.ops._direct import direct_convolution
+from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
+from fourfold.types import Shape, TensorType
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """Weights are [O,H,W,I / groups]; group g reads and writes the g-th part of the channels."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+    groups: int = 1
+
+
+def window(attributes: Conv2d, weights: Shape) -> Window:
+    size = (weights[1], weights[2])
+    return Window(size, attributes.stride, attributes.padding, attributes.dilation)
+
+
+@takes("conv2d", 2, 3)
+def infer(
+    attributes: Conv2d, x: TensorType, weights: TensorType, bias: TensorType | None = None
+) -> Types:
+    require_kind("conv2d", FLOATS, x, weights)
+    require_rank("conv2d", "the input", x, 4)
+    require_rank("conv2d", "weights", weights, 4)
+    out, groups = weights.shape[0], attributes.groups
+    divides = groups > 0 and out > 0 and out % groups == 0
+    require(divides, "conv2d", f"{groups} groups do not divide {out} output channels")
+    matches = x.channels == weights.channels * groups and x.channels > 0
+    require(matches, "conv2d", f"{weights} in {groups} groups cannot read {x}")
+    check_bias("conv2d", bias, x, out)
+    image = (x.shape[1], x.shape[2])
+    size = output_size("conv2d", window(attributes, weights.shape), image)
+    return (x.with_shape(x.shape[0], *size, out),)
+
+
+def reference(
+    attributes: Conv2d, x: np.ndarray, weights: np.ndarray, bias: np.ndarray | None = None
+) -> np.ndarray:
+    groups = attributes.groups
+    patches = windows(x, window(attributes, weights.shape))
+    batch, height, width, _, *taps = patches.shape
+    patches = patches.reshape(batch, height, width, groups, -1, *taps)
+    filters = weights.reshape(groups, -1, *weights.shape[1:])
+    y: np.ndarray = np.einsum("nyxgihw,gohwi->nyxgo", patches, filters, optimize=True)
+    y = y.reshape(batch, height, width, -1)
+    return y if bias is None else y + bias
+
+
+def _is_plain(site: Site) -> bool:
+    """Whether each output pixel needs just the input pixel of the same number."""
+    attributes = site.attributes
+    assert isinstance(attributes, Conv2d)
+    size = site.input_type(1).shape[1:3]
+    return size == (1, 1) and attributes.stride == (1, 1) and attributes.padding == NO_PADDING
+
+
+def refuses_tiled(site: Site) -> str | None:
+    assert isinstance(site.attributes, Conv2d)
+    if site.array(1) is None:
+        return "the weights are computed at run time"
+    if len(site.node.inputs) > 2 and site.node.inputs[2] is not None and site.array(2) is None:
+        return "the bias is computed at run time"
+    return None if site.attributes.groups == 1 else "it has groups"
+
+
+def tiled(site: Site) -> None:
+    attributes, weights = site.attributes, site.array(1)
+    assert isinstance(attributes, Conv2d)
+    assert weights is not None
+    flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
+    if _is_plain(site):
+        Convolution(site, "conv2d_1x1", flat, plain_taps).write()
+    else:
+        taps = window_taps(window(attributes, weights.shape))
+        Convolution(site, "conv2d_tiled", flat, taps).write()
+
+
+def direct(site: Site) -> None:
+    assert isinstance(site.attributes, Conv2d)
+    shape = site.input_type(1).shape
+    direct_convolution(site, window(site.attributes, shape), site.attributes.groups)
+
+
+def _case(x: str, weights: str, attributes: Conv2d, bias: bool = True) -> Case:
+    channels = weights.removeprefix("f32[").partition(",")[0]
+    inputs = (x, weights, f"f32[{channels}]" if bias else None)
+    return Case(inputs, attributes, constants=(1, 2) if bias else (1,), low=-1.0, high=1.0)
+
+
+OP = Op(
+    name="conv2d",
+    attributes=Conv2d,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("tiled", tiled, refuses_tiled), Variant("direct", direct)),
+    cases=(
+        _case("f32[1,1,1,1]", "f32[1,1,1,1]", Conv2d()),
+        _case("f32[1,5,7,3]", "f32[5,1,1,3]", Conv2d()),
+        _case("f32[2,5,7,13]", "f32[11,1,1,13]", Conv2d(), bias=False),
+        _case("f32[2,7,11,5]", "f32[7,3,3,5]", Conv2d(padding=Padding(1, 1, 1, 1))),
+        _case("f32[1,11,13,3]", "f32[8,3,3,3]", Conv2d((2, 2), padding=Padding(0, 1, 0, 1))),
+        _case("f32[2,11,13,4]", "f32[16,5,3,4]", Conv2d((2, 3), padding=Padding(2, 2, 0, 1))),
+        _case("f32[1,13,11,5]", "f32[3,3,3,5]", Conv2d(dilation=(2, 3))),
+        _case("f32[1,7,7,6]", "f32[4,3,3,6]", Conv2d((2, 1), (2, 2), Padding(2, 2, 2, 2))),
+        _case("f32[2,5,7,6]", "f32[9,3,3,2]", Conv2d(padding=Padding(1, 1, 1, 1), groups=3)),
+        _case("f32[1,5,7,8]", "f32[16,1,1,4]", Conv2d(groups=2), bias=False),
+        _case("f32[3,1,17,5]", "f32[7,1,5,5]", Conv2d(padding=Padding(0, 0, 2, 2))),
+        _case("f32[1,2,3,5]", "f32[3,5,7,5]", Conv2d(padding=Padding(2, 2, 3, 3))),
+    ),
+)

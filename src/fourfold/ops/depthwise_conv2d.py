@@ -1,0 +1,108 @@
+"""y[n,h,w,o] = bias[o] + sum over fh,fw of x[n,h*s+fh*d-p,w*s+fw*d-p,o/m] * weights[0,fh,fw,o]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._depthwise import DepthwiseRows, depthwise_plain, uses_rows
+from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
+from fourfold.types import Shape, TensorType
+
+
+@dataclass(frozen=True)
+class DepthwiseConv2d:
+    """Weights are [1,H,W,C * multiplier]; each channel of x makes `multiplier` neighbours."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+    multiplier: int = 1
+
+
+def window(attributes: DepthwiseConv2d, weights: Shape) -> Window:
+    size = (weights[1], weights[2])
+    return Window(size, attributes.stride, attributes.padding, attributes.dilation)
+
+
+@takes("depthwise_conv2d", 2, 3)
+def infer(
+    attributes: DepthwiseConv2d, x: TensorType, weights: TensorType, bias: TensorType | None = None
+) -> Types:
+    op, multiplier = "depthwise_conv2d", attributes.multiplier
+    require_kind(op, FLOATS, x, weights)
+    require_rank(op, "the input", x, 4)
+    require_rank(op, "weights", weights, 4)
+    out = weights.channels
+    matches = weights.shape[0] == 1 and out == x.channels * multiplier and out > 0
+    require(matches, op, f"{weights} cannot make {multiplier} channels from each of {x}")
+    check_bias(op, bias, x, out)
+    size = output_size(op, window(attributes, weights.shape), (x.shape[1], x.shape[2]))
+    return (x.with_shape(x.shape[0], *size, out),)
+
+
+def reference(
+    attributes: DepthwiseConv2d, x: np.ndarray, weights: np.ndarray, bias: np.ndarray | None = None
+) -> np.ndarray:
+    patches = windows(x, window(attributes, weights.shape))
+    filters = weights[0].reshape(*weights.shape[1:3], x.shape[3], attributes.multiplier)
+    y: np.ndarray = np.einsum("nyxchw,hwcm->nyxcm", patches, filters, optimize=True)
+    y = y.reshape(*y.shape[:3], -1)
+    return y if bias is None else y + bias
+
+
+def refuses_any(site: Site) -> str | None:
+    bias = len(site.node.inputs) > 2 and site.node.inputs[2] is not None
+    missing = site.array(1) is None or (bias and site.array(2) is None)
+    return "weights or bias are computed at run time" if missing else None
+
+
+def refuses_rows(site: Site) -> str | None:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    if site.attributes.multiplier != 1:
+        return "several outputs share one input channel"
+    fits = uses_rows(site, window(site.attributes, site.input_type(1).shape))
+    return refuses_any(site) if fits else "the filter is too large to unroll"
+
+
+def rows(site: Site) -> None:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    DepthwiseRows(site, window(site.attributes, site.input_type(1).shape)).write()
+
+
+def plain(site: Site) -> None:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    shape = site.input_type(1).shape
+    depthwise_plain(site, window(site.attributes, shape), site.attributes.multiplier)
+
+
+def _case(x: str, weights: str, attributes: DepthwiseConv2d, bias: bool = True) -> Case:
+    channels = weights.removesuffix("]").rpartition(",")[2]
+    inputs = (x, weights, f"f32[{channels}]" if bias else None)
+    return Case(inputs, attributes, constants=(1, 2) if bias else (1,))
+
+
+_AROUND = Padding(1, 1, 1, 1)
+
+OP = Op(
+    name="depthwise_conv2d",
+    attributes=DepthwiseConv2d,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("rows", rows, refuses_rows), Variant("plain", plain, refuses_any)),
+    cases=(
+        _case("f32[1,1,1,1]", "f32[1,1,1,1]", DepthwiseConv2d()),
+        _case("f32[2,5,7,13]", "f32[1,3,3,13]", DepthwiseConv2d(padding=_AROUND)),
+        _case(
+            "f32[1,11,7,8]", "f32[1,3,3,8]", DepthwiseConv2d((2, 2), padding=_AROUND), bias=False
+        ),
+        _case("f32[2,7,11,5]", "f32[1,5,3,5]", DepthwiseConv2d((1, 2), (1, 2))),
+        _case("f32[1,7,7,3]", "f32[1,3,3,3]", DepthwiseConv2d((3, 2), padding=Padding(0, 1, 0, 1))),
+        _case("f32[1,5,7,1]", "f32[1,3,3,8]", DepthwiseConv2d(padding=_AROUND, multiplier=8)),
+        _case("f32[2,5,7,3]", "f32[1,3,3,6]", DepthwiseConv2d(padding=_AROUND, multiplier=2)),
+    ),
+)

@@ -1,0 +1,31 @@
+"""y = a / b; whole numbers round towards zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression
+from fourfold.op import Op
+from fourfold.ops._rules import broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return a / b
+
+
+def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind == "f":
+        fraction: np.ndarray = a / b
+        return fraction
+    goes_up = (a % b != 0) & ((a < 0) != (b < 0))
+    whole: np.ndarray = a // b + goes_up.astype(a.dtype)
+    return whole
+
+
+OP = Op(
+    name="div",
+    infer=broadcast("div"),
+    reference=elementwise(_reference),
+    pointwise=pointwise,
+    cases=broadcast_cases(low=0.5) + broadcast_cases("i32", low=1, high=29, most=6),
+)

@@ -1,0 +1,22 @@
+"""y = the largest whole number that is not above x."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, floor
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return floor(x)
+
+
+OP = Op(
+    name="floor",
+    infer=same_type("floor"),
+    reference=elementwise(np.floor),
+    pointwise=pointwise,
+    cases=unary_cases(),
+)

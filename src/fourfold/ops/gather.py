@@ -1,0 +1,118 @@
+"""y = the entries of x along the axis whose numbers stand in the indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, guarded, vector
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Gather:
+    """The axis looked up; the first `batch_dims` axes of x and the indices go together."""
+
+    axis: int = 0
+    batch_dims: int = 0
+
+
+@takes("gather", 2)
+def infer(attributes: Gather, x: TensorType, indices: TensorType) -> Types:
+    axis, batch = attributes.axis, attributes.batch_dims
+    require_kind("gather", ANY, x)
+    require_kind("gather", INDICES, indices)
+    require_axis("gather", axis, x.rank)
+    require(x.shape[axis] > 0, "gather", f"axis {axis} of {x} is empty")
+    fits = 0 <= batch <= min(axis, indices.rank) and x.shape[:batch] == indices.shape[:batch]
+    require(fits, "gather", f"{x} and {indices} do not share {batch} axes before axis {axis}")
+    return (x.with_shape(*x.shape[:axis], *indices.shape[batch:], *x.shape[axis + 1 :]),)
+
+
+def reference(attributes: Gather, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    axis, batch = attributes.axis, attributes.batch_dims
+    shape = x.shape[:axis] + indices.shape[batch:] + x.shape[axis + 1 :]
+    y = np.empty(shape, x.dtype)
+    for at in np.ndindex(x.shape[:batch]):
+        y[at] = np.take(x[at], indices[at], axis=axis - batch)
+    return y
+
+
+def build(site: Site) -> None:
+    """Each output looks up its index, then the entry of that number."""
+    assert isinstance(site.attributes, Gather)
+    kernel = site.kernel("gather")
+    view, indices, target = (
+        site.read(kernel, 0),
+        site.read(kernel, 1, "indices"),
+        site.write(kernel),
+    )
+    last = site.attributes.axis == site.input.rank - 1
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        if not last and view.whole:
+            # The channels stay where they are: four of them move together.
+            places = _entry(site.attributes, view, indices, [*at, const(0)])
+            value = view.load(view.pixel(places[:-1]), slice_)
+        else:
+            value = vector(*(_lane(site, view, indices, target, at, slice_, n) for n in range(4)))
+        target.store(pixel, slice_, value)
+
+
+def _lane(
+    site: Site,
+    view: View,
+    indices: View,
+    target: View,
+    at: list[Expression],
+    slice_: Expression,
+    lane: int,
+) -> Expression:
+    assert isinstance(site.attributes, Gather)
+    channel = slice_ * 4 + lane
+    exists = (
+        const(lane < target.type.channels)
+        if target.type.channels < 4
+        else channel < target.channels
+    )
+    channel = view.kernel.let(guarded(exists, channel), "channel")
+    coordinates = [*at, channel] if target.type.rank else []
+    places = _entry(site.attributes, view, indices, coordinates)
+    return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
+
+
+def _entry(attributes: Gather, view: View, indices: View, at: list[Expression]) -> list[Expression]:
+    """The coordinates in x of the output at these coordinates."""
+    axis, batch = attributes.axis, attributes.batch_dims
+    middle = indices.type.rank - batch
+    wanted = [*at[:batch], *at[axis : axis + middle]]
+    index = indices.element(indices.pixel(wanted[:-1]), wanted[-1] if wanted else const(0))
+    return [*at[:axis], view.kernel.let(index, "index"), *at[axis + middle :]]
+
+
+OP = Op(
+    name="gather",
+    attributes=Gather,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("gather", build),),
+    cases=(
+        # High is the last index of the axis, so that every index is one of it.
+        Case(("f32[7]", "i32[]"), Gather(), low=0, high=6),
+        Case(("f32[7]", "i32[3]"), Gather(), low=0, high=6),
+        Case(("f32[11,5]", "i32[3,2]"), Gather(), low=0, high=10),
+        Case(("f32[11,8]", "i64[3]"), Gather(), low=0, high=10),
+        Case(("f32[11,8]", "i32[5]"), Gather(), constants=(0,), low=0, high=10),
+        Case(("f32[2,5,7,13]", "i32[3]"), Gather(axis=3), constants=(1,), low=0, high=12),
+        Case(("f32[2,5,7,3]", "i32[4]"), Gather(axis=1), low=0, high=4),
+        Case(("f32[2,5,7]", "i32[2,3]"), Gather(axis=1, batch_dims=1), low=0, high=4),
+        Case(("f32[2,3,5,7]", "i32[2,2]"), Gather(axis=2, batch_dims=1), low=0, high=4),
+        Case(("i32[11,3]", "i32[5]"), Gather(), low=0, high=10),
+    ),
+)

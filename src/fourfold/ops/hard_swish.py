@@ -1,0 +1,23 @@
+"""y = x * min(max(x + 3, 0), 6) / 6."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, maximum, minimum
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    c = minimum(maximum(x + 3.0, 0.0), 6.0) * (1 / 6)  # at most one: x * c stays finite in half
+    return x * c
+
+
+OP = Op(
+    name="hard_swish",
+    infer=same_type("hard_swish"),
+    reference=elementwise(lambda x: x * (np.clip(x + 3, 0, 6) / 6)),
+    pointwise=pointwise,
+    cases=unary_cases(high=9.0, low=-9.0),
+)

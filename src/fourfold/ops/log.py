@@ -1,0 +1,22 @@
+"""y = ln(x)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, log
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return log(x)
+
+
+OP = Op(
+    name="log",
+    infer=same_type("log"),
+    reference=elementwise(np.log),
+    pointwise=pointwise,
+    cases=unary_cases(low=0.1, high=5.0),
+)

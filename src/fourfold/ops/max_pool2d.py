@@ -1,0 +1,33 @@
+"""y = the largest x under a window."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import maximum
+from fourfold.op import Case, Op
+from fourfold.ops._pool import pools
+from fourfold.ops._rules import FLOATS
+from fourfold.ops._window import Padding, Pool2d, pool_window, pooled, windows
+
+
+def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
+    y: np.ndarray = windows(x, pool_window(attributes), fill=-np.inf).max(axis=(4, 5))
+    return y
+
+
+OP = Op(
+    name="max_pool2d",
+    attributes=Pool2d,
+    infer=pooled("max_pool2d", FLOATS),
+    reference=reference,
+    variants=pools(maximum, float("-inf"), average=False),
+    cases=(
+        Case(("f32[1,1,1,1]",), Pool2d((1, 1), (1, 1))),
+        Case(("f32[2,7,7,13]",), Pool2d((7, 7), (1, 1))),
+        Case(("f32[2,7,11,5]",), Pool2d((3, 3), (2, 2), Padding(1, 1, 1, 1)), high=-0.5),
+        Case(("f32[1,5,7,3]",), Pool2d((2, 3), (1, 2), Padding(0, 1, 1, 1)), high=-0.5),
+        Case(("f32[1,11,13,8]",), Pool2d((2, 2), (2, 2))),
+        Case(("f32[1,2,3,1]",), Pool2d((5, 5), (1, 1), Padding(2, 2, 2, 2))),
+    ),
+)

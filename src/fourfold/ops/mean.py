@@ -1,0 +1,26 @@
+"""y = the mean of x over the axes."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from fourfold.op import Op
+from fourfold.ops._reduce import reduces
+from fourfold.ops._rules import FLOATS, Reduce, reduce_cases, reduced
+
+
+def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64)
+    return np.asarray(np.mean(wide, axis=attributes.axes, keepdims=attributes.keep_dims), x.dtype)
+
+
+OP = Op(
+    name="mean",
+    attributes=Reduce,
+    infer=reduced("mean", FLOATS),
+    reference=reference,
+    variants=reduces(operator.add, 0.0, lambda total, count: total * (1.0 / count)),
+    cases=reduce_cases(),
+)

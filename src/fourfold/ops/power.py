@@ -1,0 +1,22 @@
+"""y = a ** b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, power
+from fourfold.op import Op
+from fourfold.ops._rules import FLOATS, broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return power(a, b)
+
+
+OP = Op(
+    name="power",
+    infer=broadcast("power", FLOATS),
+    reference=elementwise(np.power),
+    pointwise=pointwise,
+    cases=broadcast_cases(low=0.1, high=3.0),
+)

@@ -1,0 +1,22 @@
+"""y = a where a is not negative, else a * b: b is the slope."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, where
+from fourfold.op import Op
+from fourfold.ops._rules import FLOATS, broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return where(a < 0.0, a * b, a)
+
+
+OP = Op(
+    name="prelu",
+    infer=broadcast("prelu", FLOATS),
+    reference=elementwise(lambda a, b: np.where(a < 0, a * b, a)),
+    pointwise=pointwise,
+    cases=broadcast_cases(),
+)

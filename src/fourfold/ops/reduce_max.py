@@ -1,0 +1,24 @@
+"""y = the largest x over the axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import maximum
+from fourfold.op import Op
+from fourfold.ops._reduce import reduces
+from fourfold.ops._rules import NUMBERS, Reduce, reduce_cases, reduced
+
+
+def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.max(x, axis=attributes.axes, keepdims=attributes.keep_dims))
+
+
+OP = Op(
+    name="reduce_max",
+    attributes=Reduce,
+    infer=reduced("reduce_max", NUMBERS),
+    reference=reference,
+    variants=reduces(maximum, float("-inf")),
+    cases=reduce_cases() + reduce_cases("i32"),
+)

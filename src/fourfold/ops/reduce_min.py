@@ -1,0 +1,24 @@
+"""y = the smallest x over the axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import minimum
+from fourfold.op import Op
+from fourfold.ops._reduce import reduces
+from fourfold.ops._rules import NUMBERS, Reduce, reduce_cases, reduced
+
+
+def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.min(x, axis=attributes.axes, keepdims=attributes.keep_dims))
+
+
+OP = Op(
+    name="reduce_min",
+    attributes=Reduce,
+    infer=reduced("reduce_min", NUMBERS),
+    reference=reference,
+    variants=reduces(minimum, float("inf")),
+    cases=reduce_cases() + reduce_cases("i32"),
+)

@@ -1,0 +1,95 @@
+"""y = the mean of the four nearest pixels of x, each weighed by how near it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, convert, floor, maximum, minimum
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._rules import FLOATS, Resize, require, resize_step, resized, takes
+from fourfold.types import TensorType
+
+_resized = resized("resize_bilinear", FLOATS)
+
+
+@takes("resize_bilinear", 1)
+def infer(attributes: Resize, x: TensorType) -> Types:
+    # A corner cannot be the centre of its pixel and its outer end at once.
+    both = attributes.align_corners and attributes.half_pixel_centers
+    require(not both, "resize_bilinear", "align_corners and half_pixel_centers exclude each other")
+    return _resized(attributes, x)
+
+
+def neighbours(
+    attributes: Resize, axis: int, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows (axis 0) or columns of x before and after each of y, and how far it is between."""
+    half = np.float32(0.5 if attributes.half_pixel_centers else 0)
+    steps = np.arange(attributes.size[axis], dtype=np.float32)
+    position = (steps + half) * resize_step(attributes, axis, size) - half
+    lower = np.maximum(np.floor(position), 0).astype(np.int64)
+    upper = np.minimum(np.ceil(position), size - 1).astype(np.int64)
+    return lower, upper, position - lower.astype(np.float32)
+
+
+def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
+    for axis in (0, 1):
+        lower, upper, way = neighbours(attributes, axis, x.shape[1 + axis])
+        share = way.astype(x.dtype).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
+        before, after = x.take(lower, axis=1 + axis), x.take(upper, axis=1 + axis)
+        x = before * (1 - share) + after * share
+    return x
+
+
+def build(site: Site) -> None:
+    """Four pixels, weighed: the two rows first, then the two columns."""
+    attributes = site.attributes
+    assert isinstance(attributes, Resize)
+    kernel = site.kernel("resize_bilinear")
+    view, target = site.read(kernel, 0), site.write(kernel)
+    steps = [float(resize_step(attributes, axis, site.input.shape[1 + axis])) for axis in (0, 1)]
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        image, y, x = target.coordinates(pixel)
+        half = 0.5 if attributes.half_pixel_centers else 0.0
+        top, bottom, down = _between(kernel, y, steps[0], half, view.axis(1))
+        left, right, along = _between(kernel, x, steps[1], half, view.axis(2))
+        corners = [
+            view.load(view.pixel([image, row, column]), slice_)
+            for row in (top, bottom)
+            for column in (left, right)
+        ]
+        above = corners[0] * (1.0 - along) + corners[1] * along
+        below = corners[2] * (1.0 - along) + corners[3] * along
+        target.store(pixel, slice_, above * (1.0 - down) + below * down)
+
+
+def _between(
+    kernel: Kernel, at: Expression, step: float, half: float, size: Expression
+) -> tuple[Expression, Expression, Expression]:
+    """The rows or columns of x before and after one of y, and how far it is on the way."""
+    position = kernel.let((convert(at, "float") + half) * step - half, "position")
+    whole = floor(position)
+    lower = kernel.let(maximum(convert(whole, "int"), 0), "lower")
+    upper = kernel.let(minimum(convert(whole, "int") + 1, size - 1), "upper")
+    return lower, upper, convert(kernel.let(position - convert(lower, "float"), "way"), kernel.real)
+
+
+OP = Op(
+    name="resize_bilinear",
+    attributes=Resize,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("bilinear", build),),
+    cases=(
+        Case(("f32[1,1,1,1]",), Resize((3, 5))),
+        Case(("f32[2,5,7,3]",), Resize((11, 13))),
+        Case(("f32[2,5,7,3]",), Resize((11, 13), align_corners=True)),
+        Case(("f32[2,5,7,3]",), Resize((11, 13), half_pixel_centers=True)),
+        Case(("f32[1,11,13,8]",), Resize((5, 7))),
+        Case(("f32[1,11,13,8]",), Resize((5, 1), align_corners=True)),
+        Case(("f32[1,11,13,5]",), Resize((3, 7), half_pixel_centers=True)),
+    ),
+)

@@ -1,0 +1,59 @@
+"""y = the pixel of x that is nearest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, convert, minimum
+from fourfold.op import Case, Op
+from fourfold.ops._move import moves
+from fourfold.ops._rules import ANY, Resize, resize_step, resized
+from fourfold.types import TensorType
+
+
+def nearest(attributes: Resize, axis: int, size: int) -> np.ndarray:
+    """For each row (axis 0) or column of y, the one of x that it repeats."""
+    half = np.float32(0.5 if attributes.half_pixel_centers else 0)
+    steps = np.arange(attributes.size[axis], dtype=np.float32)
+    position = (steps + half) * resize_step(attributes, axis, size)
+    # Corners that are aligned round to the nearest; else a pixel reaches to the start of the next.
+    whole = np.floor(position + np.float32(0.5) if attributes.align_corners else position)
+    indices: np.ndarray = np.minimum(whole.astype(np.int64), size - 1)
+    return indices
+
+
+def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
+    rows, columns = (nearest(attributes, axis, x.shape[1 + axis]) for axis in (0, 1))
+    return x.take(rows, axis=1).take(columns, axis=2)
+
+
+def source(
+    attributes: Resize, at: list[Expression], src: TensorType, dst: TensorType
+) -> tuple[list[Expression], Expression | None]:
+    places = []
+    for axis in (0, 1):
+        step = float(resize_step(attributes, axis, src.shape[1 + axis]))
+        position = convert(at[1 + axis], "float")
+        position = (position + 0.5 if attributes.half_pixel_centers else position) * step
+        whole = convert(position + 0.5 if attributes.align_corners else position, "int")
+        places.append(minimum(whole, src.shape[1 + axis] - 1))
+    return [at[0], *places, at[3]], None
+
+
+OP = Op(
+    name="resize_nearest",
+    attributes=Resize,
+    infer=resized("resize_nearest", ANY),
+    reference=reference,
+    variants=moves(source),
+    cases=(
+        Case(("f32[1,1,1,1]",), Resize((3, 5))),
+        Case(("f32[2,5,7,3]",), Resize((11, 13))),
+        Case(("f32[2,5,7,3]",), Resize((11, 13), align_corners=True)),
+        Case(("f32[2,5,7,3]",), Resize((11, 13), half_pixel_centers=True)),
+        Case(("f32[1,11,13,8]",), Resize((5, 7))),
+        Case(("f32[1,11,13,8]",), Resize((5, 1), align_corners=True)),
+        Case(("f32[1,11,13,5]",), Resize((3, 7), half_pixel_centers=True)),
+        Case(("i32[1,3,5,3]",), Resize((5, 7))),
+    ),
+)

@@ -1,0 +1,83 @@
+"""y = e**(beta * x) / the sum of these over the last axis."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, exp, maximum
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._reduce import across, least, mask_beyond, split_for
+from fourfold.ops._rules import FLOATS, require, require_kind, takes
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """`beta` scales x before the exponent."""
+
+    beta: float = 1.0
+
+
+@takes("softmax", 1)
+def infer(attributes: Softmax, x: TensorType) -> Types:
+    require_kind("softmax", FLOATS, x)
+    require(x.rank > 0, "softmax", "a scalar has no last axis")
+    require(x.channels > 0, "softmax", f"the last axis of {x} is empty")
+    return (x,)
+
+
+def reference(attributes: Softmax, x: np.ndarray) -> np.ndarray:
+    # Less the largest, so that no exponent overflows: the quotient is the same.
+    powers = np.exp((x - x.max(axis=-1, keepdims=True)) * x.dtype.type(attributes.beta))
+    y: np.ndarray = powers / powers.sum(axis=-1, keepdims=True)
+    return y
+
+
+def build(site: Site) -> None:
+    """Three walks over the channels of a pixel: the largest, the sum of powers, the quotients."""
+    assert isinstance(site.attributes, Softmax)
+    split = split_for(site, site.input.slices)
+    kernel = site.kernel("softmax" + ("_split" if split > 1 else ""))
+    view, target = site.read(kernel, 0), site.write(kernel)
+    pixel, lane = kernel.ids(site.input.pixels, split, local=(1, split))
+    beta = const(site.attributes.beta, kernel.real)
+
+    def power(slice_: Expression, largest: Expression) -> Expression:
+        return exp((view.load(pixel, slice_) - largest) * beta)
+
+    lowest = least(view.kind, float("-inf"))
+    most = kernel.variable(lowest, "most")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
+        kernel.set(most, maximum(most, value))
+    kernel.group_combine([most], split, 1, const(0), maximum)
+    largest = kernel.let(across(most, maximum), "largest")
+    total = kernel.variable(least(view.kind, 0.0), "total")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        value = kernel.let(power(slice_, largest), "power")
+        kernel.add(total, mask_beyond(view, value, slice_, least(view.kind, 0.0)))
+    kernel.group_combine([total], split, 1, const(0), operator.add)
+    share = kernel.let(1.0 / across(total, operator.add), "share")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        target.store(pixel, slice_, power(slice_, largest) * share)
+
+
+OP = Op(
+    name="softmax",
+    attributes=Softmax,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("softmax", build),),
+    cases=(
+        Case(("f32[7]",), Softmax()),
+        Case(("f32[3,1]",), Softmax()),
+        Case(("f32[2,1001]",), Softmax()),
+        Case(("f32[2,3,5]",), Softmax(0.5)),
+        Case(("f32[2,5,7,13]",), Softmax(), low=-50.0, high=50.0),
+        Case(("f32[2,1,3,5,7]",), Softmax(2.0)),
+    ),
+)

@@ -1,0 +1,26 @@
+"""y = the sum of x over the axes."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from fourfold.op import Op
+from fourfold.ops._reduce import reduces
+from fourfold.ops._rules import NUMBERS, Reduce, reduce_cases, reduced
+
+
+def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
+    wide = x.astype(np.float64) if x.dtype.kind == "f" else x
+    return np.asarray(np.sum(wide, axis=attributes.axes, keepdims=attributes.keep_dims), x.dtype)
+
+
+OP = Op(
+    name="sum",
+    attributes=Reduce,
+    infer=reduced("sum", NUMBERS),
+    reference=reference,
+    variants=reduces(operator.add, 0.0),
+    cases=reduce_cases() + reduce_cases("i32"),
+)
