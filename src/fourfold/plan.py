@@ -1,0 +1,100 @@
+"""Plan: a compiled model as plain data. It holds no code and no reference to anything upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.types import Quantization, TensorType
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A piece of device memory: 'arena', 'constants', 'input' or 'output'."""
+
+    name: str
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class BufferUse:
+    """A pointer argument: a buffer by its number, and the elements to skip in it."""
+
+    buffer: int
+    offset: int
+
+
+Argument = BufferUse | int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One entry point with all of its arguments, and the node it came from."""
+
+    entry: str
+    arguments: tuple[Argument, ...]
+    grid: tuple[int, ...]
+    local: tuple[int, ...]
+    title: str
+    node: str
+
+    def __str__(self) -> str:
+        arguments = ", ".join(
+            f"#{item.buffer}+{item.offset}" if isinstance(item, BufferUse) else str(item)
+            for item in self.arguments
+        )
+        grid = "x".join(map(str, self.grid))
+        local = "x".join(map(str, self.local))
+        return f"{self.entry}({arguments}) over {grid} in {local}  # {self.node}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Kernel text and the options it is built with."""
+
+    text: str
+    options: str
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the model: its own name and type, and the buffer that carries it."""
+
+    name: str
+    type: TensorType
+    buffer: int
+    quantization: Quantization | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All that a player needs to run a model on one kind of device."""
+
+    name: str
+    program: Program
+    buffers: tuple[Buffer, ...]
+    launches: tuple[Launch, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    constants: np.ndarray
+    precision: str
+
+    def bytes(self, kind: str) -> int:
+        """The size of all buffers of a kind."""
+        return sum(buffer.bytes for buffer in self.buffers if buffer.kind == kind)
+
+    def lines(self) -> Iterator[str]:
+        for number, buffer in enumerate(self.buffers):
+            yield f"buffer #{number} {buffer.kind} {buffer.name}: {buffer.bytes} bytes"
+        for port in self.inputs:
+            yield f"input {port.name}: {port.type} in #{port.buffer}"
+        for launch in self.launches:
+            yield str(launch)
+        for port in self.outputs:
+            yield f"output {port.name}: {port.type} in #{port.buffer}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
