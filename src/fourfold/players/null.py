@@ -1,0 +1,23 @@
+"""A device that is not there: plans and kernels can be made and shown for it, nothing runs."""
+
+from __future__ import annotations
+
+from fourfold.device import DeviceInfo
+
+NULL_GPU = DeviceInfo(
+    name="null",
+    vendor="fourfold",
+    platform="none",
+    driver="0",
+    version="OpenCL 1.2",
+    kind="gpu",
+    compute_units=16,
+    memory=1 << 32,
+    max_allocation=1 << 30,
+    max_work_group=256,
+    local_memory=32768,
+    alignment=128,
+    half_arithmetic=True,
+    subgroups=False,
+    unified_memory=True,
+)

@@ -1,0 +1,249 @@
+"""Plays plans on any OpenCL 1.2 device: arguments bound once, a flat list replayed, one wait."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import BuildError, DeviceError, nearest
+from fourfold.plan import BufferUse, Launch, Plan
+
+_KINDS = {cl.device_type.GPU: "gpu", cl.device_type.CPU: "cpu", cl.device_type.ACCELERATOR: "other"}
+_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
+_INSTALL = (
+    "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
+)
+_PROBE = """
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+__kernel void probe(__global float *out) { half a = (half)out[0]; out[0] = (float)(a * a + (half)1.0f); }
+"""
+
+
+@cache
+def _found() -> tuple[tuple[DeviceInfo, Any], ...]:
+    """Every OpenCL device with its facts, GPUs first."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:
+        raise DeviceError("no OpenCL platform was found", _reason(error), _INSTALL) from error
+    found: list[tuple[DeviceInfo, Any]] = []
+    for platform in platforms:
+        try:
+            found += [(_facts(platform, device), device) for device in platform.get_devices()]
+        except cl.Error:
+            continue  # a platform without devices answers with an error
+    found.sort(key=lambda item: _ORDER[item[0].kind])
+    return tuple((_numbered(info, index), device) for index, (info, device) in enumerate(found))
+
+
+def _numbered(info: DeviceInfo, index: int) -> DeviceInfo:
+    return DeviceInfo(**{**info.__dict__, "index": index})
+
+
+def _facts(platform: Any, device: Any) -> DeviceInfo:
+    extensions = device.extensions.split()
+    kind = next((name for flag, name in _KINDS.items() if device.type & flag), "other")
+    return DeviceInfo(
+        name=device.name.strip(),
+        vendor=device.vendor.strip(),
+        platform=platform.name.strip(),
+        driver=device.driver_version.strip(),
+        version=device.version.strip(),
+        kind=kind,
+        compute_units=device.max_compute_units,
+        memory=device.global_mem_size,
+        max_allocation=device.max_mem_alloc_size,
+        max_work_group=device.max_work_group_size,
+        local_memory=device.local_mem_size,
+        alignment=max(1, device.mem_base_addr_align // 8),
+        half_arithmetic="cl_khr_fp16" in extensions,
+        subgroups=any(
+            name.startswith(("cl_khr_subgroups", "cl_intel_subgroups")) for name in extensions
+        ),
+        unified_memory=bool(device.host_unified_memory),
+    )
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """The facts of every OpenCL device on this machine, GPUs first."""
+    return tuple(info for info, _ in _found())
+
+
+def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
+    """The device of this number, or whose name, vendor or platform contains this text; 'auto' the first."""
+    known = devices()
+    if isinstance(wanted, DeviceInfo):
+        return wanted
+    if not known:
+        raise DeviceError("no OpenCL device was found", "the platforms have no devices", _INSTALL)
+    text = str(wanted).strip().lower()
+    if text == "auto":
+        return known[0]
+    if text.isdigit() and int(text) < len(known):
+        return known[int(text)]
+    for info in known:
+        if text == info.kind or any(
+            text in field.lower() for field in (info.name, info.platform, info.vendor)
+        ):
+            return info
+    names = [f"{info.index}: {info.name}" for info in known]
+    raise DeviceError(
+        f"there is no device {wanted!r}",
+        f"this machine has {', '.join(names)}",
+        nearest(str(wanted), [info.name for info in known]) + " or see 'fourfold devices'",
+    )
+
+
+@cache
+def _context(info: DeviceInfo) -> Any:
+    """One context for each device, shared by all sessions on it."""
+    handle = next((device for known, device in _found() if known == info), None)
+    if handle is None:
+        raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
+    return cl.Context([handle])
+
+
+@cache
+def has_half_arithmetic(info: DeviceInfo) -> bool:
+    """Whether the device really computes in half: told by building and running a tiny kernel."""
+    context = _context(info)
+    try:
+        program = _build(context, _PROBE, "")
+        with cl.CommandQueue(context) as queue:
+            value = np.array([3.0], np.float32)
+            buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=value)
+            cl.Kernel(program, "probe")(queue, (1,), (1,), buffer)
+            cl.enqueue_copy(queue, value, buffer)
+    except (cl.Error, BuildError):
+        return False
+    return bool(value[0] == 10.0)
+
+
+def _build(context: Any, text: str, options: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compilers chat in the build log
+            # pyopencl's own cache asks for binaries, for which PoCL compiles everything twice.
+            return cl.Program(context, text).build(options, cache_dir=False)
+    except cl.RuntimeError as error:
+        device = context.devices[0].name.strip()
+        raise BuildError(f"the kernels do not build on {device}", str(error), text) from error
+
+
+class Player:
+    """A plan made ready on one device. Not safe for two threads at once; the session sees to that."""
+
+    def __init__(self, info: DeviceInfo, plan: Plan) -> None:
+        self.info, self.plan = info, plan
+        self.timings: dict[str, float] = {}
+        self._context = _context(info)
+        self._queue = cl.CommandQueue(self._context)
+        started = time.perf_counter()
+        self._program = _build(self._context, plan.program.text, plan.program.options)
+        self.timings["build"] = time.perf_counter() - started
+        started = time.perf_counter()
+        self._guard("uploading the weights", self._upload)
+        self._replay = [self._bind(launch) for launch in plan.launches]
+        self.timings["upload"] = time.perf_counter() - started
+
+    def _upload(self) -> None:
+        flags = cl.mem_flags
+        self._buffers = []
+        for buffer in self.plan.buffers:
+            if buffer.bytes > self.info.max_allocation:
+                raise DeviceError(
+                    f"buffer '{buffer.name}' needs {buffer.bytes} bytes at once",
+                    f"{self.info.name} allows {self.info.max_allocation}",
+                    "use precision='mixed', a smaller input shape, or another device",
+                )
+            if buffer.kind == "constants":
+                mode = flags.READ_ONLY | flags.COPY_HOST_PTR
+                self._buffers.append(cl.Buffer(self._context, mode, hostbuf=self.plan.constants))
+            else:
+                size = max(buffer.bytes, 64)
+                self._buffers.append(cl.Buffer(self._context, flags.READ_WRITE, size))
+
+    def _bind(self, launch: Launch) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+        """A kernel object of its own for each launch, with every argument set once and for all."""
+        kernel = cl.Kernel(self._program, launch.entry)
+        position = 0
+        for argument in launch.arguments:
+            if isinstance(argument, BufferUse):
+                kernel.set_arg(position, self._buffers[argument.buffer])
+                kernel.set_arg(position + 1, np.int64(argument.offset))
+                position += 2
+            else:
+                kernel.set_arg(position, np.int32(argument))
+                position += 1
+        return kernel, launch.grid, launch.local
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for these inputs, in the order of the plan's ports."""
+        return self._guard("running the model", lambda: self._run(arrays))
+
+    def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        queue, enqueue = self._queue, cl.enqueue_nd_range_kernel
+        for port, array in zip(self.plan.inputs, arrays, strict=True):
+            cl.enqueue_copy(queue, self._buffers[port.buffer], array, is_blocking=False)
+        for kernel, grid, local in self._replay:
+            enqueue(queue, kernel, grid, local)
+        results = [np.empty(port.type.shape, port.type.dtype.numpy) for port in self.plan.outputs]
+        for port, result in zip(self.plan.outputs, results, strict=True):
+            if result.size:
+                cl.enqueue_copy(queue, result, self._buffers[port.buffer], is_blocking=False)
+        queue.finish()
+        return results
+
+    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+        """The shortest time of each launch in seconds, by the device's own clock."""
+        mode = cl.command_queue_properties.PROFILING_ENABLE
+        best = [float("inf")] * len(self._replay)
+        with cl.CommandQueue(self._context, properties=mode) as queue:
+            for port, array in zip(self.plan.inputs, arrays, strict=True):
+                cl.enqueue_copy(queue, self._buffers[port.buffer], array)
+            for _ in range(runs):
+                events = [cl.enqueue_nd_range_kernel(queue, *item) for item in self._replay]
+                queue.finish()
+                times = [(event.profile.end - event.profile.start) * 1e-9 for event in events]
+                best = [min(pair) for pair in zip(best, times, strict=True)]
+        return best
+
+    def poison(self) -> None:
+        """Fill the arena and the outputs with NaN, so that a value nobody wrote is seen in the result."""
+        for buffer, handle in zip(self.plan.buffers, self._buffers, strict=True):
+            if buffer.kind in ("arena", "output"):
+                size = max(buffer.bytes, 64) // 4 * 4
+                cl.enqueue_fill_buffer(self._queue, handle, np.uint32(0x7FC07FC0), 0, size)
+        self._queue.finish()
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+        self._replay = []
+        for buffer in self._buffers:
+            buffer.release()
+        self._buffers = []
+
+    def _guard(self, doing: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except (cl.MemoryError, MemoryError) as error:
+            needed = sum(buffer.bytes for buffer in self.plan.buffers)
+            raise DeviceError(
+                f"out of memory while {doing}",
+                f"the plan needs {needed} bytes; {self.info.name} has {self.info.memory}",
+                "use precision='mixed', a smaller batch, or close other sessions",
+            ) from error
+        except cl.Error as error:
+            fix = "try again; if it stays, try another device or driver"
+            raise DeviceError(f"the device failed while {doing}", _reason(error), fix) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

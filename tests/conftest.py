@@ -1,0 +1,23 @@
+"""Devices as parameters: every test that asks for `device` runs on each OpenCL device, or on --device NAME."""
+
+from __future__ import annotations
+
+import pytest
+
+from fourfold.device import DeviceInfo
+from fourfold.players import opencl
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--device", default=None, help="run device tests on this device only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames:
+        wanted = metafunc.config.getoption("--device")
+        found = opencl.devices() if wanted is None else (opencl.find_device(wanted),)
+        metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")
+
+
+def _short(info: DeviceInfo) -> str:
+    return "-".join(info.name.split()[:2])

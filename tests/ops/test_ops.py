@@ -1,0 +1,99 @@
+"""Every op, every case, every precision, on every device, against the NumPy reference.
+
+All cases of an op are nodes of one graph, so that the device's compiler is started once for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph, Node
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.op import Case, Op
+from fourfold.ops import registry
+from fourfold.players import opencl
+from fourfold.rewrite import rewrite
+from fourfold.types import TensorType
+from op_inputs import make_inputs
+
+TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A graph with its inputs, and what the references say of each output."""
+
+    graph: Graph
+    inputs: list[np.ndarray]
+    expected: dict[str, np.ndarray]
+
+
+def trial(op: Op, cases: tuple[Case, ...]) -> Trial:
+    """One graph with a node for each case."""
+    nodes, inputs = [], {}
+    types: dict[str, TensorType] = {}
+    constants, expected = {}, {}
+    for number, case in enumerate(cases):
+        arrays = make_inputs(case, seed=7 + number)
+        names = [None if a is None else f"in{number}_{i}" for i, a in enumerate(arrays)]
+        known = {
+            n: a for n, a in zip(names, arrays, strict=True) if n is not None and a is not None
+        }
+        types |= {name: TensorType.of(array) for name, array in known.items()}
+        fixed = {f"in{number}_{index}" for index in case.constants}
+        constants |= {name: array for name, array in known.items() if name in fixed}
+        inputs |= {name: array for name, array in known.items() if name not in fixed}
+        results = op.infer(case.attributes, *(None if n is None else types[n] for n in names))
+        outputs = tuple(f"out{number}_{index}" for index in range(len(results)))
+        types |= dict(zip(outputs, results, strict=True))
+        nodes.append(Node(op.name, tuple(names), outputs, case.attributes))
+        values = op.reference(case.attributes, *arrays)
+        values = values if isinstance(values, tuple) else (values,)
+        expected |= dict(zip(outputs, values, strict=True))
+    graph = Graph(tuple(nodes), tuple(inputs), tuple(expected), types, constants)
+    return Trial(graph, list(inputs.values()), expected)
+
+
+def play(item: Trial, device: DeviceInfo, options: Options) -> dict[str, np.ndarray]:
+    player = opencl.Player(device, make_plan(rewrite(item.graph, verify=True), device, options))
+    player.poison()
+    results = player.run([np.ascontiguousarray(array) for array in item.inputs])
+    player.close()
+    return dict(zip(item.graph.outputs, results, strict=True))
+
+
+def complaint(result: np.ndarray, wanted: np.ndarray, tolerance: float) -> str | None:
+    """What is wrong with a result, or None."""
+    if result.shape != wanted.shape or result.dtype != wanted.dtype:
+        return f"{result.dtype}{result.shape} instead of {wanted.dtype}{wanted.shape}"
+    if wanted.dtype.kind != "f":
+        return None if np.array_equal(result, wanted) else f"{result} instead of {wanted}"
+    if np.isnan(result).any():
+        return "NaN"
+    error = np.abs(result - wanted).max(initial=0)
+    limit = tolerance * max(1.0, float(np.abs(wanted).max(initial=0)))
+    return None if error <= limit else f"off by {error:.3g}, allowed {limit:.3g}"
+
+
+def check(op: Op, device: DeviceInfo, options: Options) -> None:
+    item = trial(op, op.cases)
+    results = play(item, device, options)
+    wrong = []
+    for name, wanted in item.expected.items():
+        case = op.cases[int(name[3:].split("_")[0])]
+        tolerance = TOLERANCE[options.precision] * case.tolerance
+        found = complaint(results[name], wanted, tolerance)
+        if found:
+            wrong.append(f"{case.inputs} {case.attributes}: {found}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+@pytest.mark.parametrize("name", registry())
+def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
+    check(registry()[name], device, Options(precision))
