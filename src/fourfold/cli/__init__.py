@@ -1,0 +1,85 @@
+"""The command `fourfold`: one subcommand a file, found by file name, imported when it is used."""
+
+from __future__ import annotations
+
+import ast
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fourfold.errors import FourfoldError, InputError
+
+FOLDER = Path(__file__).parent
+INTERRUPTED = 130
+
+
+Error = FourfoldError | click.ClickException
+
+
+def describe(error: Error) -> dict[str, str]:
+    """An error as plain data."""
+    if isinstance(error, FourfoldError):
+        parts = {"what": error.what, "why": error.why, "fix": error.fix}
+    else:
+        fix = "see the command with --help"
+        parts = {"what": error.format_message(), "why": "the command line does not fit", "fix": fix}
+    return {"type": type(error).__name__, **parts}
+
+
+def show(error: Error, as_json: bool) -> None:
+    """An error as the command line shows it: three parts in colour, or one JSON object."""
+    if as_json:
+        click.echo(json.dumps({"error": describe(error)}, indent=2))
+    elif isinstance(error, click.ClickException):
+        error.show()
+    else:
+        click.secho(f"error: {error.what}", fg="red", bold=True, err=True)
+        click.secho(f"  why: {error.why}\n  fix: {error.fix}", fg="red", err=True)
+
+
+def exit_code(error: Error) -> int:
+    """2 where the caller must change something, 1 where the model or the machine must."""
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    return 2 if isinstance(error, InputError) else 1
+
+
+class Commands(click.Group):
+    """Finds commands in this folder; the first line of a docstring is the line in the help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = []
+        for name in self.list_commands(ctx):
+            text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+            rows.append((name, (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        as_json = "--json" in ctx.args
+        try:
+            return super().invoke(ctx)
+        except (FourfoldError, click.ClickException) as error:
+            show(error, as_json)
+            ctx.exit(exit_code(error))
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="fourfold", message="%(prog)s %(version)s")
+def main() -> None:
+    """Run neural networks on OpenCL GPUs."""

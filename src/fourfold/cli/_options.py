@@ -1,0 +1,69 @@
+"""Options that several commands share, and the settings that they add up to."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+import fourfold
+from fourfold.config import PRECISIONS
+from fourfold.errors import InputError
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Which model to run, and how; what is None is left to the session."""
+
+    model: str
+    device: str | None
+    precision: str | None
+    shapes: Mapping[str, tuple[int, ...]] | None
+
+    def open(self) -> fourfold.Session:
+        return fourfold.Session(self.model, self.device, self.precision, self.shapes)
+
+
+def engine_options(command: Command) -> Command:
+    """MODEL, --device, --precision and --shape, given to the command as one `engine`."""
+
+    @click.argument("model", type=click.Path(exists=True, dir_okay=False))
+    @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+    @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
+    @click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        metavar="NAME=SIZES",
+        help="As in --shape input=4,224,224,3",
+    )
+    @functools.wraps(command)
+    def wrapped(
+        model: str, device: str | None, precision: str | None, shapes: tuple[str, ...], **rest: Any
+    ) -> None:
+        sizes = dict(parse_shape(text) for text in shapes)
+        command(engine=Engine(model, device, precision, sizes or None), **rest)
+
+    return wrapped
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """'input=1,224,224,3' or 'input=1x224x224x3' as a name and its sizes."""
+    name, _, sizes = text.rpartition("=")
+    if not name or not re.fullmatch(r"\d+([,x]\d+)*", sizes):
+        raise InputError(
+            f"--shape {text!r} cannot be read",
+            "a shape is a name, an equals sign and sizes",
+            "write it as --shape input=1,224,224,3",
+        )
+    return name, tuple(int(size) for size in re.split("[,x]", sizes))

@@ -1,0 +1,102 @@
+"""Measure a model's speed, beside LiteRT's CPU runtime where it is installed.
+
+Runs until the times settle, then takes turns run by run: inputs from NumPy, outputs to NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from fourfold.cli._inputs import random_inputs
+from fourfold.cli._litert import open_litert
+from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
+from fourfold.cli._timing import Call, take_turns, warm_up
+
+OURS, THEIRS = "fourfold", "LiteRT CPU"
+
+
+@click.command(help=__doc__)
+@engine_options
+@click.option("--runs", type=click.IntRange(1), default=200, show_default=True, help="At most.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=10.0, show_default=True, help="At most."
+)
+@click.option("--profile", is_flag=True, help="Time each kernel, too.")
+@click.option("--compare/--no-compare", default=True, help="With LiteRT, if it is installed.")
+@click.option("--threads", type=click.IntRange(1), help="Of LiteRT.  [default: all processors]")
+@json_option
+def command(
+    engine: Engine,
+    runs: int,
+    seconds: float,
+    profile: bool,
+    compare: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    report: dict[str, Any] = {"model": engine.model}
+    began = time.perf_counter()
+    with engine.open() as session, progress() as bar:
+        report |= {"device": str(session.device), "precision": session.precision}
+        report["start"] = {"total": time.perf_counter() - began, **session.timings}
+        report["launches"] = len(session.plan.launches)
+        report["arena"] = session.plan.bytes("arena")
+        inputs = random_inputs(session.inputs, seed=0)
+        calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
+        rival = open_rival(engine, inputs, threads) if compare else None
+        if rival is not None:
+            calls[THEIRS] = rival
+        for name, call in calls.items():
+            bar.add_task(f"warming up {name}", total=None)
+            warm_up(call, limit=max(seconds, 1.0))
+        task = bar.add_task("measuring", total=runs)
+        times = take_turns(calls, runs, seconds, partial(bar.advance, task))
+        kernels = session.profile(inputs) if profile else []
+    report["seconds"] = {name: found.as_data() for name, found in times.items()}
+    if THEIRS in times:
+        report["ratio"] = times[OURS].median / times[THEIRS].median
+    report["compared"] = THEIRS in times
+    report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
+    (show_json if as_json else show)(report)
+
+
+def open_rival(
+    engine: Engine, inputs: Mapping[str, np.ndarray], threads: int | None
+) -> Call | None:
+    return open_litert(engine.model, list(inputs.values()), threads or os.cpu_count() or 1)
+
+
+def show(report: Mapping[str, Any]) -> None:
+    rows = [
+        (name, *(duration(found[key]) for key in ("median", "min", "p90")), found["runs"])
+        for name, found in report["seconds"].items()
+    ]
+    title = f"{Path(report['model']).name} on {report['device']}, {report['precision']}"
+    show_table(title, ("", ">median", ">min", ">p90", ">runs"), rows)
+    if report["compared"]:
+        click.echo(f"{OURS} takes {report['ratio']:.2f}× the time of {THEIRS}")
+    stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
+    click.echo(f"start: {stages}")
+    memory = byte_count(report["arena"])
+    click.echo(f"{report['launches']} launches, {memory} of memory for values")
+    if report["kernels"]:
+        show_kernels(report["kernels"])
+
+
+def show_kernels(kernels: list[dict[str, Any]]) -> None:
+    total = sum(row["seconds"] for row in kernels) or 1.0
+    rows = [
+        (duration(row["seconds"]), f"{row['seconds'] / total:.1%}", row["kernel"], row["node"])
+        for row in kernels
+    ]
+    show_table(f"kernels, {duration(total)} in all", (">time", ">share", "kernel", "node"), rows)

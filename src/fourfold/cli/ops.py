@@ -1,0 +1,45 @@
+"""List what can run: TFLite's ops, what they become, and how that runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from fourfold.cli._options import json_option
+from fourfold.cli._show import show_json, show_table
+from fourfold.formats.tflite.convert import supported
+from fourfold.op import Op
+from fourfold.ops import registry
+from fourfold.types import TensorType
+
+
+@click.command(help=__doc__)
+@json_option
+def command(as_json: bool) -> None:
+    ops = {name: describe(op) for name, op in sorted(registry().items())}
+    sources = dict(sorted(supported().items()))
+    if as_json:
+        show_json({"tflite": sources, "ops": ops})
+        return
+    show_table("from TFLite", ("TFLite op", "becomes"), sources.items())
+    rows = (
+        (name, ", ".join(op["types"]), ", ".join(op["runs"]) or "nothing yet", op["about"])
+        for name, op in ops.items()
+    )
+    show_table("ops", ("op", "tested with", "runs as", "what it does"), rows)
+    click.echo(f"{len(sources)} ops of TFLite, {len(ops)} ops of fourfold")
+
+
+def describe(op: Op) -> dict[str, Any]:
+    """What the registry knows of an op, as plain data."""
+    runs = {"pointwise": op.pointwise, "view": op.view, "kernel": op.variants}
+    texts = {text for case in op.cases for text in case.inputs if text is not None}
+    module = sys.modules.get(f"fourfold.ops.{op.name}")
+    return {
+        "about": ((module and module.__doc__) or "").partition("\n")[0],
+        "types": sorted({TensorType.parse(text).dtype.value for text in texts}),
+        "runs": [way for way, there in runs.items() if there],
+        "variants": [variant.name for variant in op.variants],
+    }

@@ -1,0 +1,148 @@
+"""Run a model once, and show or save what comes out.
+
+Inputs are arrays (.npy) or pictures, by name; those that are not given are random. A picture is
+resized to the input's height and width.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from fourfold.cli._images import Scaling
+from fourfold.cli._inputs import gather_inputs, summarise
+from fourfold.cli._options import Command, Engine, engine_options, json_option, seed_option
+from fourfold.cli._show import duration, number, shape_text, show_json, show_table
+from fourfold.errors import InputError
+
+
+def scaling_options(command: Command) -> Command:
+    """--range, --mean and --std, given to the command as one `scaling`."""
+
+    @click.option("--range", "limits", default="0,1", show_default=True, metavar="LOW,HIGH")
+    @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
+    @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
+    @functools.wraps(command)
+    def wrapped(limits: str, mean: str, std: str, **rest: Any) -> None:
+        low, high = _numbers("--range", limits, 2)
+        scaling = Scaling(low, high, _numbers("--mean", mean), _numbers("--std", std))
+        command(scaling=scaling, **rest)
+
+    return wrapped
+
+
+def _numbers(option: str, text: str, count: int | None = None) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        numbers = ()
+    if (text and not numbers) or (count is not None and len(numbers) != count):
+        wanted = "numbers" if count is None else f"{count} numbers"
+        raise InputError(
+            f"{option} {text!r} cannot be read",
+            f"it takes {wanted} with commas between",
+            f"write it as {option} {','.join(['0', '1', '2'][: count or 3])}",
+        )
+    return numbers
+
+
+@click.command(help=__doc__)
+@engine_options
+@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
+@scaling_options
+@seed_option
+@json_option
+def command(
+    engine: Engine,
+    files: tuple[str, ...],
+    output: Path | None,
+    scaling: Scaling,
+    seed: int,
+    as_json: bool,
+) -> None:
+    began = time.perf_counter()
+    with engine.open() as session:
+        start = time.perf_counter() - began
+        inputs = gather_inputs(session.inputs, files, scaling, seed)
+        began = time.perf_counter()
+        results = session.run(inputs)
+        seconds = time.perf_counter() - began
+        device, precision = str(session.device), session.precision
+        stages = dict(session.timings)
+    saved = {} if output is None else save(output, results)
+    report = {
+        "model": engine.model,
+        "device": device,
+        "precision": precision,
+        "seconds": {"start": start, "stages": stages, "run": seconds},
+        "outputs": summarise(results),
+        "files": {name: str(path) for name, path in saved.items()},
+    }
+    (show_json if as_json else show)(report)
+
+
+def show(report: Mapping[str, Any]) -> None:
+    rows = [
+        (
+            row["name"],
+            shape_text(row["shape"]),
+            row["dtype"],
+            *(number(row[key]) for key in ("min", "max", "mean")),
+        )
+        for row in report["outputs"]
+    ]
+    title = f"{Path(report['model']).name} on {report['device']}, {report['precision']}"
+    show_table(title, ("output", ">shape", "type", ">min", ">max", ">mean"), rows)
+    for row in report["outputs"]:
+        if "top" in row:
+            best = ((item["class"], number(item["score"])) for item in row["top"])
+            show_table(f"best of {row['name']}", (">class", ">score"), best)
+    seconds = report["seconds"]
+    stages = ", ".join(f"{name} {duration(t)}" for name, t in seconds["stages"].items())
+    click.echo(f"start {duration(seconds['start'])}{f' ({stages})' if stages else ''}")
+    click.echo(f"first run {duration(seconds['run'])}")
+    for name, path in report["files"].items():
+        click.echo(f"saved {name} as {path}")
+
+
+def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Path]:
+    """Each array as a file of its name; a file is whole or not there."""
+    saved: dict[str, Path] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in arrays.items():
+            stem = re.sub(r"[^\w.-]+", "_", name).lstrip(".") or "output"
+            stems = {path.stem for path in saved.values()}
+            choices = (stem, *(f"{stem}_{place}" for place in range(2, len(arrays) + 2)))
+            saved[name] = folder / f"{next(item for item in choices if item not in stems)}.npy"
+            _write(saved[name], array)
+    except OSError as error:
+        raise InputError(
+            f"the outputs cannot be written to {folder}",
+            str(error),
+            "choose a folder that can be written to, with enough room",
+        ) from error
+    return saved
+
+
+def _write(path: Path, array: np.ndarray) -> None:
+    descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".npy")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            np.save(file, array, allow_pickle=False)
+        Path(aside).chmod(0o644)
+        Path(aside).replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            Path(aside).unlink()

@@ -1,0 +1,73 @@
+"""Every knob, in one frozen record; the only reader of the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from fourfold.errors import InputError, nearest
+
+PRECISIONS = ("fp32", "mixed", "fp16")
+SIZES = ("auto", "literal", "argument")
+PREFIX = "FOURFOLD_"
+NO_CACHE = "none"
+
+
+def default_cache() -> Path:
+    """The folder that this user's programs keep such files in."""
+    return user_cache_path("fourfold", appauthor=False)
+
+
+@dataclass(frozen=True)
+class Config:
+    """What can be set. Each field is also FOURFOLD_<NAME> in the environment."""
+
+    device: str = "auto"  # 'auto', an index, or part of a device's name
+    precision: str = "fp32"
+    cache: Path | None = field(default_factory=default_cache)  # None: keep nothing
+    sizes: str = "auto"  # tensor sizes in kernels: literals, arguments, or as the device likes
+
+    def __post_init__(self) -> None:
+        _one_of("precision", self.precision, PRECISIONS)
+        _one_of("sizes", self.sizes, SIZES)
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> Config:
+        """The settings of this process, or of the mapping given instead."""
+        variables = os.environ if environment is None else environment
+        known = {PREFIX + item.name.upper() for item in fields(Config)}
+        for name in variables:
+            if name.startswith(PREFIX) and name not in known:
+                raise InputError(
+                    f"the environment sets {name}, which is no setting of fourfold",
+                    f"variables that start with {PREFIX} must be known, so that slips show",
+                    nearest(name, sorted(known)),
+                )
+        return Config(
+            device=variables.get("FOURFOLD_DEVICE") or "auto",
+            precision=_choice(variables, "FOURFOLD_PRECISION", PRECISIONS),
+            cache=_folder(variables.get("FOURFOLD_CACHE", "")),
+            sizes=_choice(variables, "FOURFOLD_SIZES", SIZES),
+        )
+
+
+def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
+    return _one_of(name, variables.get(name) or known[0], known)
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise InputError(
+            f"{name} is {value!r}", f"it must be one of {', '.join(known)}", nearest(value, known)
+        )
+    return value
+
+
+def _folder(text: str) -> Path | None:
+    if text.lower() == NO_CACHE:
+        return None
+    return Path(text).expanduser() if text else default_cache()

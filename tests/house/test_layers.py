@@ -1,0 +1,96 @@
+"""Imports point down the list of rooms only, have no cycles, and stand at the top of the file."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+from house.source import FUNCTIONS, Module, imported, modules
+
+ROOMS = (
+    "errors",
+    "types",
+    "device",
+    "config",
+    "graph",
+    "kernel",
+    "op",
+    "ops",
+    "plan",
+    "formats",
+    "rewrite",
+    "split",
+    "lower",
+    "store",
+    "players",
+    "tune",
+    "cpu",
+    "session",
+    "delegate",
+    "report",
+    "__init__",
+    "__main__",
+    "cli",
+)
+OPTIONAL = {("cli/_images.py", "PIL"), ("cli/_litert.py", "ai_edge_litert")}
+
+
+def targets(module: Module) -> list[tuple[ast.AST, str]]:
+    """The package's own modules that this one imports, each with its statement."""
+    known = {other.name for other in modules()}
+    found = []
+    for node in module.nodes(ast.Import, ast.ImportFrom):
+        for name in imported(node):
+            name = name if name in known else name.rpartition(".")[0]
+            if name in known and name != module.name:
+                found.append((node, name))
+    return found
+
+
+def room_of(name: str) -> str:
+    return next(module.room for module in modules() if module.name == name)
+
+
+def test_every_room_is_in_the_list() -> None:
+    assert {module.room for module in modules()} <= set(ROOMS)
+
+
+def test_imports_point_down_only() -> None:
+    wrong = []
+    for module in modules():
+        for node, name in targets(module):
+            other = room_of(name)
+            if other != module.room and ROOMS.index(other) > ROOMS.index(module.room):
+                wrong.append(f"{module.at(node)}: {module.room} may not import {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_no_cycles() -> None:
+    graph = {module.name: {name for _, name in targets(module)} for module in modules()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_imports_are_absolute() -> None:
+    relative = [
+        module.at(node)
+        for module in modules()
+        for node in module.nodes(ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert not relative, "\n".join(relative)
+
+
+def test_no_import_hides_in_a_function() -> None:
+    wrong = [
+        f"{module.at(node)}: {name}"
+        for module in modules()
+        for function in module.nodes(*FUNCTIONS)
+        for node in ast.walk(function)
+        for name in imported(node)
+        if (module.path, name.split(".")[0]) not in OPTIONAL
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,75 @@
+"""Files, functions and classes stay small; a file starts with a sentence, nothing is undone."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from house.source import FUNCTIONS, Function, modules
+
+FILE, FUNCTION, CLASS, PARAMETERS = 400, 50, 200, 7
+BROAD = {"Exception", "BaseException"}
+
+
+def length(node: ast.AST) -> int:
+    return (getattr(node, "end_lineno", None) or 0) - getattr(node, "lineno", 0) + 1
+
+
+def parameters(function: Function) -> int:
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return len([one for one in named if one.arg not in ("self", "cls")])
+
+
+def test_files_are_short() -> None:
+    sizes = {module.path: len(module.text.splitlines()) for module in modules()}
+    assert {path: lines for path, lines in sizes.items() if lines > FILE} == {}
+
+
+def test_functions_are_short_and_take_little() -> None:
+    wrong = [
+        f"{module.at(node)}: {node.name} has {length(node)} lines, {parameters(node)} parameters"
+        for module in modules()
+        for node in module.nodes(*FUNCTIONS)
+        if isinstance(node, FUNCTIONS)
+        and (length(node) > FUNCTION or parameters(node) > PARAMETERS)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_classes_are_small() -> None:
+    wrong = [
+        f"{module.at(node)}: {length(node)} lines"
+        for module in modules()
+        for node in module.nodes(ast.ClassDef)
+        if length(node) > CLASS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_file_starts_with_a_sentence() -> None:
+    wrong = []
+    for module in modules():
+        first = (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()
+        if not first or not re.search(r"[.:;?!)]$", first):
+            wrong.append(f"{module.path}: {first!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_is_left_undone() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    assert [module.path for module in modules() if marks.search(module.text)] == []
+
+
+def test_a_broad_except_raises_again() -> None:
+    wrong = []
+    for module in modules():
+        for node in module.nodes(ast.ExceptHandler):
+            assert isinstance(node, ast.ExceptHandler)
+            names = ast.walk(node.type) if node.type else ()
+            broad = node.type is None or any(
+                isinstance(name, ast.Name) and name.id in BROAD for name in names
+            )
+            if broad and not any(isinstance(inner, ast.Raise) for inner in ast.walk(node)):
+                wrong.append(module.at(node))
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,385 @@
+"""The command line, with an engine that only pretends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import fourfold
+from fourfold.cli import main
+from fourfold.cli._images import Scaling, read_image
+from fourfold.cli._inputs import random_inputs, summarise
+from fourfold.cli._options import parse_shape
+from fourfold.cli._timing import Times, take_turns, warm_up
+from fourfold.device import DeviceInfo
+from fourfold.errors import BuildError, DeviceError, InputError
+
+DEVICE = DeviceInfo(
+    name="Test GPU",
+    vendor="nobody",
+    platform="Pretend",
+    driver="1.0",
+    version="OpenCL 1.2",
+    kind="gpu",
+    compute_units=4,
+    memory=2**31,
+    max_allocation=2**29,
+    max_work_group=256,
+    local_memory=32768,
+    alignment=128,
+    half_arithmetic=False,
+    subgroups=True,
+    unified_memory=False,
+)
+
+
+@dataclass(frozen=True)
+class Port:
+    name: str
+    shape: tuple[int, ...]
+    dtype: Any = np.float32
+    quantization: None = None
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    kernel: str
+    node: str
+    seconds: float
+
+
+class FakeSession:
+    """Takes a picture and gives twelve scores: the mean pixel plus the class."""
+
+    opened: list[dict[str, Any]]  # what each session was opened with
+    inputs = (Port("image", (1, 4, 6, 3)),)
+    outputs = (Port("scores/all:0", (1, 12)),)
+    device = DEVICE
+    timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
+    plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
+
+    def __init__(self, model: str, device: Any, precision: Any, shapes: Any) -> None:
+        self.precision = precision or "fp32"
+        self.opened.append({"model": model, "device": device, "precision": precision})
+        self.opened[-1]["shapes"] = shapes
+
+    def __enter__(self) -> FakeSession:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        scores = inputs["image"].mean() + np.arange(12, dtype=np.float32)[None]
+        return {"scores/all:0": scores, "mask": np.full((1, 2, 2), np.nan, np.float32)}
+
+    def profile(self, inputs: dict[str, np.ndarray]) -> list[KernelTime]:
+        return [
+            KernelTime("conv2d", "a = conv2d(image)", 0.001),
+            KernelTime("s", "b = s(a)", 0.003),
+        ]
+
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(b"not read by the pretending engine")
+    return str(path)
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Calls the command line with a pretended engine behind it."""
+    for name in ("DEVICE", "PRECISION", "CACHE", "SIZES"):
+        monkeypatch.delenv(f"FOURFOLD_{name}", raising=False)
+    monkeypatch.setattr(FakeSession, "opened", [], raising=False)
+    monkeypatch.setattr(fourfold, "Session", FakeSession, raising=False)
+    monkeypatch.setattr(fourfold, "devices", lambda: (DEVICE,), raising=False)
+    return lambda *words: CliRunner().invoke(main, [str(word) for word in words])
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, command: str, name: str, **members: Any) -> None:
+    """Put a module with these members in the place of the real one, for one command."""
+    module = ModuleType(name)
+    vars(module).update(members)
+    monkeypatch.setitem(sys.modules, name, module)
+    parent, _, last = name.rpartition(".")
+    if parent in sys.modules:
+        monkeypatch.setattr(sys.modules[parent], last, module, raising=False)
+    monkeypatch.setitem(sys.modules, f"fourfold.cli.{command}", ModuleType("dropped"))
+    monkeypatch.delitem(sys.modules, f"fourfold.cli.{command}")
+
+
+def test_help_lists_every_command(invoke: Invoke) -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    for name in ("bench", "devices", "explain", "ops", "run"):
+        assert f"  {name} " in result.output
+
+
+def test_help_imports_no_command() -> None:
+    code = (
+        "import sys; from fourfold.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "loaded = [name for name in sys.modules if name.startswith('fourfold.cli.')]\n"
+        "sys.exit(repr(loaded) if loaded or 'rich' in sys.modules else 0)"
+    )
+    path = {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, env=path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
+    result = invoke("run", model)
+    assert result.exit_code == 0, result.output
+    for part in ("scores/all:0", "1×12", "best of", "Test GPU", "start", "first run", "nan"):
+        assert part in result.output
+    assert FakeSession.opened[0] == {
+        "model": model,
+        "device": None,
+        "precision": None,
+        "shapes": None,
+    }
+
+
+def test_run_json_is_strict_json(invoke: Invoke, model: str) -> None:
+    report = json.loads(invoke("run", model, "--json").output)
+    scores, mask = report["outputs"]
+    assert [item["class"] for item in scores["top"]] == [11, 10, 9, 8, 7]
+    assert scores["max"] - scores["min"] == pytest.approx(11)
+    assert mask["mean"] is None
+    assert report["seconds"]["stages"] == FakeSession.timings
+
+
+def test_run_passes_options_on(invoke: Invoke, model: str) -> None:
+    words = ("--device", "1", "--precision", "mixed", "--shape", "image=2,4,6,3")
+    assert invoke("run", model, *words).exit_code == 0
+    expected = {"device": "1", "precision": "mixed", "shapes": {"image": (2, 4, 6, 3)}}
+    assert FakeSession.opened[0].items() >= expected.items()
+
+
+def test_run_saves_outputs_under_safe_names(invoke: Invoke, model: str, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "results"
+    assert invoke("run", model, "--output", folder).exit_code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["mask.npy", "scores_all_0.npy"]
+    assert np.load(folder / "scores_all_0.npy").shape == (1, 12)
+
+
+def test_run_reads_arrays_and_is_repeatable(invoke: Invoke, model: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "ones.npy", np.ones((1, 4, 6, 3), np.float32))
+    report = json.loads(
+        invoke("run", model, "--json", "--input", f"image={tmp_path}/ones.npy").output
+    )
+    assert report["outputs"][0]["min"] == 1.0
+    first, again, other = (
+        json.loads(invoke("run", model, "--json", "--seed", seed).output)["outputs"][0]["min"]
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+def test_run_reads_a_picture_for_the_only_input(invoke: Invoke, model: str, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (50, 20), (255, 255, 255)).save(tmp_path / "white.png")
+    for words, expected in (
+        ((), 1.0),
+        (("--range=-1,3",), 3.0),
+        (("--mean", "127.5", "--std", "127.5"), 1.0),
+        (("--mean", "155,155,155", "--std", "10"), 10.0),
+    ):
+        result = invoke("run", model, "--json", "--input", tmp_path / "white.png", *words)
+        assert json.loads(result.output)["outputs"][0]["min"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--input", "imag=x.npy"), "did you mean 'image'"),
+        (("--input", "image=nowhere.npy"), "is not there"),
+        (("--shape", "image"), "--shape input=1,224,224,3"),
+        (("--range", "0"), "2 numbers"),
+        (("--mean", "red"), "numbers with commas"),
+    ],
+)
+def test_run_refuses_wrong_options(
+    invoke: Invoke, model: str, words: tuple[str, ...], part: str
+) -> None:
+    result = invoke("run", model, *words)
+    assert result.exit_code == 2
+    assert part in result.stderr
+    assert "fix:" in result.stderr
+    error = json.loads(invoke("run", model, "--json", *words).stdout)["error"]
+    assert set(error) == {"type", "what", "why", "fix"}
+
+
+def test_a_file_that_is_no_array_or_picture_is_refused(
+    invoke: Invoke, model: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("PIL.Image")
+    for name in ("noise.npy", "noise.png"):
+        (tmp_path / name).write_bytes(b"\x93noise")
+        result = invoke("run", model, "--input", f"image={tmp_path / name}")
+        assert (result.exit_code, "fix:" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (InputError("a", "b", "c"), 2),
+        (DeviceError("a", "b", "c"), 1),
+        (BuildError("a", "line 1: error: b", "source"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_errors_become_messages_and_codes(
+    invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def fail(self: FakeSession, inputs: object) -> None:
+        raise error
+
+    monkeypatch.setattr(FakeSession, "run", fail)
+    result = invoke("run", model)
+    assert result.exit_code == code
+    assert ("interrupted" if code == 130 else "error: a") in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_usage_errors_are_json_too(invoke: Invoke, model: str) -> None:
+    plain, machine = invoke("run", "absent.tflite"), invoke("run", "absent.tflite", "--json")
+    assert plain.exit_code == machine.exit_code == 2
+    assert "absent.tflite" in json.loads(machine.stdout)["error"]["what"]
+    assert invoke("no-such-command").exit_code == 2
+
+
+def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Test GPU" in invoke("devices").output
+    (device,) = json.loads(invoke("devices", "--json").output)["devices"]
+    assert (device["name"], device["compute_units"]) == ("Test GPU", 4)
+    monkeypatch.setattr(fourfold, "devices", lambda: ())
+    result = invoke("devices")
+    assert (result.exit_code, "fourfold[cpu]" in result.stderr) == (1, True)
+
+
+def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stage(*arguments: object) -> str:
+        return repr(arguments[1:])
+
+    pretend(monkeypatch, "explain", "fourfold.session", stage=stage)
+    result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3")
+    assert result.output == "('plan', None, None, {'x': (2, 3)})\n"
+    report = json.loads(invoke("explain", model, "--json").output)
+    assert report == {"model": model, "stage": "graph", "text": "('graph', None, None, None)"}
+
+
+def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = pytest.importorskip("fourfold.ops")
+    case = SimpleNamespace(inputs=("f32[2,3]", None))
+    relu = SimpleNamespace(name="relu", cases=(case,), pointwise=abs, view=None, variants=())
+    variant = SimpleNamespace(name="conv2d_1x1")
+    conv = SimpleNamespace(
+        name="conv2d", cases=(case,), pointwise=None, view=None, variants=(variant,)
+    )
+    table = {"CONV_2D": "conv2d + relu", "SHAPE": "a constant"}
+    pretend(monkeypatch, "ops", "fourfold.formats.tflite.convert", supported=lambda: table)
+    monkeypatch.setattr(ops, "registry", lambda: {"relu": relu, "conv2d": conv})
+    result = invoke("ops")
+    assert result.exit_code == 0, result.output
+    for part in ("CONV_2D", "a constant", "kernel", "pointwise", "f32", "2 ops of TFLite"):
+        assert part in result.output
+    report = json.loads(invoke("ops", "--json").output)
+    assert report["ops"]["conv2d"]["variants"] == ["conv2d_1x1"]
+
+
+def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
+    result = invoke("bench", model, "--no-compare", "--runs", "5", "--profile")
+    assert result.exit_code == 0, result.output
+    for part in ("median", "p90", "3 launches, 3.00 MiB", "b = s(a)", "75.0%"):
+        assert part in result.output
+    assert len(FakeSession.opened) == 1
+
+
+def test_bench_beside_the_other_runtime(
+    invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke("bench", "--help")
+    monkeypatch.setattr("fourfold.cli.bench.open_litert", lambda *arguments: lambda: None)
+    report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
+    assert {name: found["runs"] for name, found in report["seconds"].items()} == {
+        "fourfold": 7,
+        "LiteRT CPU": 7,
+    }
+    assert report["ratio"] > 0
+    assert report["kernels"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"), [("a=1,2", ("a", (1, 2))), ("a=b=3x4", ("a=b", (3, 4)))]
+)
+def test_shapes_are_read(text: str, shape: tuple[str, tuple[int, ...]]) -> None:
+    assert parse_shape(text) == shape
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "i4", "i8", "?"])
+def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
+    ports = [Port("a", (3, 5), np.dtype(dtype)), Port("b", (), np.dtype(dtype))]
+    arrays = random_inputs(ports, seed=3)
+    assert {name: (array.shape, array.dtype) for name, array in arrays.items()} == {
+        "a": ((3, 5), np.dtype(dtype)),
+        "b": ((), np.dtype(dtype)),
+    }
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("u1", 200), ("i1", 72), ("f4", 200 / 255)])
+def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expected: float) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("L", (9, 9), 200).save(tmp_path / "grey.png")
+    array = read_image(tmp_path / "grey.png", "x", (2, 3, 5, 1), dtype, Scaling())
+    assert array.shape == (2, 3, 5, 1)
+    assert array.flat[7] == pytest.approx(expected)
+
+
+def test_a_picture_does_not_fit_every_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot become input"):
+        read_image(tmp_path / "any.png", "x", (1, 10), "f4", Scaling())
+    with pytest.raises(InputError, match="do not fit"):
+        read_image(tmp_path / "any.png", "x", (1, 2, 2, 3), "f4", Scaling(mean=(1, 2)))
+
+
+def test_empty_outputs_have_no_range() -> None:
+    (row,) = summarise({"none": np.zeros((0, 4), np.float32)})
+    assert (row["min"], row["shape"]) == (None, [0, 4])
+
+
+def test_times_are_summed_up() -> None:
+    times = Times.of([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (times.median, times.min, times.max, times.runs) == (3.0, 1.0, 5.0, 5)
+    assert times.p90 == pytest.approx(4.6)
+    assert Times.of([2.0]).p90 == 2.0
+
+
+def test_warm_up_ends() -> None:
+    assert 1 <= len(warm_up(lambda: None, limit=5.0, most=40)) <= 40
+    assert len(warm_up(lambda: None, limit=0.0)) == 1
+
+
+def test_contestants_take_turns() -> None:
+    order: list[str] = []
+    calls = {name: lambda name=name: order.append(name) for name in "ab"}
+    take_turns(calls, runs=3, limit=10.0)
+    assert order == list("ababab")
+    assert take_turns(calls, runs=100, limit=0.0)["a"].runs == 3

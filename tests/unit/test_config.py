@@ -1,0 +1,78 @@
+"""Config reads the environment, and refuses what it does not know with the nearest names."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import pytest
+
+from fourfold.config import Config, default_cache
+from fourfold.errors import InputError
+
+
+def test_defaults_without_any_variable() -> None:
+    config = Config.from_environment({})
+    assert config == Config()
+    assert (config.device, config.precision, config.sizes) == ("auto", "fp32", "auto")
+    assert config.cache == default_cache()
+
+
+def test_every_variable_is_read() -> None:
+    config = Config.from_environment(
+        {
+            "FOURFOLD_DEVICE": "pocl",
+            "FOURFOLD_PRECISION": "mixed",
+            "FOURFOLD_CACHE": "some/folder",
+            "FOURFOLD_SIZES": "literal",
+            "HOME": "elsewhere",
+        }
+    )
+    assert config == Config("pocl", "mixed", Path("some/folder"), "literal")
+
+
+def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_DEVICE", "gpu")
+    assert Config.from_environment().device == "gpu"
+
+
+@pytest.mark.parametrize("text", ["none", "NONE"])
+def test_no_cache(text: str) -> None:
+    assert Config.from_environment({"FOURFOLD_CACHE": text}).cache is None
+
+
+def test_home_in_the_cache_folder_is_expanded() -> None:
+    config = Config.from_environment({"FOURFOLD_CACHE": "~/kernels"})
+    assert config.cache == Path.home() / "kernels"
+
+
+def test_an_empty_variable_is_an_absent_one() -> None:
+    names = ("DEVICE", "PRECISION", "CACHE", "SIZES")
+    assert Config.from_environment({f"FOURFOLD_{name}": "" for name in names}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("FOURFOLD_PRECISION", "fp23", "did you mean 'fp32'"),
+        ("FOURFOLD_PRECISION", "zebra", "use one of: fp32, mixed, fp16"),
+        ("FOURFOLD_SIZES", "literals", "did you mean 'literal'"),
+        ("FOURFOLD_PRECISON", "fp32", "did you mean 'FOURFOLD_PRECISION'"),
+    ],
+)
+def test_wrong_values_are_refused(name: str, value: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Config.from_environment({name: value})
+    assert name in caught.value.what
+    assert caught.value.why
+    assert hint in caught.value.fix
+
+
+def test_a_config_made_by_hand_is_checked_too() -> None:
+    with pytest.raises(InputError, match="precision is 'double'"):
+        Config(precision="double")
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Config().device = "gpu"  # type: ignore[misc]
