@@ -1,0 +1,31 @@
+"""fourfold runs neural networks on any GPU, and starts hot."""
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import (
+    BuildError,
+    DeviceError,
+    FourfoldError,
+    InputError,
+    ModelError,
+    Refusal,
+    UnsupportedError,
+)
+from fourfold.players.opencl import devices
+from fourfold.session import KernelTime, Session, TensorInfo
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BuildError",
+    "DeviceError",
+    "DeviceInfo",
+    "FourfoldError",
+    "InputError",
+    "KernelTime",
+    "ModelError",
+    "Refusal",
+    "Session",
+    "TensorInfo",
+    "UnsupportedError",
+    "devices",
+]
