@@ -1,0 +1,1 @@
+"""Who runs nodes on the CPU: today the NumPy references."""

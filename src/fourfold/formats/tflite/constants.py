@@ -1,0 +1,86 @@
+"""Constants of a TFLite file as arrays, with the integers that stand for real numbers made real."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fourfold.formats.tflite.records import QuantizationRecord, TensorRecord
+from fourfold.formats.tflite.sparse import densify
+from fourfold.types import DType, Quantization, Shape
+
+MAX_ELEMENTS = 2**31
+
+
+def check_shape(shape: Shape) -> None:
+    """Refuses sizes below zero and tensors that no machine could hold."""
+    if min(shape, default=0) < 0:
+        raise ValueError(f"its shape {list(shape)} has a negative size")
+    if math.prod(shape) > MAX_ELEMENTS:
+        raise ValueError(f"its shape {list(shape)} has more than {MAX_ELEMENTS} elements")
+
+
+def array_of(record: TensorRecord, data: np.ndarray) -> np.ndarray:
+    """The tensor's elements, sharing the file's memory unless they are sparse or packed."""
+    check_shape(record.shape)
+    count = math.prod(record.shape)
+    if record.dtype is DType.I4:
+        return _unpack_nibbles(data, count).reshape(record.shape)
+    if record.dtype is None or not record.dtype.has_numpy:
+        raise ValueError("its element type has no arrays")
+    dtype = record.dtype.numpy
+    if data.size % dtype.itemsize:
+        raise ValueError(f"its {data.size} bytes are no whole number of {record.dtype.value}")
+    values = data.view(dtype)
+    if record.sparsity is not None:
+        return densify(values, record.shape, record.sparsity)
+    if values.size != count:
+        raise ValueError(
+            f"its shape {list(record.shape)} needs {count} elements, it has {values.size}"
+        )
+    return values.reshape(record.shape)
+
+
+def _unpack_nibbles(data: np.ndarray, count: int) -> np.ndarray:
+    """Two signed numbers of four bits in each byte, the lower half first."""
+    if data.size != -(-count // 2):
+        raise ValueError(f"{count} numbers of four bits do not fit {data.size} bytes")
+    signed = data.view(np.int8)
+    pairs = np.stack([np.left_shift(signed, 4) >> 4, signed >> 4], axis=-1)
+    return pairs.reshape(-1)[:count]
+
+
+def quantization_of(record: TensorRecord) -> Quantization | None:
+    """How stored integers stand for real numbers; None for tensors that say what they mean."""
+    found = record.quantization
+    if found is None or not found.scale:
+        return None
+    _check_quantization(found, record.shape)
+    count = len(found.scale)
+    points = found.zero_point or (0,)
+    axis = found.axis if count > 1 else None
+    return Quantization(found.scale, points if len(points) == count else points * count, axis)
+
+
+def _check_quantization(record: QuantizationRecord, shape: Shape) -> None:
+    count, points = len(record.scale), len(record.zero_point)
+    if not all(math.isfinite(scale) and scale >= 0 for scale in record.scale):
+        raise ValueError("a scale of its quantisation is not a finite number")
+    if count > 1 and not (0 <= record.axis < len(shape) and shape[record.axis] == count):
+        raise ValueError(f"it has {count} scales along axis {record.axis} of {list(shape)}")
+    if points not in (0, 1, count):
+        raise ValueError(f"it has {count} scales but {points} zero points")
+
+
+def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarray:
+    """The real numbers, as f32; floats of any width are only converted."""
+    if array.dtype.kind == "f" or quantization is None:
+        return array.astype(np.float32)
+    shape = [1] * array.ndim
+    if quantization.axis is not None:
+        shape[quantization.axis] = -1
+    scale = np.array(quantization.scale, np.float32).reshape(shape)
+    points = np.array(quantization.zero_point, np.int64).clip(-(2**31), 2**31).reshape(shape)
+    real = (array.astype(np.int32) - points.astype(np.float32)).astype(np.float32) * scale
+    return np.asarray(real, np.float32).reshape(array.shape)

@@ -1,0 +1,142 @@
+"""The graph under construction: values, constants and nodes, folded as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fourfold.errors import ModelError
+from fourfold.formats.model import Names
+from fourfold.formats.tflite.constants import check_shape, dequantize
+from fourfold.graph import NONE, Graph, Node
+from fourfold.ops import registry
+from fourfold.types import DType, Quantization, TensorType
+
+FOLD_LIMIT = 64 << 20  # bytes of one result that is made from little
+FOLD_TOTAL = 512 << 20  # bytes of all results beyond what unpacking the file may take
+UNPACKED = 8  # numbers of four bits that become floats take eight times the room
+
+# Their references are too slow for what a file may ask; as nodes they cost nothing here.
+_HEAVY = {
+    "average_pool2d",
+    "conv2d",
+    "depthwise_conv2d",
+    "fully_connected",
+    "max_pool2d",
+    "transpose_conv2d",
+}
+
+
+class Refuse(Exception):
+    """An operator cannot be converted; the reason goes into the list of refusals."""
+
+
+class Rejected(Exception):
+    """A type rule says that the inputs do not fit the op."""
+
+    def __init__(self, op: str, why: str, types: tuple[TensorType | None, ...]) -> None:
+        super().__init__(op, why, types)
+        self.why = f"{op}: {why}"
+        self.only_floats = all(type is None or type.dtype is DType.F32 for type in types)
+
+
+@dataclass
+class Budget:
+    """How many bytes of folded constants a file may still ask for."""
+
+    left: int
+
+    @staticmethod
+    def of(size: int) -> Budget:
+        """What a file of so many bytes may ask for."""
+        return Budget(UNPACKED * size + FOLD_TOTAL)
+
+    def take(self, type: TensorType, stored: int = 0) -> bool:
+        """Whether a result made from so many stored bytes may be computed now; counts it if so."""
+        limit = min(self.left, max(FOLD_LIMIT, UNPACKED * stored))
+        if not type.dtype.has_numpy or type.bytes > limit:
+            return False
+        self.left -= type.bytes
+        return True
+
+
+@dataclass
+class Builder:
+    """Grows a graph node by node. Types come from the ops' own rules."""
+
+    budget: Budget
+    types: dict[str, TensorType] = field(default_factory=dict)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    quantization: dict[str, Quantization] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+    reals: dict[str, str] = field(default_factory=dict)
+    reshaped: bool = False  # the caller gave shapes of his own
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        self.constants[name] = array
+        self.types[name] = TensorType.of(array)
+        return name
+
+    def real(self, name: str) -> str:
+        """The same constant as f32: dequantised, or widened from f16."""
+        if name not in self.reals:
+            stored = self.constants[name]
+            if not self.budget.take(self.types[name].with_dtype(DType.F32), stored.nbytes):
+                raise Refuse(f"'{name}' is too large to be dequantised")
+            array = dequantize(stored, self.quantization.get(name))
+            self.reals[name] = self.constant(self.names.fresh(f"{name}/float"), array)
+        return self.reals[name]
+
+    def node(
+        self, op: str, inputs: tuple[str | None, ...], attributes: object, output: str, name: str
+    ) -> str:
+        """Adds a node, or its result where all it reads is known; returns the output."""
+        type = self._infer(op, inputs, attributes)
+        if self._foldable(op, inputs) and self.budget.take(type):
+            return self.constant(output, self._evaluate(op, inputs, attributes, type))
+        self.types[output] = type
+        self.nodes.append(Node(op, inputs, (output,), attributes, name=name))
+        return output
+
+    def _infer(self, op: str, inputs: tuple[str | None, ...], attributes: object) -> TensorType:
+        types = tuple(None if name is None else self.types[name] for name in inputs)
+        try:
+            (type,) = registry()[op].infer(attributes, *types)
+        except ModelError as error:
+            raise Rejected(op, error.why, types) from error
+        check_shape(type.shape)
+        return type
+
+    def _foldable(self, op: str, inputs: tuple[str | None, ...]) -> bool:
+        known = all(name is None or name in self.constants for name in inputs)
+        return known and op not in _HEAVY and op != "identity"
+
+    def _evaluate(
+        self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType
+    ) -> np.ndarray:
+        arrays = [None if name is None else self.constants[name] for name in inputs]
+        with np.errstate(all="ignore"):
+            result = np.asarray(registry()[op].reference(attributes, *arrays))
+        if result.shape != type.shape:
+            raise ValueError(f"{op} gave {list(result.shape)} where {type} was expected")
+        return np.asarray(result, type.dtype.numpy, order="C")
+
+    def finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...], name: str) -> Graph:
+        """The graph, less what nothing mentions; every output is a value of its own."""
+        taken: set[str] = set(inputs)
+        values = []
+        for output in outputs:
+            if output in taken or output in self.constants:
+                copy = self.names.fresh(f"{output}/out")
+                values.append(self.node("identity", (output,), NONE, copy, output))
+            else:
+                values.append(output)
+            taken.add(output)
+        graph = Graph((), inputs, tuple(values), self.types, self.constants, self._stored(), name)
+        return graph.with_nodes(tuple(self.nodes))
+
+    def _stored(self) -> Mapping[str, Quantization]:
+        return {name: item for name, item in self.quantization.items() if name in self.types}

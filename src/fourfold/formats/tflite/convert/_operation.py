@@ -1,0 +1,125 @@
+"""One operator while it is converted: its values, options and constants, and how it adds nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from fourfold.formats.tflite.convert._builder import Builder, Refuse
+from fourfold.formats.tflite.records import OperatorRecord
+from fourfold.formats.tflite.schema import ACTIVATIONS
+from fourfold.graph import NONE
+from fourfold.types import DType, TensorType
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a convert function sees. `declared` are the output types that the file gives."""
+
+    builder: Builder
+    record: OperatorRecord
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    declared: tuple[TensorType, ...]
+
+    @property
+    def name(self) -> str:
+        return self.outputs[0]
+
+    def input(self, index: int) -> str:
+        name = self.optional(index)
+        if name is None:
+            raise ValueError(f"input {index} is missing")
+        return name
+
+    def optional(self, index: int) -> str | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def all_inputs(self) -> tuple[str, ...]:
+        return tuple(self.input(index) for index in range(len(self.inputs)))
+
+    def input_type(self, index: int) -> TensorType:
+        return self.builder.types[self.input(index)]
+
+    def type_of(self, value: str) -> TensorType:
+        return self.builder.types[value]
+
+    def weights(self, index: int) -> str:
+        """An input as float: quantised or half constants are widened."""
+        name = self.input(index)
+        type = self.builder.types[name]
+        narrow = name in self.builder.quantization or type.dtype is DType.F16
+        return self.builder.real(name) if narrow and name in self.builder.constants else name
+
+    def optional_weights(self, index: int) -> str | None:
+        return None if self.optional(index) is None else self.weights(index)
+
+    def constant(self, index: int, what: str) -> np.ndarray:
+        """An input that must be known now, such as a shape."""
+        name = self.input(index)
+        if name not in self.builder.constants:
+            raise Refuse(f"{what} '{name}' is computed at run time; it must be a constant")
+        return self.builder.constants[name]
+
+    def integers(self, index: int, what: str) -> tuple[int, ...]:
+        """A short constant list of integers; a single number counts as a list of one."""
+        array = self.constant(index, what)
+        if array.dtype.kind not in "iu" or array.ndim > 2 or array.size > 64:
+            raise ValueError(f"{what} '{self.inputs[index]}' is not a short list of integers")
+        return tuple(int(item) for item in array.reshape(-1))
+
+    def integer(self, index: int, what: str) -> int:
+        numbers = self.integers(index, what)
+        if len(numbers) != 1:
+            raise ValueError(f"{what} '{self.inputs[index]}' is not one number")
+        return numbers[0]
+
+    def options(self, kind: type[T]) -> T:
+        """The operator's options; the schema's defaults when the file leaves them out."""
+        found = self.record.options
+        if found is None:
+            return kind()
+        if not isinstance(found, kind):
+            raise ValueError(f"it has options of another op ({type(found).__name__})")
+        return found
+
+    def add(self, op: str, *inputs: str | None, attributes: object = NONE, part: str) -> str:
+        """A node whose result is only needed on the way; `part` becomes the end of its name."""
+        output = self.builder.names.fresh(f"{self.name}/{part}")
+        return self.builder.node(op, inputs, attributes, output, self.name)
+
+    def give(
+        self,
+        op: str,
+        *inputs: str | None,
+        attributes: object = NONE,
+        activation: int = 0,
+        output: int = 0,
+    ) -> None:
+        """The node that makes an output of the operator, with the fused activation after it."""
+        final = self.outputs[output]
+        if not 0 <= activation < len(ACTIVATIONS):
+            raise Refuse(f"fused activation number {activation} is not supported")
+        if activation:
+            inputs = (self.add(op, *inputs, attributes=attributes, part="pre"),)
+            op, attributes = ACTIVATIONS[activation], NONE
+        self.builder.node(op, inputs, attributes, final, self.name)
+
+    def give_constant(self, array: np.ndarray) -> None:
+        self.builder.constant(self.outputs[0], array)
+
+    def reserve(self, type: TensorType, stored: int = 0) -> None:
+        """Asks for room before a constant is made; refuses what only a damaged file would want."""
+        if not self.builder.budget.take(type, stored):
+            raise Refuse(f"its constant result {type} is too large")
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A non-negative axis."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} is not one of {rank}")
+    return axis % rank

@@ -1,0 +1,41 @@
+"""Which function converts which TFLite operator; a decorator fills the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fourfold.formats.tflite.convert._operation import Operation
+
+Convert = Callable[[Operation], None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one TFLite operator is converted.
+
+    `weights`: its constants may be quantised while its values are float. `moves`: it only moves
+    elements, so that it may work on quantised constants as they are.
+    """
+
+    convert: Convert
+    weights: bool = False
+    moves: bool = False
+
+    @property
+    def summary(self) -> str:
+        return (self.convert.__doc__ or "").strip().split("\n")[0]
+
+
+RULES: dict[str, Rule] = {}
+
+
+def converts(*ops: str, weights: bool = False, moves: bool = False) -> Callable[[Convert], Convert]:
+    """Registers a function for TFLite operators; its docstring is shown to users."""
+
+    def register(convert: Convert) -> Convert:
+        for op in ops:
+            RULES[op] = Rule(convert, weights, moves)
+        return convert
+
+    return register

@@ -1,0 +1,59 @@
+"""Operators that multiply matrices: fully connected layers, and the LSTM cell made of them."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.convert._builder import Refuse
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.options import FullyConnectedOptions, LSTMOptions
+from fourfold.formats.tflite.schema import LSTM_BASIC
+from fourfold.ops.concat import Concat
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.slice import Slice
+from fourfold.types import Shape
+
+
+@converts("FULLY_CONNECTED", weights=True)
+def fully_connected(op: Operation) -> None:
+    """fully_connected, after a reshape to rows where the op flattens its input."""
+    options, weights = op.options(FullyConnectedOptions), op.weights(1)
+    if options.weights_format:
+        raise Refuse("its weights are shuffled for one CPU")
+    x, kernel = op.input_type(0), op.type_of(weights)
+    if kernel.rank != 2:
+        raise ValueError(f"weights {kernel} are not a matrix")
+    columns, value = kernel.shape[1], op.weights(0)
+    if not options.keep_num_dims and (x.rank != 2 or x.shape[-1] != columns):
+        if columns < 1 or x.elements % columns:
+            raise ValueError(f"{x} cannot be cut into rows of {columns}")
+        rows = Reshape((x.elements // columns, columns))
+        value = op.add("reshape", value, attributes=rows, part="rows")
+    inputs = (value, weights, op.optional_weights(2))
+    op.give("fully_connected", *inputs, activation=options.activation)
+
+
+@converts("LSTM", weights=True)
+def lstm(op: Operation) -> None:
+    """concat, fully_connected, slices and pointwise ops (the basic cell only)."""
+    if op.options(LSTMOptions).kernel_type != LSTM_BASIC or len(op.inputs) != 5:
+        raise Refuse("only the basic LSTM cell with 5 inputs is supported")
+    if len(op.outputs) != 4:
+        raise ValueError(f"it has {len(op.outputs)} outputs, not 4")
+    x, before, state = op.input(0), op.input(1), op.input(4)
+    shape = op.input_type(4).shape
+    op.give("concat", x, before, attributes=Concat(max(op.input_type(0).rank - 1, 0)), output=2)
+    op.give("fully_connected", op.outputs[2], op.weights(2), op.weights(3), output=3)
+    take, learn, keep, show = (_gate(op, shape, index) for index in range(4))
+    learned = op.add("mul", take, learn, part="learned")
+    kept = op.add("mul", keep, state, part="kept")
+    op.give("add", learned, kept, output=1)
+    op.give("mul", show, op.add("tanh", op.outputs[1], part="state"))
+
+
+def _gate(op: Operation, shape: Shape, index: int) -> str:
+    """One quarter of the product: input, candidate, forget and output gate, in this order."""
+    if len(shape) != 2:
+        raise ValueError(f"its state has rank {len(shape)}, not 2")
+    part = Slice((0, index * shape[1]), shape, (1, 1))
+    value = op.add("slice", op.outputs[3], attributes=part, part=f"gate{index}")
+    return op.add("tanh" if index == 1 else "logistic", value, part=f"open{index}")

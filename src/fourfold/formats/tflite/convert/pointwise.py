@@ -1,0 +1,91 @@
+"""Operators that work on each element: arithmetic, activations, casts."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.options import (
+    AddOptions,
+    GeluOptions,
+    LeakyReluOptions,
+    MulOptions,
+)
+from fourfold.ops.cast import Cast
+from fourfold.ops.gelu import Gelu
+from fourfold.ops.leaky_relu import LeakyRelu
+
+_FUSED = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
+_BINARY = {
+    "LOGICAL_AND": "logical_and",
+    "MAXIMUM": "maximum",
+    "MINIMUM": "minimum",
+    "POW": "power",
+    "SQUARED_DIFFERENCE": "squared_difference",
+}
+_UNARY = {
+    "ABS": "absolute",
+    "ELU": "elu",
+    "EXP": "exp",
+    "FLOOR": "floor",
+    "HARD_SWISH": "hard_swish",
+    "LOG": "log",
+    "LOGISTIC": "logistic",
+    "NEG": "negate",
+    "RELU": "relu",
+    "RELU6": "relu6",
+    "RELU_N1_TO_1": "relu_n1_to_1",
+    "RSQRT": "rsqrt",
+    "SQRT": "sqrt",
+    "SQUARE": "square",
+    "TANH": "tanh",
+}
+
+
+@converts("ADD", "SUB")
+def add(op: Operation) -> None:
+    """the same op, with the fused activation after it."""
+    activation = op.options(AddOptions).activation
+    op.give(_FUSED[op.record.op], op.weights(0), op.weights(1), activation=activation)
+
+
+@converts("MUL", "DIV")
+def multiply(op: Operation) -> None:
+    """the same op, with the fused activation after it."""
+    activation = op.options(MulOptions).activation
+    op.give(_FUSED[op.record.op], op.weights(0), op.weights(1), activation=activation)
+
+
+@converts(*_BINARY)
+def binary(op: Operation) -> None:
+    """the same op on two values."""
+    op.give(_BINARY[op.record.op], op.weights(0), op.weights(1))
+
+
+@converts(*_UNARY)
+def unary(op: Operation) -> None:
+    """the same op on one value."""
+    op.give(_UNARY[op.record.op], op.input(0))
+
+
+@converts("PRELU", weights=True)
+def prelu(op: Operation) -> None:
+    """prelu, the slopes spread over the value."""
+    op.give("prelu", op.input(0), op.weights(1))
+
+
+@converts("LEAKY_RELU")
+def leaky_relu(op: Operation) -> None:
+    """leaky_relu."""
+    op.give("leaky_relu", op.input(0), attributes=LeakyRelu(op.options(LeakyReluOptions).alpha))
+
+
+@converts("GELU")
+def gelu(op: Operation) -> None:
+    """gelu, exact or by tanh."""
+    op.give("gelu", op.input(0), attributes=Gelu(op.options(GeluOptions).approximate))
+
+
+@converts("CAST")
+def cast(op: Operation) -> None:
+    """cast to the output's element type."""
+    op.give("cast", op.input(0), attributes=Cast(op.declared[0].dtype))

@@ -1,0 +1,154 @@
+"""Operators that cut boxes out of a value: slices and splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fourfold.formats.tflite.convert._operation import Operation, axis_of
+from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.slice import Slice
+from fourfold.types import Shape
+
+
+def _give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
+    """The slice as an output; an empty one is only possible where it can be known now."""
+    if 0 in box.size and value in op.builder.constants:
+        empty = np.empty(box.size, op.builder.constants[value].dtype)
+        op.builder.constant(op.outputs[output], empty)
+        return
+    op.give("slice", value, attributes=box, output=output)
+
+
+@converts("SLICE")
+def slice_(op: Operation) -> None:
+    """slice at a constant place."""
+    x, begin, size = op.input_type(0), op.integers(1, "begin"), op.integers(2, "size")
+    if not len(begin) == len(size) == x.rank:
+        raise ValueError(f"begin {begin} and size {size} do not fit {x}")
+    rest = [whole - first for whole, first in zip(x.shape, begin, strict=True)]
+    sizes = tuple(left if count == -1 else count for count, left in zip(size, rest, strict=True))
+    _give_slice(op, op.input(0), Slice(begin, sizes, (1,) * x.rank))
+
+
+def _split(op: Operation, value: int, axis: int, sizes: Shape) -> None:
+    x, start = op.input_type(value), 0
+    if len(sizes) != len(op.outputs) or sum(sizes) != x.shape[axis] or min(sizes) < 0:
+        raise ValueError(f"axis {axis} of {x} cannot be cut into {list(sizes)}")
+    for index, size in enumerate(sizes):
+        begin = tuple(start if i == axis else 0 for i in range(x.rank))
+        shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+        _give_slice(op, op.input(value), Slice(begin, shape, (1,) * x.rank), index)
+        start += size
+
+
+@converts("SPLIT")
+def split(op: Operation) -> None:
+    """a slice for each output, all of one size."""
+    x = op.input_type(1)
+    axis = axis_of(op.integer(0, "axis"), x.rank)
+    count = op.options(SplitOptions).num_splits
+    if count != len(op.outputs) or x.shape[axis] % max(count, 1):
+        raise ValueError(f"axis {axis} of {x} cannot be cut into {count} equal parts")
+    _split(op, 1, axis, (x.shape[axis] // count,) * count)
+
+
+@converts("SPLIT_V")
+def split_v(op: Operation) -> None:
+    """a slice for each output, of constant sizes."""
+    x = op.input_type(0)
+    axis = axis_of(op.integer(2, "axis"), x.rank)
+    sizes = op.integers(1, "sizes")
+    if sizes.count(-1) == 1:
+        rest = x.shape[axis] - sum(size for size in sizes if size != -1)
+        sizes = tuple(rest if size == -1 else size for size in sizes)
+    _split(op, 0, axis, sizes)
+
+
+@dataclass
+class _Cut:
+    """A strided slice axis by axis: what is kept, and the shape that is left."""
+
+    shape: Shape
+    begin: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    strides: list[int] = field(default_factory=list)
+    result: list[int] = field(default_factory=list)
+
+    @property
+    def next(self) -> int:
+        """The size of the axis that comes next."""
+        return self.shape[len(self.begin)]
+
+    def keep(self, first: int, count: int, stride: int, shrink: bool = False) -> None:
+        self.begin.append(first)
+        self.size.append(count)
+        self.strides.append(stride)
+        if not shrink:
+            self.result.append(count)
+
+    def skip(self, count: int) -> None:
+        """Keeps whole axes."""
+        for _ in range(count):
+            self.keep(0, self.next, 1)
+
+    def index(self, at: int) -> None:
+        """Keeps one element, and the axis goes."""
+        place = at + self.next if at < 0 else at
+        if not 0 <= place < self.next:
+            raise ValueError(f"index {at} lies outside of an axis of {self.next}")
+        self.keep(place, 1, 1, shrink=True)
+
+    def span(self, first: int | None, last: int | None, stride: int) -> None:
+        places = range(*slice(first, last, stride).indices(self.next))
+        self.keep(places.start if places else 0, len(places), stride)
+
+
+@converts("STRIDED_SLICE")
+def strided_slice(op: Operation) -> None:
+    """slice, then reshape where axes are added or go."""
+    x = op.input_type(0)
+    cut = _cut(op, x.shape)
+    box = Slice(tuple(cut.begin), tuple(cut.size), tuple(cut.strides))
+    if tuple(cut.result) == box.size:
+        _give_slice(op, op.input(0), box)
+        return
+    value = op.input(0)
+    if box.size != x.shape:
+        value = op.add("slice", value, attributes=box, part="slice")
+    op.give("reshape", value, attributes=Reshape(tuple(cut.result)))
+
+
+def _cut(op: Operation, shape: Shape) -> _Cut:
+    options = op.options(StridedSliceOptions)
+    begin, end, strides = (op.integers(i, w) for i, w in ((1, "begin"), (2, "end"), (3, "strides")))
+    if not len(begin) == len(end) == len(strides) or 0 in strides:
+        raise ValueError(f"begin {begin}, end {end} and strides {strides} do not belong together")
+    if options.offset:
+        end = tuple(first + more for first, more in zip(begin, end, strict=True))
+    cut = _Cut(shape)
+    added = _added(options, len(begin))
+    for i, (first, last, stride) in enumerate(zip(begin, end, strides, strict=True)):
+        bit = 1 << i
+        if options.ellipsis_mask & bit:
+            cut.skip(len(shape) - (len(begin) - 1 - added))
+        elif options.new_axis_mask & bit:
+            cut.result.append(1)
+        elif options.shrink_axis_mask & bit:
+            cut.index(0 if options.begin_mask & bit else first)
+        else:
+            start = None if options.begin_mask & bit else first
+            cut.span(start, None if options.end_mask & bit else last, stride)
+    cut.skip(len(shape) - len(cut.begin))
+    return cut
+
+
+def _added(options: StridedSliceOptions, count: int) -> int:
+    """How many of the entries add an axis instead of cutting one; an ellipsis never does."""
+    if options.ellipsis_mask & (options.ellipsis_mask - 1):
+        raise ValueError("it has more than one ellipsis")
+    added = options.new_axis_mask & ~options.ellipsis_mask & ((1 << count) - 1)
+    return added.bit_count()

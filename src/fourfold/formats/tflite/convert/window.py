@@ -1,0 +1,154 @@
+"""Operators that slide a window over an image: convolutions, pools, and resizing."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.options import (
+    BlockOptions,
+    Conv2DOptions,
+    DepthwiseConv2DOptions,
+    Pool2DOptions,
+    ResizeBilinearOptions,
+    ResizeNearestNeighborOptions,
+    TransposeConvOptions,
+)
+from fourfold.formats.tflite.schema import SAME, VALID
+from fourfold.ops import depth_to_space
+from fourfold.ops import space_to_depth as to_depth
+from fourfold.ops._rules import Resize
+from fourfold.ops._window import Padding, Pool2d, same
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
+from fourfold.ops.transpose_conv2d import TransposeConv2d
+from fourfold.types import Shape
+
+Pair = tuple[int, int]
+_POOLS = {"AVERAGE_POOL_2D": "average_pool2d", "MAX_POOL_2D": "max_pool2d"}
+_LIMIT = 2**20  # no stride, dilation or filter of a real model comes near it
+
+
+def _padding(
+    kind: int, image: Pair, filter: Pair, stride: Pair, dilation: Pair = (1, 1)
+) -> Padding:
+    """The padding that SAME or VALID means for these sizes."""
+    numbers = (*filter, *stride, *dilation)
+    if min(numbers) < 1 or max(numbers) > _LIMIT:
+        raise ValueError(f"filter {filter}, stride {stride} or dilation {dilation} is not possible")
+    if kind not in (SAME, VALID):
+        raise ValueError(f"padding number {kind} is neither SAME nor VALID")
+    if kind == VALID:
+        return Padding()
+    rows, columns = (same(image[i], filter[i], stride[i], dilation[i]) for i in (0, 1))
+    return Padding(*rows, *columns)
+
+
+def _image(shape: Shape, what: str) -> Pair:
+    """Height and width of [N,H,W,C] (or of weights, which are laid out alike)."""
+    if len(shape) != 4:
+        raise ValueError(f"{what} has rank {len(shape)}, not 4")
+    return shape[1], shape[2]
+
+
+@converts("CONV_2D", weights=True)
+def conv_2d(op: Operation) -> None:
+    """conv2d, grouped where the weights read only part of the channels."""
+    options, weights = op.options(Conv2DOptions), op.weights(1)
+    x, kernel = op.input_type(0), op.type_of(weights)
+    stride = (options.stride_h, options.stride_w)
+    dilation = (options.dilation_h, options.dilation_w)
+    image, filter = _image(x.shape, "the input"), _image(kernel.shape, "the filter")
+    padding = _padding(options.padding, image, filter, stride, dilation)
+    groups = max(x.channels // max(kernel.channels, 1), 1)
+    attributes = Conv2d(stride, dilation, padding, groups)
+    inputs = (op.input(0), weights, op.optional_weights(2))
+    op.give("conv2d", *inputs, attributes=attributes, activation=options.activation)
+
+
+@converts("DEPTHWISE_CONV_2D", weights=True)
+def depthwise_conv_2d(op: Operation) -> None:
+    """depthwise_conv2d."""
+    options, weights = op.options(DepthwiseConv2DOptions), op.weights(1)
+    x, kernel = op.input_type(0), op.type_of(weights)
+    stride = (options.stride_h, options.stride_w)
+    dilation = (options.dilation_h, options.dilation_w)
+    image, filter = _image(x.shape, "the input"), _image(kernel.shape, "the filter")
+    padding = _padding(options.padding, image, filter, stride, dilation)
+    # The file's own multiplier is often left at zero; the shapes always say it.
+    multiplier = kernel.channels // max(x.channels, 1)
+    attributes = DepthwiseConv2d(stride, dilation, padding, multiplier)
+    inputs = (op.input(0), weights, op.optional_weights(2))
+    op.give("depthwise_conv2d", *inputs, attributes=attributes, activation=options.activation)
+
+
+@converts("TRANSPOSE_CONV", weights=True)
+def transpose_conv(op: Operation) -> None:
+    """transpose_conv2d, with the bias if there is one."""
+    options, weights = op.options(TransposeConvOptions), op.weights(1)
+    wanted = op.integers(0, "output shape")
+    if len(wanted) != 4:
+        raise ValueError(f"output shape {wanted} has rank {len(wanted)}, not 4")
+    stride = (options.stride_h, options.stride_w)
+    filter = _image(op.type_of(weights).shape, "the filter")
+    size = (wanted[1], wanted[2])
+    if op.builder.reshaped:
+        size = _grown(_image(op.input_type(2).shape, "the input"), filter, stride, options.padding)
+    padding = _padding(options.padding, size, filter, stride)
+    attributes = TransposeConv2d(stride, padding, size)
+    inputs = (op.input(2), weights, op.optional_weights(3))
+    op.give("transpose_conv2d", *inputs, attributes=attributes, activation=options.activation)
+
+
+def _grown(image: Pair, filter: Pair, stride: Pair, padding: int) -> Pair:
+    """The output size for another input size; the file's own belongs to the file's input."""
+    more = (0, 0) if padding == SAME else (filter[0] - stride[0], filter[1] - stride[1])
+    return image[0] * stride[0] + max(more[0], 0), image[1] * stride[1] + max(more[1], 0)
+
+
+@converts("AVERAGE_POOL_2D", "MAX_POOL_2D")
+def pool_2d(op: Operation) -> None:
+    """the same pool, with its padding in numbers."""
+    options = op.options(Pool2DOptions)
+    filter = (options.filter_h, options.filter_w)
+    stride = (options.stride_h, options.stride_w)
+    image = _image(op.input_type(0).shape, "the input")
+    attributes = Pool2d(filter, stride, _padding(options.padding, image, filter, stride))
+    activation = options.activation
+    op.give(_POOLS[op.record.op], op.input(0), attributes=attributes, activation=activation)
+
+
+def _resized(op: Operation, align_corners: bool, half_pixel_centers: bool) -> Resize:
+    size = op.integers(1, "size")
+    if len(size) != 2:
+        raise ValueError(f"size {size} is not a height and a width")
+    return Resize((size[0], size[1]), align_corners, half_pixel_centers)
+
+
+@converts("RESIZE_BILINEAR")
+def resize_bilinear(op: Operation) -> None:
+    """resize_bilinear to a constant size."""
+    options = op.options(ResizeBilinearOptions)
+    attributes = _resized(op, options.align_corners, options.half_pixel_centers)
+    op.give("resize_bilinear", op.input(0), attributes=attributes)
+
+
+@converts("RESIZE_NEAREST_NEIGHBOR")
+def resize_nearest_neighbor(op: Operation) -> None:
+    """resize_nearest to a constant size."""
+    options = op.options(ResizeNearestNeighborOptions)
+    attributes = _resized(op, options.align_corners, options.half_pixel_centers)
+    op.give("resize_nearest", op.input(0), attributes=attributes)
+
+
+@converts("DEPTH_TO_SPACE")
+def depth_to_space_(op: Operation) -> None:
+    """depth_to_space."""
+    block = depth_to_space.Block(op.options(BlockOptions).block_size)
+    op.give("depth_to_space", op.input(0), attributes=block)
+
+
+@converts("SPACE_TO_DEPTH")
+def space_to_depth(op: Operation) -> None:
+    """space_to_depth."""
+    block = to_depth.Block(op.options(BlockOptions).block_size)
+    op.give("space_to_depth", op.input(0), attributes=block)

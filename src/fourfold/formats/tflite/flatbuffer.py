@@ -1,0 +1,120 @@
+"""Reads tables of a flatbuffer, and checks every position: a damaged file cannot lead astray."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+Content = bytes | mmap.mmap
+_OFFSET, _DISTANCE, _ENTRY = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
+_SCALARS = {form: struct.Struct(f"<{form}") for form in "?bBhHiIqQfd"}
+
+
+class Source:
+    """The bytes of a file, and how many of them may still be turned into Python objects.
+
+    Offsets may point anywhere, so a small file can name one long vector thousands of times. What is
+    read as objects is therefore counted, and a file may not say much more than it has room for.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self.content = content
+        self.size = len(content)
+        self._allowance = 16 * self.size + 4096
+
+    def spend(self, count: int) -> None:
+        self._allowance -= count
+        if self._allowance < 0:
+            raise ValueError("its parts overlap: it lists more than a file of this size can hold")
+
+    def unpack(self, form: struct.Struct, position: int) -> int:
+        self.check(position, form.size, "a number")
+        value: int = form.unpack_from(self.content, position)[0]
+        return value
+
+    def check(self, position: int, size: int, what: str) -> None:
+        if position < 0 or size < 0 or position + size > self.size:
+            raise ValueError(
+                f"{what} at byte {position} lies outside of the file ({self.size} bytes)"
+            )
+
+    def view(self, position: int, dtype: np.dtype, count: int) -> np.ndarray:
+        """`count` elements as an array that shares the file's memory."""
+        self.check(position, count * dtype.itemsize, f"a vector of {count} elements")
+        return np.frombuffer(self.content, dtype, count, position)
+
+
+class Table:
+    """One table: fields by their slot number, absent ones by their default."""
+
+    def __init__(self, source: Source, position: int) -> None:
+        self.source, self.position = source, position
+        self._fields = position - source.unpack(_DISTANCE, position)
+        self._end = source.unpack(_ENTRY, self._fields)
+        source.spend(4)
+
+    @staticmethod
+    def root(source: Source) -> Table:
+        return Table(source, source.unpack(_OFFSET, 0))
+
+    def _find(self, slot: int) -> int:
+        """Where the field is, or 0 if the table does not have it."""
+        entry = 4 + 2 * slot
+        if entry + 2 > self._end:
+            return 0
+        offset = self.source.unpack(_ENTRY, self._fields + entry)
+        return self.position + offset if offset else 0
+
+    def _follow(self, position: int) -> int:
+        return position + self.source.unpack(_OFFSET, position)
+
+    def scalar(self, slot: int, form: str, default: float = 0) -> int:
+        position = self._find(slot)
+        return self.source.unpack(_SCALARS[form], position) if position else default  # type: ignore[return-value]
+
+    def table(self, slot: int) -> Table | None:
+        position = self._find(slot)
+        return Table(self.source, self._follow(position)) if position else None
+
+    def tables(self, slot: int) -> Iterator[Table]:
+        for position in self._positions(slot):
+            yield Table(self.source, self._follow(position))
+
+    def _positions(self, slot: int) -> range:
+        position = self._find(slot)
+        if not position:
+            return range(0)
+        start = self._follow(position)
+        count = self.source.unpack(_OFFSET, start)
+        self.source.check(start + 4, 4 * count, f"a vector of {count} tables")
+        return range(start + 4, start + 4 + 4 * count, 4)
+
+    def vector(self, slot: int, dtype: type[np.generic]) -> np.ndarray:
+        position = self._find(slot)
+        if not position:
+            return np.empty(0, dtype)
+        start = self._follow(position)
+        little = np.dtype(dtype).newbyteorder("<")
+        return self.source.view(start + 4, little, self.source.unpack(_OFFSET, start))
+
+    def has(self, slot: int) -> bool:
+        return self._find(slot) != 0
+
+    def integers(self, slot: int, dtype: type[np.integer] = np.int32) -> tuple[int, ...]:
+        array = self.vector(slot, dtype)
+        self.source.spend(4 * array.size)
+        return tuple(array.tolist())
+
+    def floats(self, slot: int) -> tuple[float, ...]:
+        array = self.vector(slot, np.float32)
+        self.source.spend(4 * array.size)
+        return tuple(array.tolist())
+
+    def text(self, slot: int) -> str:
+        """A string; bytes that are not UTF-8 become escapes, since names need only be unique."""
+        array = self.vector(slot, np.uint8)
+        self.source.spend(array.size)
+        return array.tobytes().decode("utf-8", "backslashreplace")

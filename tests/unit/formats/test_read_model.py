@@ -1,0 +1,129 @@
+"""What `read_model` gives back: names, outputs, shapes, signatures; and its word on other files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tflite_writer import Operator, Signature, Subgraph, Tensor, constant, write, write_model
+
+from fourfold.cpu.reference import evaluate
+from fourfold.errors import InputError, ModelError, UnsupportedError
+from fourfold.formats import read_model
+
+RELU = Operator("RELU", ["x"], ["y"])
+SIMPLE = write([Tensor("x", (1, 3)), Tensor("y", (1, 3))], [RELU], ["x"], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        (b"", "empty"),
+        (b"PK\x03\x04rest", "zip"),
+        (b"  <!doctype html>", "HTML"),
+        (b"\x08\x07\x12\x07pytorch", "ONNX"),
+        (b"version https://git-lfs.github.com", "Git LFS"),
+        (b"anything at all", "something else"),
+        (b"TFL", "something else"),
+    ],
+)
+def test_other_content_is_named(content: bytes, word: str) -> None:
+    with pytest.raises(ModelError, match=word):
+        read_model(content)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        read_model(tmp_path / "missing.tflite")
+    with pytest.raises(InputError):
+        read_model(tmp_path)
+
+
+def test_file_is_mapped_and_constants_share_its_memory(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    tensors = [Tensor("x", (1, 3)), constant("c", [[1, 2, 3]], "float32"), Tensor("y", (1, 3))]
+    path.write_bytes(write(tensors, [Operator("ADD", ["x", "c"], ["y"])], ["x"], ["y"]))
+    constant_array = read_model(str(path)).main.constants["c"]
+    assert not constant_array.flags.owndata
+    assert not constant_array.flags.writeable
+    assert read_model(path).main.constants["c"].tolist() == [[1, 2, 3]]
+
+
+def test_graph_as_text() -> None:
+    assert str(read_model(SIMPLE).main).splitlines() == [
+        "input x: f32[1,3]",
+        "y = relu(x): f32[1,3]",
+        "output y",
+    ]
+
+
+def test_names_are_made_unique() -> None:
+    tensors = [Tensor("t", (2,)), Tensor("t", (2,)), Tensor("", (2,)), Tensor("t", (2,))]
+    operators = [Operator("ADD", [0, 1], [2]), Operator("SUB", [0, 2], [3])]
+    model = read_model(write(tensors, operators, [0, 1], [3, 2, 3]))
+    assert model.input_names == ("t", "t:1")
+    assert model.output_names == ("t", "tensor_2", "t:1")
+    assert len(set(model.main.outputs)) == 3
+    assert [node.name for node in model.main.nodes[:2]] == ["tensor_2", "t:2"]
+
+
+def test_outputs_may_be_inputs_and_constants() -> None:
+    model = read_model(write([Tensor("x", (2,)), constant("c", [1, 2])], [], ["x"], ["x", "c"]))
+    assert model.output_names == ("x", "c")
+    assert not set(model.main.outputs) & {"x", "c"}
+    x = np.array([3, 4], np.float32)
+    outputs = evaluate(model.main, {"x": x})
+    assert [array.tolist() for array in outputs.values()] == [[3, 4], [1, 2]]
+
+
+def test_batch_is_changed_by_shapes() -> None:
+    tensors = [
+        Tensor("x", (1, 2, 2, 3), signature=(-1, 2, 2, 3)),
+        constant("shape", [1, 12]),
+        Tensor("y", (1, 12)),
+    ]
+    data = write(tensors, [Operator("RESHAPE", ["x", "shape"], ["y"])], ["x"], ["y"])
+    assert read_model(data).main.types["y"].shape == (1, 12)
+    assert read_model(data, {"x": (5, 2, 2, 3)}).main.types["y"].shape == (5, 12)
+    with pytest.raises(InputError, match="leading sizes"):
+        read_model(data, {"x": (1, 2, 2, 5)})
+
+
+@pytest.mark.parametrize(
+    "shapes", [{"z": (1, 3)}, {"x": (3,)}, {"x": (0, 3)}, {"x": (2**40, 3)}, {"x": "ab"}]
+)
+def test_bad_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(InputError):
+        read_model(SIMPLE, shapes)
+
+
+def test_damage_in_another_graph_is_a_refusal() -> None:
+    tensors = [Tensor("x", (2,)), Tensor("y", (2,))]
+    broken = Subgraph(tensors, [Operator("NEG", ["y"], ["x"])], ["x"], ["y"], "broken")
+    model = read_model(write_model([Subgraph(tensors, [RELU], ["x"], ["y"]), broken]))
+    assert model.graphs == (model.main, None)
+    assert [refusal.node for refusal in model.refusals] == ["broken"]
+
+
+def test_signatures_choose_the_main_graph() -> None:
+    tensors = [Tensor("x", (2,)), Tensor("y", (2,))]
+    graphs = [
+        Subgraph(tensors, [RELU], ["x"], ["y"], "first"),
+        Subgraph(tensors, [Operator("NEG", ["x"], ["y"])], ["x"], ["y"], "second"),
+        Subgraph(tensors, [Operator("CUMSUM", ["x"], ["y"])], ["x"], ["y"], "third"),
+    ]
+    signatures = [Signature(f"s{i}", {"in": 0}, {"out": 1}, i) for i in range(3)]
+    data = write_model(graphs, signatures, "three", {"note": b"hello"})
+    model = read_model(data)
+    assert model.main.name == "first"
+    assert [graph and graph.name for graph in model.graphs] == ["first", "second", None]
+    assert model.signatures["s1"].inputs == {"in": "x"}
+    assert model.signatures["s1"].outputs == {"out": "y"}
+    assert model.description == "three"
+    assert model.metadata["note"].tobytes() == b"hello"
+    assert read_model(data, signature="s1").main.name == "second"
+    with pytest.raises(UnsupportedError, match="CUMSUM 'y'"):
+        read_model(data, signature="s2")
+    with pytest.raises(InputError, match="s0, s1, s2"):
+        read_model(data, signature="s4")

@@ -1,0 +1,56 @@
+"""The tables of options and numbers agree with the schema's own bindings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from inspect import getsource
+
+import pytest
+import tflite
+
+from fourfold.formats.tflite.options import TABLES
+from fourfold.formats.tflite.schema import OPERATORS, TYPES
+from fourfold.formats.tflite.walk import rules
+
+CODES = {code: name for name, code in vars(tflite.BuiltinOptions).items() if isinstance(code, int)}
+FORMS = {"Int8": "Byte", "Int32": "Int", "Bool": "Bool", "Float32": "Float"}
+SLOT = re.compile(r"Prepend(\w+)Slot\((\d+), [^,]+, ([-\w.]+)\)")
+
+
+def slots(name: str) -> dict[int, tuple[str, float]]:
+    """Type and default of each slot of a table, as the bindings write it; 'Ints' for vectors."""
+    functions = [getattr(tflite, key) for key in dir(tflite) if key.startswith(f"{name}Add")]
+    found: dict[int, tuple[str, float]] = {}
+    for function in functions:
+        for kind, slot, default in SLOT.findall(getsource(function)):
+            found[int(slot)] = (FORMS.get(kind, "Ints"), 0 if kind not in FORMS else float(default))
+    return found
+
+
+@pytest.mark.parametrize("code", sorted(TABLES), ids=lambda code: CODES[code])
+def test_options_have_the_schema_s_slots(code: int) -> None:
+    ours = {
+        slot: (item.type, 0 if item.default == () else float(item.default))
+        for slot, item in enumerate(fields(TABLES[code]))
+    }
+    theirs = slots(CODES[code])
+    if CODES[code] == "ResizeBilinearOptions":  # its first two slots are no longer used
+        theirs |= {0: ("Int", 0.0), 1: ("Int", 0.0)}
+    assert ours == theirs
+
+
+def test_operators_have_the_schema_s_numbers() -> None:
+    known = {n: code for n, code in vars(tflite.BuiltinOperator).items() if isinstance(code, int)}
+    for name, code in known.items():
+        if code < len(OPERATORS):
+            assert OPERATORS[code] == name
+    assert set(rules()) <= set(OPERATORS)
+
+
+def test_types_have_the_schema_s_numbers() -> None:
+    names = {"FLOAT": "f", "INT": "i", "UINT": "u", "COMPLEX": "c"}
+    for name, code in vars(tflite.TensorType).items():
+        if isinstance(code, int) and code < len(TYPES):
+            word, bits = re.fullmatch(r"([A-Z]+)(\d*)", name).groups()  # type: ignore[union-attr]
+            assert TYPES[code].value == (names[word] + bits if bits else word.lower())
