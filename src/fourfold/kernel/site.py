@@ -12,7 +12,7 @@ from fourfold.graph import Node
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Place
-from fourfold.kernel.view import View
+from fourfold.kernel.view import Finish, View
 from fourfold.types import DType, TensorType
 
 
@@ -108,9 +108,7 @@ class Site:
         if self.tail and index == 0:
             extras = {name: None for step in self.tail for name in step.inputs if name is not None}
             views = {name: self.view(kernel, name, "extra") for name in extras}
-            view.finish = lambda value, pixel, slice_: self._finish(
-                view, views, value, pixel, slice_
-            )
+            view.finish = self._tail(view, views)
         return view
 
     def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
@@ -126,18 +124,18 @@ class Site:
         """The same for weights, which are kept in the precision of storage."""
         return self.packed(kernel, title, array.astype(self.options.storage.numpy))
 
-    def _finish(
-        self,
-        target: View,
-        views: Mapping[str, View],
-        value: Expression,
-        pixel: Expression,
-        slice_: Expression,
-    ) -> Expression:
-        for step in self.tail:
-            operands = [
-                value if name is None else views[name].load_for(target, pixel, slice_)
-                for name in step.inputs
-            ]
-            value = step.pointwise(step.attributes, *operands)
-        return value
+    def _tail(self, target: View, views: Mapping[str, View]) -> Finish:
+        """The tail as a function of the running result and where it goes."""
+
+        def finish(
+            value: Expression, pixel: Expression, slice_: Expression, run: int
+        ) -> Expression:
+            for step in self.tail:
+                operands = [
+                    value if name is None else views[name].load_for(target, pixel, slice_, run)
+                    for name in step.inputs
+                ]
+                value = step.pointwise(step.attributes, *operands)
+            return value
+
+        return finish

@@ -21,7 +21,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place
 from fourfold.types import DType, TensorType
 
-Finish = Callable[[Expression, Expression, Expression], Expression]
+Finish = Callable[[Expression, Expression, Expression, int], Expression]
 
 
 def compute_kind(dtype: DType, real: str) -> str:
@@ -51,6 +51,8 @@ class View:
 
     @property
     def pitch(self) -> Expression:
+        if self.place.pitch < 4:
+            return const(self.place.pitch)
         return self.kernel.size(f"{self.pointer.name}_pitch", self.place.pitch)
 
     @property
@@ -120,29 +122,57 @@ class View:
         value = load(self.pointer, index, self.kind)
         return value if inside is None else guarded(inside, value)
 
-    def load_for(self, target: View, pixel: Expression, slice_: Expression) -> Expression:
-        """The four elements that meet those of `target` at (pixel, slice) when shapes are broadcast."""
+    def load_for(
+        self, target: View, pixel: Expression, slice_: Expression, run: int = 1
+    ) -> Expression:
+        """The elements that meet those of `target` at (pixel, slice) when shapes are broadcast.
+
+        `run` neighbouring pixels at once give a vector of four times as many.
+        """
+        if run == 1:
+            return self._broadcast(target, pixel, slice_)
+        first = self._broadcast(target, pixel, slice_)
+        if self._is_one_pixel(target):
+            return vector(*[first] * run)
+        others = [self._broadcast(target, pixel + step, slice_) for step in range(1, run)]
+        return vector(first, *others)
+
+    def _is_one_pixel(self, target: View) -> bool:
+        return self.type.pixels == 1 and target.type.pixels != 1
+
+    def _broadcast(self, target: View, pixel: Expression, slice_: Expression) -> Expression:
         rank = target.type.rank
         mine = (1,) * (rank - self.type.rank) + self.type.shape
         theirs = target.type.shape
         if mine[:-1] == theirs[:-1]:
             place = pixel
-        elif all(size == 1 for size in mine[:-1]):
+        elif self.type.pixels == 1:
             place = const(0)
         else:
             skipped = rank - self.type.rank
             there = target.coordinates(pixel)[skipped:]
-            own = self.type.shape[:-1]
-            place = self.pixel([const(0) if size == 1 else at for size, at in zip(own, there)])
+            own = zip(self.type.shape[:-1], there, strict=True)
+            place = self.pixel([const(0) if size == 1 else at for size, at in own])
         if self.type.channels == 1 and target.type.channels != 1:
             return widen(self.kernel.let(self.lane(place, 0, 0), self.pointer.name + "_v"), 4)
         return self.load(place, slice_)
 
-    def store(self, pixel: Expression, slice_: Expression, value: Expression) -> None:
-        """Write four channels: tail first, then zeros for lanes that do not exist, then conversion."""
+    def store(
+        self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1
+    ) -> None:
+        """Write four channels of `run` neighbouring pixels: tail first, then conversion.
+
+        Lanes beyond the last channel become zeros, or are not written where they do not exist.
+        """
         if self.finish is not None:
-            value = self.finish(value, pixel, slice_)
+            value = self.finish(value, pixel, slice_, run)
         value = convert(value, self.kind)
+        if run > 1:
+            value = self.kernel.let(value, "result")
+        for step in range(run):
+            self._store_four(pixel + step, slice_, value.part(step, 4))
+
+    def _store_four(self, pixel: Expression, slice_: Expression, value: Expression) -> None:
         rest = self.type.channels % 4
         if self.whole:
             value = self._zero_beyond(value, slice_, rest) if rest else value

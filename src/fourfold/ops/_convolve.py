@@ -19,6 +19,7 @@ from fourfold.kernel.expression import (
     guarded,
     load,
     minimum,
+    vector,
     where,
     widen,
 )
@@ -299,9 +300,18 @@ class Convolution:
                 for part in range(parts):
                     slice_ = kernel.let((group + column) * parts + part, "slice")
                     with kernel.when(const(True) if exact else slice_ < self.target.slices):
-                        for line, pixel in zip(sums, pixels, strict=True):
-                            value = line[column].part(part, 4)
-                            self.target.store(pixel, slice_, value)
+                        parts_of = [line[column].part(part, 4) for line in sums]
+                        self._store_pixels(parts_of, pixels, slice_)
+
+    def _store_pixels(
+        self, values: list[Expression], pixels: list[Expression], slice_: Expression
+    ) -> None:
+        """Neighbours by twos where a work-item has a run of them: wider vectors in the tail."""
+        run = 2 if self.tile.local[0] == 1 and self.tile.width == 8 else 1
+        for first in range(0, len(values), run):
+            group = values[first : first + run]
+            value = group[0] if len(group) == 1 else vector(*group)
+            self.target.store(pixels[first], slice_, value, len(group))
 
 
 def window_taps(window: Window) -> MakeTaps:
@@ -319,9 +329,8 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
     before = (padding.top, padding.left)
     padded = padding != NO_PADDING
     height, width = source.axis(1), source.axis(2)
-    steps = [kernel.size(f"stride{axis}", stride[axis]) for axis in (0, 1)]
-    gaps = [kernel.size(f"dilation{axis}", dilation[axis]) for axis in (0, 1)]
-    offsets = [kernel.size(f"before{axis}", before[axis]) for axis in (0, 1)]
+    # Steps are small and few, and written out they make better code than as parameters.
+    steps, gaps, offsets = stride, dilation, before
     reach = [kernel.size(f"reach{a}", (filter[a] - 1) * dilation[a]) for a in (0, 1)]
 
     def start(pixel: Expression) -> tuple[Expression, ...]:

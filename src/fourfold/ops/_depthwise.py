@@ -34,14 +34,14 @@ def depthwise_plain(site: Site, window: Window, multiplier: int) -> None:
     columns = kernel.size("filter_columns", window.filter[1])
     for pixel, slice_ in plain_grid(kernel, site.device, target):
         image, y, x = target.coordinates(pixel)
-        top = kernel.let(y * kernel.size("stride0", window.stride[0]) - window.padding.top, "top")
+        top = kernel.let(y * window.stride[0] - window.padding.top, "top")
         left = kernel.let(
-            x * kernel.size("stride1", window.stride[1]) - window.padding.left, "left"
+            x * window.stride[1] - window.padding.left, "left"
         )
         total = kernel.variable(load(bias, slice_, kernel.real, 4), "total")
         with kernel.loop(rows, title="row") as row, kernel.loop(columns, title="column") as column:
-            at_y = kernel.let(top + row * kernel.size("dilation0", window.dilation[0]), "y")
-            at_x = kernel.let(left + column * kernel.size("dilation1", window.dilation[1]), "x")
+            at_y = kernel.let(top + row * window.dilation[0], "y")
+            at_x = kernel.let(left + column * window.dilation[1], "x")
             inside = (at_y >= 0) & (at_y < source.axis(1)) & (at_x >= 0) & (at_x < source.axis(2))
             with kernel.when(inside):
                 place = kernel.let(source.pixel([image, at_y, at_x]), "from")
@@ -129,7 +129,7 @@ class DepthwiseRows:
         below = (self.site.output.shape[1] - 1) * window.stride[0] - window.padding.top
         beyond = max(0, below + window.reach[0] - height)
         y = kernel.let(
-            self.top * kernel.size("stride0", window.stride[0]) + (number - window.padding.top), "y"
+            self.top * window.stride[0] + (number - window.padding.top), "y"
         )
         inside: Expression | None = None
         if number < window.padding.top:
@@ -168,7 +168,7 @@ class DepthwiseRows:
         """All rows of one output column."""
         kernel, window, source = self.kernel, self.window, self.source
         left = kernel.let(
-            x * kernel.size("stride1", window.stride[1]) - window.padding.left, "left"
+            x * window.stride[1] - window.padding.left, "left"
         )
         totals = [kernel.variable(self.offset, "total") for _ in range(self.rows)]
         padded = window.padding.left > 0 or window.padding.right > 0
@@ -183,13 +183,13 @@ class DepthwiseRows:
                     both = inside if both is None else both & inside
                 value = source.load(row.start + at, self.slice, both)
                 self._spread(totals, line, column, value, self.factors)
-        self._store(totals, x, 0)
+        self._store(totals, x, 1)
 
     def _pair(self, x: Expression) -> None:
         """All rows of two neighbouring output columns, side by side in one vector of eight."""
         kernel, window, source = self.kernel, self.window, self.source
         stride = window.stride[1]
-        left = kernel.let(x * kernel.size("stride1", stride) - window.padding.left, "left")
+        left = kernel.let(x * stride - window.padding.left, "left")
         twice = [vector(factor, factor) for factor in self.factors]
         both = vector(self.offset, self.offset)
         totals = [kernel.variable(both, "total") for _ in range(self.rows)]
@@ -230,14 +230,11 @@ class DepthwiseRows:
             if rest == 0 and 0 <= tap < window.filter[0]:
                 self.kernel.add(total, value * factors[tap * window.filter[1] + column])
 
-    def _store(self, totals: list[Variable], x: Expression, parts: int) -> None:
+    def _store(self, totals: list[Variable], x: Expression, run: int) -> None:
         target = self.target
         for row, total in enumerate(totals):
             pixel = self.kernel.let(target.pixel([self.image, self.top + row, x]), "to")
-            if parts == 0:
-                target.store(pixel, self.slice, total)
-            for part in range(parts):
-                target.store(pixel + part, self.slice, total.part(part, 4))
+            target.store(pixel, self.slice, total, run)
 
 
 def uses_rows(site: Site, window: Window) -> bool:
