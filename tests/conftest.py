@@ -1,4 +1,6 @@
-"""Devices as parameters: every test that asks for `device` runs on each OpenCL device, or on --device NAME."""
+"""Devices as parameters: every test that asks for `device` runs on each OpenCL device, or on
+--device NAME.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 FourfoldError
 ├── ModelError        the file is damaged, or says something impossible
-├── UnsupportedError  the model is fine, but part of it cannot run here yet (`refusals` has each reason)
+├── UnsupportedError  the model is fine, but part of it cannot run here yet (`refusals` has each
+reason)
 ├── InputError        what the caller passed: names, shapes, dtypes, options
 ├── DeviceError       no platform, no such device, out of memory, device lost
 └── BuildError        the device's compiler refused a kernel (`log` and `source` have the details)

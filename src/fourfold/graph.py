@@ -30,7 +30,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Node:
-    """One op: the values it reads and writes, its attributes, and the tail fused onto its result."""
+    """One op: the values it reads and writes, its attributes, and the tail fused onto its
+    result.
+    """
 
     op: str
     inputs: tuple[str | None, ...]

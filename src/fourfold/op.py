@@ -1,4 +1,6 @@
-"""What the project knows of one kind of operation: its type rule, its reference, its kernels, its cases."""
+"""What the project knows of one kind of operation: its type rule, its reference, its kernels, its
+cases.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.errors import ModelError
-from fourfold.graph import NONE, Node, NoAttributes
+from fourfold.graph import NONE, NoAttributes, Node
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.site import Site
 from fourfold.types import TensorType
@@ -18,7 +20,9 @@ Types = tuple[TensorType, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """One way to test an op: input types as text ('f32[2,3,5]'), attributes, and which inputs are constant."""
+    """One way to test an op: input types as text ('f32[2,3,5]'), attributes, and which inputs are
+    constant.
+    """
 
     inputs: tuple[str | None, ...]
     attributes: object = NONE
@@ -30,7 +34,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Region:
-    """Input `part` is the box of the output that starts at `start` along `axis`, or the other way round."""
+    """Input `part` is the box of the output that starts at `start` along `axis`, or the other way
+    round.
+    """
 
     part: int
     axis: int
@@ -41,7 +47,8 @@ class Region:
 class Alias:
     """An op that moves nothing: its result is another look at the same memory.
 
-    `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join' (each
+    `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join'
+    (each
     input is a box of the output) or 'cut' (the output is a box of the input).
     """
 

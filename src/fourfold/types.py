@@ -62,7 +62,7 @@ class DType(Enum):
         return _FROM_NUMPY[array.dtype]
 
 
-_NUMPY = {
+_NUMPY: dict[DType, np.dtype] = {
     DType.F16: np.dtype(np.float16),
     DType.F32: np.dtype(np.float32),
     DType.F64: np.dtype(np.float64),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from op_inputs import make_inputs
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
@@ -19,7 +20,6 @@ from fourfold.ops import registry
 from fourfold.players import opencl
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
-from op_inputs import make_inputs
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 

@@ -1,1 +1,3 @@
-"""The kernel language: expressions, statements, tensors as views, and one renderer per GPU language."""
+"""The kernel language: expressions, statements, tensors as views, and one renderer per GPU
+language.
+"""

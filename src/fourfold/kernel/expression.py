@@ -1,6 +1,7 @@
 """Expressions of the kernel language: typed scalars and vectors, built by Python's own operators.
 
-Kinds are 'float', 'half', 'int' and 'bool'; widths 1, 2, 4, 8, 16. Integer division and remainder are
+Kinds are 'float', 'half', 'int' and 'bool'; widths 1, 2, 4, 8, 16. Integer division and remainder
+are
 meant for numbers that are not negative, where Python and every GPU language agree.
 """
 
@@ -9,12 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from fourfold.types import DType
 
 Number = float | int | bool
-Operand = "Expression | float | int | bool"
+Operand: TypeAlias = "Expression | float | int | bool"
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -45,7 +46,9 @@ class Pointer:
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """One value: `op` applied to `operands`. Compared by identity, so a shared part is computed once."""
+    """One value: `op` applied to `operands`. Compared by identity, so a shared part is computed
+    once.
+    """
 
     op: str
     operands: tuple[Any, ...]
@@ -319,7 +322,9 @@ def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Express
 
 
 def guarded(inside: Expression, value: Expression, otherwise: Number = 0) -> Expression:
-    """`value`, evaluated only where the scalar condition holds: it may read out of bounds elsewhere."""
+    """`value`, evaluated only where the scalar condition holds: it may read out of bounds
+    elsewhere.
+    """
     if inside.number is not None:
         return value if inside.number else const(otherwise, value.kind, value.width)
     fallback = const(otherwise, value.kind, value.width)

@@ -42,7 +42,9 @@ class Variable(Expression):
 
 
 class Kernel:
-    """One entry point under construction. `literal` decides whether sizes are numbers or parameters."""
+    """One entry point under construction. `literal` decides whether sizes are numbers or
+    parameters.
+    """
 
     def __init__(self, title: str, literal: bool, real: str = "float") -> None:
         self.title = title
@@ -57,7 +59,9 @@ class Kernel:
         self._names: dict[str, int] = {}
 
     def size(self, title: str, value: int) -> Expression:
-        """A number known when the plan is made; 0 and 1 are always written out, they simplify text."""
+        """A number known when the plan is made; 0 and 1 are always written out, they simplify
+        text.
+        """
         if self.literal or value in (0, 1):
             return const(value)
         self.sizes.setdefault(title, value)
@@ -74,7 +78,9 @@ class Kernel:
     def ids(
         self, *counts: int, local: tuple[int, ...] = (), stay: bool = False
     ) -> list[Expression]:
-        """This work-item's place in a grid of `counts`; items beyond it leave (unless they must `stay`)."""
+        """This work-item's place in a grid of `counts`; items beyond it leave (unless they must
+        `stay`).
+        """
         self.local = (local or (1,) * len(counts))[: len(counts)]
         self.grid = tuple(-(-n // size) * size for n, size in zip(counts, self.local, strict=True))
         places = []
@@ -122,10 +128,10 @@ class Kernel:
     ) -> Iterator[Expression]:
         """A loop in the kernel; one that runs exactly once leaves no trace in the text."""
         start, stop, step = lift(start), lift(stop), lift(step)
-        if start.number is not None and stop.number is not None and step.number is not None:
-            if start.number < stop.number <= start.number + step.number:
-                yield start
-                return
+        limits = [start.number, stop.number, step.number]
+        if None not in limits and limits[0] < limits[1] <= limits[0] + limits[2]:  # type: ignore[operator]
+            yield start
+            return
         variable = name(self._unique(title), "int")
         statement = Loop(variable, start, stop, step)
         self._add(statement)
@@ -164,7 +170,8 @@ class Kernel:
         row: Expression,
         combine: Callable[[Expression, Expression], Expression],
     ) -> None:
-        """Combine each variable over the `lanes` work-items along a local axis; all of them get the result.
+        """Combine each variable over the `lanes` work-items along a local axis; all of them get
+        the result.
 
         `row` tells rows of lanes in one group apart; a group of one lane needs nothing.
         """

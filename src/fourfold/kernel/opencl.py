@@ -64,13 +64,14 @@ class _Renderer:
             parameters.append(f"{self._space(pointer)}*restrict {pointer.name}_base")
             parameters.append(f"long {pointer.name}_at")
         parameters += [f"int {size}" for size in self.kernel.sizes]
-        tops = [
-            f"    {self._space(a.pointer)}*{a.pointer.name} = {a.pointer.name}_base + {a.pointer.name}_at;"
-            for a in self.kernel.buffers
-        ]
+        tops = [self._offset(argument.pointer) for argument in self.kernel.buffers]
         tops += [f"    {line}" for line in self.casts.values()]
         head = f"__kernel void {entry}(\n    " + ",\n    ".join(parameters) + ")"
         return "\n".join([f"// {self.kernel.title}", head, "{", *tops, *body, "}", ""])
+
+    def _offset(self, pointer: Pointer) -> str:
+        title = pointer.name
+        return f"    {self._space(pointer)}*{title} = {title}_base + {title}_at;"
 
     def _space(self, pointer: Pointer) -> str:
         return f"__global {'' if pointer.writable else 'const '}{STORAGE[pointer.dtype]} "
@@ -80,8 +81,7 @@ class _Renderer:
     ) -> Iterator[str]:
         known = dict(known)
         for statement in statements:
-            for line in self._statement(statement, depth, known):
-                yield line
+            yield from self._statement(statement, depth, known)
 
     def _statement(self, statement: Statement, depth: int, known: dict[int, str]) -> Iterator[str]:
         pad = "    " * depth
@@ -126,7 +126,9 @@ class _Renderer:
                 yield f"{pad}return;"
 
     def _hoist(self, pad: str, known: dict[int, str], *roots: Expression) -> Iterator[str]:
-        """Names for parts that a statement uses more than once, so that nothing is computed twice."""
+        """Names for parts that a statement uses more than once, so that nothing is computed
+        twice.
+        """
         counts: dict[int, int] = {}
         order: list[Expression] = []
 
@@ -162,7 +164,10 @@ class _Renderer:
 
     def _plain(self, item: Expression, known: dict[int, str]) -> str:
         op, operands = item.op, item.operands
-        of = lambda x, outer=6: self._of(x, known, outer)  # noqa: E731
+
+        def of(x: Expression, outer: int = 6) -> str:
+            return self._of(x, known, outer)
+
         match op:
             case "const":
                 return literal(item)
@@ -176,8 +181,9 @@ class _Renderer:
             case "lane":
                 return f"{of(operands[0])}.s{operands[1]:x}"
             case "part":
-                lanes = range(operands[1] * item.width, (operands[1] + 1) * item.width)
-                return f"{of(operands[0])}.s{''.join(f'{lane:x}' for lane in lanes)}"
+                first = operands[1] * item.width
+                picked = "".join(f"{first + lane:x}" for lane in range(item.width))
+                return f"{of(operands[0])}.s{picked}"
             case "neg":
                 text = of(operands[0])
                 return f"-({text})" if text.startswith("-") else f"-{text}"
@@ -218,9 +224,9 @@ class _Renderer:
         if value.kind == "bool":
             one = "1" if width == 1 else f"(int{width})(1)"
             text = f"convert_uchar{suffix}(({text}) & {one})"
-        elif not (_NATURAL.get(value.kind) is pointer.dtype or value.kind == "half"):
-            text = f"convert_{STORAGE[pointer.dtype]}{suffix}({text})"
-        elif value.kind == "half" and pointer.dtype is not DType.F16:
+        elif not (_NATURAL.get(value.kind) is pointer.dtype or value.kind == "half") or (
+            value.kind == "half" and pointer.dtype is not DType.F16
+        ):
             text = f"convert_{STORAGE[pointer.dtype]}{suffix}({text})"
         return f"{self._typed(pointer, width)}[{index}] = {text}"
 

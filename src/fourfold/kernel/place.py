@@ -26,8 +26,10 @@ class Layout(Enum):
 class Place:
     """A value's memory. `root` owns it; `offset` counts elements from the root's start.
 
-    `pitch` is the distance between neighbours of the outer direction: in ROWS elements from one pixel to
-    the next, in SLICED pixels from one slice to the next. A value inside another one has the other's pitch.
+    `pitch` is the distance between neighbours of the outer direction: in ROWS elements from one
+    pixel to
+    the next, in SLICED pixels from one slice to the next. A value inside another one has the
+    other's pitch.
     """
 
     root: str
@@ -54,7 +56,9 @@ def storage_elements(layout: Layout, type_: TensorType) -> int:
 
 
 def slice_channels(array: np.ndarray) -> np.ndarray:
-    """The SLICED form of an array: [slice][pixel][4], zeros in the lanes beyond the last channel."""
+    """The SLICED form of an array: [slice][pixel][4], zeros in the lanes beyond the last
+    channel.
+    """
     channels = array.shape[-1] if array.ndim else 1
     rows = array.reshape(-1, channels)
     padded = np.zeros((rows.shape[0], -(-channels // 4) * 4), array.dtype)
@@ -65,7 +69,9 @@ def slice_channels(array: np.ndarray) -> np.ndarray:
 def region_place(
     whole: Place, outer: TensorType, inner: TensorType, axis: int, start: int
 ) -> Place | None:
-    """The place of the box `inner` that starts at `start` along `axis` of a value; None if it is no view."""
+    """The place of the box `inner` that starts at `start` along `axis` of a value; None if it is
+    no view.
+    """
     last = axis == outer.rank - 1
     if whole.layout is Layout.ROWS:
         step = 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
@@ -82,7 +88,9 @@ def region_place(
 
 
 def reshaped_place(place: Place, before: TensorType, after: TensorType) -> Place | None:
-    """The place of the same elements in the same order under another shape; None if they must move."""
+    """The place of the same elements in the same order under another shape; None if they must
+    move.
+    """
     if before.channels == after.channels:
         return place
     if place.layout is Layout.ROWS and place.pitch == before.channels:

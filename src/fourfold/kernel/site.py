@@ -18,7 +18,9 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class Options:
-    """How kernels are to be written: precision of arithmetic and storage, sizes as numbers or parameters."""
+    """How kernels are to be written: precision of arithmetic and storage, sizes as numbers or
+    parameters.
+    """
 
     precision: str = "fp32"
     literal: bool = False

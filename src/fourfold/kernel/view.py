@@ -1,4 +1,6 @@
-"""View: how a kernel reaches a tensor. It owns layout, bounds and conversion, so kernels need not."""
+"""View: how a kernel reaches a tensor. It owns layout, bounds and conversion, so kernels need
+not.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def compute_kind(dtype: DType, real: str) -> str:
 
 
 class View:
-    """One tensor seen from a kernel. `pixel` counts all axes but the last, `slice` groups of four channels."""
+    """One tensor seen from a kernel. `pixel` counts all axes but the last, `slice` groups of four
+    channels.
+    """
 
     def __init__(self, kernel: Kernel, pointer: Pointer, type_: TensorType, place: Place) -> None:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
@@ -157,9 +161,7 @@ class View:
             return widen(self.kernel.let(self.lane(place, 0, 0), self.pointer.name + "_v"), 4)
         return self.load(place, slice_)
 
-    def store(
-        self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1
-    ) -> None:
+    def store(self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1) -> None:
         """Write four channels of `run` neighbouring pixels: tail first, then conversion.
 
         Lanes beyond the last channel become zeros, or are not written where they do not exist.

@@ -93,7 +93,7 @@ class _Constants:
     end: int = 0
 
     def offset(self, array: np.ndarray) -> int:
-        key = (f"{array.dtype}{array.size}", array.tobytes() if array.nbytes < 4096 else bytes())
+        key = (f"{array.dtype}{array.size}", array.tobytes() if array.nbytes < 4096 else b"")
         if array.nbytes >= 4096 or key not in self.offsets:
             start = self.end
             self.pieces.append(array)

@@ -1,7 +1,9 @@
 """Where every value lives: layouts, and which values are views into the memory of others.
 
-Reshapes, joins and cuts cost no kernel when producer and consumer can go through the same memory: the value
-becomes a child of the value that owns it. What cannot be a view keeps memory of its own and is copied.
+Reshapes, joins and cuts cost no kernel when producer and consumer can go through the same memory:
+the value
+becomes a child of the value that owns it. What cannot be a view keeps memory of its own and is
+copied.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
 
 
 def storage_type(graph: Graph, name: str, options: Options) -> DType:
-    """Floats between kernels are kept in the precision asked for; inputs and outputs as the model has them."""
+    """Floats between kernels are kept in the precision asked for; inputs and outputs as the model
+    has them.
+    """
     dtype = graph.types[name].dtype
     is_port = name in graph.inputs or name in graph.outputs
     return options.storage if dtype is DType.F32 and not is_port else dtype
@@ -64,7 +68,9 @@ def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:
 
 
 def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str, Layout]:
-    """ROWS for what the caller sees and for what changes its channels by a view; SLICED for the rest."""
+    """ROWS for what the caller sees and for what changes its channels by a view; SLICED for the
+    rest.
+    """
     names = [*graph.inputs, *(name for node in graph.nodes for name in node.outputs)]
     groups = {name: name for name in names}
 
@@ -106,7 +112,9 @@ Parents = dict[str, tuple[str, int | None, int]]
 def _choose_parents(
     graph: Graph, aliases: list[tuple[Node, Alias]], layouts: dict[str, Layout]
 ) -> Parents:
-    """Who lives inside whom. Consumers decide first, so that a join can pull its inputs into itself."""
+    """Who lives inside whom. Consumers decide first, so that a join can pull its inputs into
+    itself.
+    """
     parents: Parents = {}
     fixed = {*graph.inputs, *graph.outputs, *graph.constants}
 

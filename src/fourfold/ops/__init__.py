@@ -1,4 +1,6 @@
-"""One op a file: the registry finds them by file name, so a new op is a new file and no edit elsewhere."""
+"""One op a file: the registry finds them by file name, so a new op is a new file and no edit
+elsewhere.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """The register-tiled convolution that conv2d, fully_connected and transpose_conv2d share.
 
-Each work-item makes a tile of `pixels` x `groups * width` outputs in named accumulators. The weights are packed so
-that a group's numbers for one input channel lie side by side, in the order in which the loops reach them.
+Each work-item makes a tile of `pixels` x `groups * width` outputs in named accumulators. The
+weights are packed so
+that a group's numbers for one input channel lie side by side, in the order in which the loops
+reach them.
 """
 
 from __future__ import annotations
@@ -48,8 +50,10 @@ class Tile:
 class Taps:
     """Where the pixels under the filter are, for one output pixel.
 
-    `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel of a tap
-    and whether it exists (None: always). `base` is what `start(pixel)` prepared once for that output pixel.
+    `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel
+    of a tap
+    and whether it exists (None: always). `base` is what `start(pixel)` prepared once for that
+    output pixel.
     """
 
     count: tuple[int, int]
@@ -72,14 +76,18 @@ def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
 
 
 def choose_tile(device: DeviceInfo, pixels: int, slices: int, reduction: int) -> Tile:
-    """A good tile from the shape alone: enough work-items to fill the device, then as large as possible."""
+    """A good tile from the shape alone: enough work-items to fill the device, then as large as
+    possible.
+    """
     return (
         _cpu_tile(pixels, slices) if device.is_cpu else _gpu_tile(device, pixels, slices, reduction)
     )
 
 
 def _cpu_tile(pixels: int, slices: int) -> Tile:
-    """Twelve accumulators of eight fill sixteen vector registers with room for what they are fed."""
+    """Twelve accumulators of eight fill sixteen vector registers with room for what they are
+    fed.
+    """
     pairs = -(-slices // 2)
     if pixels == 1:
         return Tile(1, min(4, pairs), 8)
@@ -116,7 +124,9 @@ def _gpu_tile(device: DeviceInfo, pixels: int, slices: int, reduction: int) -> T
 
 
 def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
-    """[O, taps, I] -> [group][tap][slice of four inputs][input][width of outputs], padded with zeros."""
+    """[O, taps, I] -> [group][tap][slice of four inputs][input][width of outputs], padded with
+    zeros.
+    """
     outputs, taps, inputs = weights.shape
     block = tile.width * tile.groups
     padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), weights.dtype)
@@ -135,7 +145,9 @@ class Convolution:
     """One convolution being written: the kernel, its views, its tile, its accumulators."""
 
     def __init__(self, site: Site, title: str, weights: np.ndarray, taps: MakeTaps) -> None:
-        """`weights` is [outputs, taps, inputs], the taps in the order in which the loops reach them."""
+        """`weights` is [outputs, taps, inputs], the taps in the order in which the loops reach
+        them.
+        """
         self.site = site
         target, source = site.output, site.input
         self.tile = choose_tile(
@@ -315,7 +327,9 @@ class Convolution:
 
 
 def window_taps(window: Window) -> MakeTaps:
-    """The taps of a window that slides over [N,H,W,C]: input row = output row * stride - before + tap * dilation."""
+    """The taps of a window that slides over [N,H,W,C]: input row = output row * stride - before +
+    tap * dilation.
+    """
     return lambda kernel, source, target: _window_taps(window, kernel, source, target)
 
 

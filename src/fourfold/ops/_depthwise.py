@@ -1,4 +1,6 @@
-"""Kernels of the depthwise convolution: each channel is filtered alone, so four of them go side by side."""
+"""Kernels of the depthwise convolution: each channel is filtered alone, so four of them go side by
+side.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def pack_filters(weights: np.ndarray) -> np.ndarray:
 
 
 def depthwise_plain(site: Site, window: Window, multiplier: int) -> None:
-    """One output pixel and slice a work-item, the window walked by loops: any filter, any multiplier."""
+    """One output pixel and slice a work-item, the window walked by loops: any filter, any
+    multiplier.
+    """
     weights = site.array(1)
     assert weights is not None
     kernel = site.kernel("depthwise_plain")
@@ -35,9 +39,7 @@ def depthwise_plain(site: Site, window: Window, multiplier: int) -> None:
     for pixel, slice_ in plain_grid(kernel, site.device, target):
         image, y, x = target.coordinates(pixel)
         top = kernel.let(y * window.stride[0] - window.padding.top, "top")
-        left = kernel.let(
-            x * window.stride[1] - window.padding.left, "left"
-        )
+        left = kernel.let(x * window.stride[1] - window.padding.left, "left")
         total = kernel.variable(load(bias, slice_, kernel.real, 4), "total")
         with kernel.loop(rows, title="row") as row, kernel.loop(columns, title="column") as column:
             at_y = kernel.let(top + row * window.dilation[0], "y")
@@ -79,7 +81,8 @@ class _Row:
 class DepthwiseRows:
     """Several output rows a work-item: each input row is read once and serves all of them.
 
-    A CPU's work-item walks along the whole row, two neighbouring pixels in one vector of eight; a GPU's
+    A CPU's work-item walks along the whole row, two neighbouring pixels in one vector of eight; a
+    GPU's
     makes one column.
     """
 
@@ -128,9 +131,7 @@ class DepthwiseRows:
         height = self.site.input.shape[1]
         below = (self.site.output.shape[1] - 1) * window.stride[0] - window.padding.top
         beyond = max(0, below + window.reach[0] - height)
-        y = kernel.let(
-            self.top * window.stride[0] + (number - window.padding.top), "y"
-        )
+        y = kernel.let(self.top * window.stride[0] + (number - window.padding.top), "y")
         inside: Expression | None = None
         if number < window.padding.top:
             inside = y >= 0
@@ -142,7 +143,9 @@ class DepthwiseRows:
         return _Row(kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line"), inside)
 
     def _walk(self) -> None:
-        """Along the row: the columns whose whole window is inside by twos, the others one by one."""
+        """Along the row: the columns whose whole window is inside by twos, the others one by
+        one.
+        """
         kernel, window = self.kernel, self.window
         out, wide = self.site.output.shape[2], self.site.input.shape[2]
         stride, left, reach = window.stride[1], window.padding.left, window.reach[1]
@@ -167,9 +170,7 @@ class DepthwiseRows:
     def _column(self, x: Expression, checked: bool) -> None:
         """All rows of one output column."""
         kernel, window, source = self.kernel, self.window, self.source
-        left = kernel.let(
-            x * window.stride[1] - window.padding.left, "left"
-        )
+        left = kernel.let(x * window.stride[1] - window.padding.left, "left")
         totals = [kernel.variable(self.offset, "total") for _ in range(self.rows)]
         padded = window.padding.left > 0 or window.padding.right > 0
         for column in range(window.filter[1]):
@@ -238,7 +239,9 @@ class DepthwiseRows:
 
 
 def uses_rows(site: Site, window: Window) -> bool:
-    """Whether the fast kernel fits: few enough taps to unroll, and channels that can be read by fours."""
+    """Whether the fast kernel fits: few enough taps to unroll, and channels that can be read by
+    fours.
+    """
     taps = window.filter[0] * window.filter[1]
     source = site.places[str(site.node.inputs[0])]
     whole = source.aligned and (site.input.channels % 4 == 0 or source.layout.value == "sliced")

@@ -1,4 +1,6 @@
-"""Convolutions the plain way, one output channel at a time: for groups and weights known only at run time."""
+"""Convolutions the plain way, one output channel at a time: for groups and weights known only at
+run time.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ def moves(
 ) -> tuple[Variant, ...]:
     """The variant of an op whose output is its input seen at other coordinates.
 
-    `source(attributes, at, src type, dst type)` gives the input's coordinates for the output's, and a
+    `source(attributes, at, src type, dst type)` gives the input's coordinates for the output's,
+    and a
     condition under which they exist; elsewhere the output is `fill(attributes)`.
     """
 

@@ -58,7 +58,9 @@ def _span(
     axis: int,
     at: Expression,
 ) -> tuple[Expression, Expression]:
-    """The first row (axis 0) or column under the window that is inside, and the one after the last."""
+    """The first row (axis 0) or column under the window that is inside, and the one after the
+    last.
+    """
     step = kernel.size(f"stride{axis}", attributes.stride[axis])
     start = kernel.let(at * step - kernel.size(f"before{axis}", before[axis]), "start")
     size = kernel.size(f"filter{axis}", attributes.filter[axis])

@@ -58,7 +58,8 @@ def _build(site: Site, combine: Combine, start: float, finish: Finish) -> None:
                 with kernel.loop(view.slices, title="slice") as each:
                     value = view.load(place, each)
                     if start != 0:
-                        # Lanes beyond the last channel hold zeros: right for sums, wrong for others.
+                        # Lanes beyond the last channel hold zeros: right for sums, wrong for
+                        # others.
                         value = mask_beyond(view, value, each, neutral)
                     kernel.set(total, combine(total, value))
         share(kernel, total, combine, split)
@@ -70,7 +71,9 @@ def _build(site: Site, combine: Combine, start: float, finish: Finish) -> None:
 
 
 def split_for(site: Site, length: int) -> int:
-    """How many work-items share one result: one on a CPU, more on a GPU where there is much to walk."""
+    """How many work-items share one result: one on a CPU, more on a GPU where there is much to
+    walk.
+    """
     if site.device.is_cpu:
         return 1
     split = 1
@@ -96,7 +99,9 @@ def shared_grid(
 def walk(
     kernel: Kernel, view: View, axes: list[int], lane: Expression, split: int
 ) -> Iterator[dict[int, Expression]]:
-    """Loops over the axes; with several lanes, each takes every `split`-th step of one flat loop."""
+    """Loops over the axes; with several lanes, each takes every `split`-th step of one flat
+    loop.
+    """
     if split == 1:
         with ExitStack() as stack:
             yield {
