@@ -28,6 +28,7 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     ">=": operator.ge,
     "==": operator.eq,
+    "!=": operator.ne,
     "&&": lambda a, b: a and b,
     "||": lambda a, b: a or b,
 }
@@ -102,6 +103,9 @@ class Expression:
 
     def equals(self, other: Operand) -> Expression:
         return compare("==", self, other)
+
+    def differs(self, other: Operand) -> Expression:
+        return compare("!=", self, other)
 
     def __and__(self, other: Operand) -> Expression:
         return compare("&&", self, other)
@@ -247,6 +251,35 @@ def tanh(x: Operand) -> Expression:
 
 def floor(x: Operand) -> Expression:
     return call("floor", x)
+
+
+def ceil(x: Operand) -> Expression:
+    return call("ceil", x)
+
+
+def round_even(x: Operand) -> Expression:
+    """The nearest whole number; halves go to the even one."""
+    return call("rint", x)
+
+
+def sin(x: Operand) -> Expression:
+    return call("sin", x)
+
+
+def cos(x: Operand) -> Expression:
+    return call("cos", x)
+
+
+def arc_tangent(y: Operand, x: Operand) -> Expression:
+    """The angle of the point (x, y), from minus pi to pi."""
+    y, x = _pair(y, x)
+    return call("atan2", y, x)
+
+
+def remainder(a: Operand, b: Operand) -> Expression:
+    """What is left of a / b, with the sign of a."""
+    a, b = _pair(a, b)
+    return a % b if a.kind == "int" else call("fmod", a, b)
 
 
 def erf(x: Operand) -> Expression:

@@ -108,16 +108,21 @@ def broadcast(op: str, kinds: Kinds = NUMBERS) -> Infer:
     @takes(op, 2)
     def infer(attributes: object, a: TensorType, b: TensorType) -> Types:
         require_kind(op, kinds, a, b)
-        return (a.with_shape(*_stretch(op, a.shape, b.shape)),)
+        return (a.with_shape(*stretched(op, a.shape, b.shape)),)
 
     return infer
 
 
-def _stretch(op: str, a: Shape, b: Shape) -> Shape:
-    pairs = list(zip_longest(reversed(a), reversed(b), fillvalue=1))
-    fits = all(x == y or 1 in (x, y) for x, y in pairs)
-    require(fits, op, f"shapes {list(a)} and {list(b)} do not broadcast")
-    return tuple(y if x == 1 else x for x, y in reversed(pairs))
+def stretched(op: str, *shapes: Shape) -> Shape:
+    """The shape that all of these broadcast to."""
+    result: Shape = ()
+    for shape in shapes:
+        pairs = list(zip_longest(reversed(result), reversed(shape), fillvalue=1))
+        fits = all(x == y or 1 in (x, y) for x, y in pairs)
+        names = " and ".join(str(list(each)) for each in shapes)
+        require(fits, op, f"shapes {names} do not broadcast")
+        result = tuple(y if x == 1 else x for x, y in reversed(pairs))
+    return result
 
 
 def reduced(op: str, kinds: Kinds) -> Infer:
