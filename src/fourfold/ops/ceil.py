@@ -1,0 +1,22 @@
+"""y = the smallest whole number that is not below x."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, ceil
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return ceil(x)
+
+
+OP = Op(
+    name="ceil",
+    infer=same_type("ceil"),
+    reference=elementwise(np.ceil),
+    pointwise=pointwise,
+    cases=unary_cases(),
+)

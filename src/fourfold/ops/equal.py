@@ -1,0 +1,23 @@
+"""y = whether a equals b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression
+from fourfold.op import Op
+from fourfold.ops._compare import compared, comparison, comparison_cases
+from fourfold.ops._rules import BOOLS, NUMBERS, broadcast_cases
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return a.equals(b)
+
+
+OP = Op(
+    name="equal",
+    infer=compared("equal", NUMBERS | BOOLS),
+    reference=comparison(np.equal),
+    pointwise=pointwise,
+    cases=comparison_cases() + broadcast_cases("bool"),
+)

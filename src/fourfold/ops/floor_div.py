@@ -1,0 +1,36 @@
+"""y = the largest whole number that is not above a / b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, convert, floor, remainder, where
+from fourfold.op import Op
+from fourfold.ops._rules import broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    if a.kind != "int":
+        return floor(a / b)
+    # Lanes beyond the last channel hold zeros, and a CPU may stop at a division by one of them.
+    divisor = where(b.equals(0), 1, b)
+    below = remainder(a, divisor).differs(0) & (a < 0).differs(b < 0)
+    return a / divisor - convert(below, "int")
+
+
+def _reference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    result: np.ndarray = np.floor(a / b) if a.dtype.kind == "f" else a // b
+    return result
+
+
+OP = Op(
+    name="floor_div",
+    infer=broadcast("floor_div"),
+    reference=elementwise(_reference),
+    pointwise=pointwise,
+    cases=(
+        *broadcast_cases(low=0.5, high=9.0),
+        *broadcast_cases("i32", low=1, high=29),
+        *broadcast_cases("i32", low=-29, high=-1, most=3),
+    ),
+)

@@ -1,0 +1,22 @@
+"""y = whether a > b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression
+from fourfold.op import Op
+from fourfold.ops._compare import compared, comparison, comparison_cases
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return a > b
+
+
+OP = Op(
+    name="greater",
+    infer=compared("greater"),
+    reference=comparison(np.greater),
+    pointwise=pointwise,
+    cases=comparison_cases(),
+)

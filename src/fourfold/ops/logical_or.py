@@ -1,0 +1,22 @@
+"""y = a or b."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, convert
+from fourfold.op import Op
+from fourfold.ops._rules import BOOLS, broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return convert(a, "bool") | convert(b, "bool")
+
+
+OP = Op(
+    name="logical_or",
+    infer=broadcast("logical_or", BOOLS),
+    reference=elementwise(np.logical_or),
+    pointwise=pointwise,
+    cases=broadcast_cases("bool"),
+)

@@ -1,0 +1,22 @@
+"""y = x, but at least 0 and at most 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, maximum, minimum
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return minimum(maximum(x, 0.0), 1.0)
+
+
+OP = Op(
+    name="relu_0_to_1",
+    infer=same_type("relu_0_to_1"),
+    reference=elementwise(lambda x: np.clip(x, 0, 1)),
+    pointwise=pointwise,
+    cases=unary_cases(),
+)

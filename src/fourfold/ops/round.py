@@ -1,0 +1,22 @@
+"""y = the whole number nearest to x; halves go to the even one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, round_even
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return round_even(x)
+
+
+OP = Op(
+    name="round",
+    infer=same_type("round"),
+    reference=elementwise(np.rint),
+    pointwise=pointwise,
+    cases=unary_cases(),
+)

@@ -1,0 +1,23 @@
+"""y = 1 where x is above zero, -1 where it is below, and 0 between."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, where
+from fourfold.op import Op
+from fourfold.ops._rules import NUMBERS, elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    one = const(1, x.kind, x.width)
+    return where(x > 0, one, where(x < 0, -one, x))
+
+
+OP = Op(
+    name="sign",
+    infer=same_type("sign", NUMBERS),
+    reference=elementwise(np.sign),
+    pointwise=pointwise,
+    cases=unary_cases() + unary_cases(dtype="i32", low=-2, high=2),
+)

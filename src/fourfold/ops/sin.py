@@ -1,0 +1,22 @@
+"""y = the sine of x."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, sin
+from fourfold.op import Op
+from fourfold.ops._rules import elementwise, same_type, unary_cases
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return sin(x)
+
+
+OP = Op(
+    name="sin",
+    infer=same_type("sin"),
+    reference=elementwise(np.sin),
+    pointwise=pointwise,
+    cases=unary_cases(),
+)
