@@ -1,0 +1,61 @@
+"""From graph to graph: the passes that fold, drop, merge and fuse, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fourfold.graph import Graph
+from fourfold.rewrite.check_graph import check
+from fourfold.rewrite.drop_identities import drop_identities
+from fourfold.rewrite.drop_unused import drop_unused
+from fourfold.rewrite.find_hard_swish import find_hard_swish
+from fourfold.rewrite.find_prelu import find_prelu
+from fourfold.rewrite.find_softmax import find_softmax
+from fourfold.rewrite.fold_constants import fold_constants
+from fourfold.rewrite.fold_scales import fold_scales
+from fourfold.rewrite.fuse_pointwise import fuse_pointwise
+from fourfold.rewrite.hoist_transposes import hoist_transposes
+from fourfold.rewrite.keep_axes import keep_axes
+from fourfold.rewrite.merge_pads import merge_pads
+from fourfold.rewrite.merge_reshapes import merge_reshapes
+from fourfold.rewrite.share_equal import share_equal
+
+Pass = Callable[[Graph], Graph]
+
+PIPELINE: tuple[Pass, ...] = (
+    fold_constants,  # what depends on no input is a constant
+    keep_axes,  # reductions keep the rank of their input
+    drop_identities,  # every node changes its input, except copies to outputs
+    hoist_transposes,  # no transpose stands behind a pad that it could stand before
+    merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
+    find_prelu,  # no prelu is spelled out in other ops
+    find_hard_swish,  # nor a hard_swish
+    find_softmax,  # nor a softmax over the channels
+    share_equal,  # no two nodes compute the same
+    drop_unused,  # everything is read: the passes below count readers
+    merge_pads,  # no pad stands before what could pad for itself
+    fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
+    fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
+)
+
+
+def rewrite(graph: Graph, verify: bool = False) -> Graph:
+    """The same function in fewer nodes. `verify` checks the graph after every pass."""
+    if verify:
+        check(graph)
+    for pass_ in PIPELINE:
+        before, graph = graph, pass_(graph)
+        if verify:
+            check(graph)
+            _check_ports(before, graph, pass_.__name__)
+    return graph
+
+
+def _check_ports(before: Graph, after: Graph, name: str) -> None:
+    for ports in ("inputs", "outputs"):
+        old = [(port, before.types[port]) for port in getattr(before, ports)]
+        new = [(port, after.types[port]) for port in getattr(after, ports)]
+        assert old == new, f"{name} changed the {ports} of '{after.name}'"
+
+
+__all__ = ["PIPELINE", "Pass", "check", "rewrite"]

@@ -1,0 +1,86 @@
+"""The values of a graph while a pass works: which stands for which, which are constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from fourfold.graph import Graph, Node, Step
+from fourfold.types import TensorType
+
+
+class Names:
+    """Values found equal to others: `of` says what each is called now, `apply` renames at the end.
+
+    Inputs and outputs of the graph keep their names.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._outputs = frozenset(graph.outputs)
+        self._fixed = self._outputs | set(graph.inputs) | set(graph.constants)
+        self._now: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        while name in self._now:
+            name = self._now[name]
+        return name
+
+    def equal(self, result: str, source: str) -> bool:
+        """Let one of the two go. False where both must stay: then a node has to copy."""
+        source = self.of(source)
+        if result not in self._outputs:
+            self._now[result] = source
+            return True
+        if source in self._fixed:
+            return False
+        self._now[source] = result
+        return True
+
+    def node(self, node: Node) -> Node:
+        """The node with every value under its name of now."""
+        if self._now.keys().isdisjoint((*node.reads, *node.outputs)):
+            return node
+        tail = tuple(Step(step.op, step.attributes, self._all(step.inputs)) for step in node.tail)
+        outputs = tuple(self.of(name) for name in node.outputs)
+        return replace(node, inputs=self._all(node.inputs), outputs=outputs, tail=tail)
+
+    def apply(self, nodes: Iterable[Node]) -> Graph:
+        return self._graph.with_nodes(tuple(self.node(node) for node in nodes))
+
+    def _all(self, names: tuple[str | None, ...]) -> tuple[str | None, ...]:
+        return tuple(None if name is None else self.of(name) for name in names)
+
+
+class Constants:
+    """The constants of a graph and those that a pass adds."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._arrays = dict(graph.constants)
+        self._types = dict(graph.types)
+
+    def __contains__(self, name: str | None) -> bool:
+        return name in self._arrays
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def set(self, name: str, array: np.ndarray) -> None:
+        """Make a value that the graph has already a constant."""
+        self._arrays[name] = array
+
+    def add(self, name: str, array: np.ndarray) -> str:
+        """A new constant, under a name that nobody has yet."""
+        fresh, count = name, 0
+        while fresh in self._types:
+            count += 1
+            fresh = f"{name}:{count}"
+        self._types[fresh] = TensorType.of(array)
+        self._arrays[fresh] = array
+        return fresh
+
+    def apply(self, nodes: Iterable[Node]) -> Graph:
+        return self._graph.with_nodes(tuple(nodes), types=self._types, constants=self._arrays)

@@ -1,0 +1,84 @@
+"""y = f(constants)  ->  y is a constant, unless it is far larger than what it is made of.
+
+An output of the graph must be written by a node: y = f(constants)  ->  y = identity(constant).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fourfold.graph import Graph, Node
+from fourfold.ops import registry
+from fourfold.rewrite._names import Constants
+
+MOST_BYTES = 64 << 20
+MOST_GROWTH = 16
+FREE_BYTES = 1 << 20
+
+# Each result of these looks at many elements, so bytes do not bound the time of the reference.
+_SLOW = frozenset(
+    {
+        "average_pool2d",
+        "conv2d",
+        "depthwise_conv2d",
+        "fully_connected",
+        "max_pool2d",
+        "transpose_conv2d",
+    }
+)
+_SLOW_RESULTS_TIMES_INPUTS = 1 << 24
+
+
+def fold_constants(graph: Graph) -> Graph:
+    constants = Constants(graph)
+    outputs = frozenset(graph.outputs)
+    nodes = []
+    for node in graph.nodes:
+        if not _is_copy(node, outputs) and _is_foldable(graph, node, constants):
+            nodes += _fold(graph, node, constants, outputs)
+        else:
+            nodes.append(node)
+    return constants.apply(nodes)
+
+
+def _is_copy(node: Node, outputs: frozenset[str]) -> bool:
+    """What this pass leaves behind where an output is constant."""
+    return node.op == "identity" and not outputs.isdisjoint(node.outputs)
+
+
+def _is_foldable(graph: Graph, node: Node, constants: Constants) -> bool:
+    if node.tail or not all(name in constants for name in node.reads):
+        return False
+    sources = [graph.types[name] for name in node.reads]
+    results = [graph.types[name] for name in node.outputs]
+    if not all(type_.dtype.has_numpy for type_ in (*sources, *results)):
+        return False
+    if node.op in _SLOW:
+        work = sum(type_.elements for type_ in results) * math.prod(t.elements for t in sources)
+        if work > _SLOW_RESULTS_TIMES_INPUTS:
+            return False
+    growth = MOST_GROWTH * sum(type_.bytes for type_ in sources) + FREE_BYTES
+    return sum(type_.bytes for type_ in results) <= min(MOST_BYTES, growth)
+
+
+def _fold(graph: Graph, node: Node, constants: Constants, outputs: frozenset[str]) -> list[Node]:
+    """Makes the results constants; returns the nodes that are needed all the same."""
+    arrays = [None if name is None else constants[name] for name in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            found = registry()[node.op].reference(node.attributes, *arrays)
+    except IndexError:  # an index of a gather that points outside: not for us to judge
+        return [node]
+    kept = []
+    for name, result in zip(
+        node.outputs, found if isinstance(found, tuple) else (found,), strict=True
+    ):
+        array = np.asarray(result, graph.types[name].dtype.numpy)
+        if name in outputs:
+            source = constants.add(f"{name}/folded", array)
+            kept.append(Node("identity", (source,), (name,), name=node.name))
+        else:
+            constants.set(name, array)
+    return kept

@@ -1,0 +1,95 @@
+"""y = f(x); z = g(y, ..)  ->  z = f(x) |> g(..), if g is pointwise, as large as y, its only reader.
+
+The fused node stays where f was if all that g reads is known there, and else moves to where g was.
+Of two nodes that both could take g as their tail, the one that is computed last does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fourfold.graph import Graph, Node, Step
+from fourfold.ops import registry
+
+MOST_STEPS = 12
+MOST_EXTRAS = 6  # further values that a tail reads
+
+
+def fuse_pointwise(graph: Graph) -> Graph:
+    outputs = frozenset(graph.outputs)
+    order = _Order()
+    for node in graph.nodes:
+        fused = None
+        if registry()[node.op].pointwise is not None and not node.tail:
+            candidates = [name for name in _candidates(graph, node) if name not in outputs]
+            fused = _fuse_into_last(graph, node, candidates, order)
+        if fused is None:
+            order.append(node)
+    return graph.with_nodes(tuple(order))
+
+
+class _Order:
+    """The nodes so far, each in its place, and the place where each value is computed."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Node | None] = []
+        self._places: dict[str, int] = {}
+
+    def append(self, node: Node) -> None:
+        self._places.update((name, len(self._nodes)) for name in node.outputs)
+        self._nodes.append(node)
+
+    def place(self, name: str) -> int:
+        """Inputs and constants are there before all nodes."""
+        return self._places.get(name, -1)
+
+    def producer(self, name: str) -> Node | None:
+        return self._nodes[self._places[name]] if name in self._places else None
+
+    def replace(self, name: str, node: Node) -> None:
+        """Put `node` where `name` was computed, or at the end if it reads what comes later."""
+        place = self._places[name]
+        if all(self.place(read) < place for read in node.reads):
+            self._nodes[place] = node
+            self._places.update((output, place) for output in node.outputs)
+        else:
+            self._nodes[place] = None
+            self.append(node)
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node for node in self._nodes if node is not None)
+
+
+def _candidates(graph: Graph, node: Node) -> list[str]:
+    """The inputs that nobody else reads and that have the shape of the result."""
+    shape = graph.types[node.outputs[0]].shape
+    return [
+        name
+        for name in dict.fromkeys(node.inputs)
+        if name is not None and graph.types[name].shape == shape and len(graph.readers[name]) == 1
+    ]
+
+
+def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -> Node | None:
+    for name in sorted(names, key=order.place, reverse=True):
+        producer = order.producer(name)
+        if producer is None or not _takes_tail(producer):
+            continue
+        inputs = tuple(None if read == name else read for read in node.inputs)
+        tail = (*producer.tail, Step(node.op, node.attributes, inputs))
+        if _fits(tail):
+            fused = replace(producer, outputs=node.outputs, tail=tail)
+            order.replace(name, fused)
+            return fused
+    return None
+
+
+def _takes_tail(node: Node) -> bool:
+    """One result that a kernel stores: what is a mere view has no kernel to hang a tail on."""
+    return len(node.outputs) == 1 and registry()[node.op].view is None
+
+
+def _fits(tail: tuple[Step, ...]) -> bool:
+    extras = {name for step in tail for name in step.inputs if name is not None}
+    return len(tail) <= MOST_STEPS and len(extras) <= MOST_EXTRAS

@@ -1,0 +1,37 @@
+"""Random graphs compute the same before and after the passes, one by one and together."""
+
+from __future__ import annotations
+
+import pytest
+from random_graphs import Random, assert_equal
+
+from fourfold.graph import Graph
+from fourfold.rewrite import PIPELINE, check, rewrite
+
+GROUPS, PER_GROUP = 25, 12
+
+
+def graphs(group: int) -> list[Graph]:
+    seeds = range(group * PER_GROUP, (group + 1) * PER_GROUP)
+    return [Random(seed).graph(size=4 + seed % 40) for seed in seeds]
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_rewritten_graphs_compute_the_same(group: int) -> None:
+    for graph in graphs(group):
+        after = rewrite(graph, verify=True)
+        assert_equal(graph, after)
+        assert str(rewrite(after, verify=True)) == str(after)
+
+
+@pytest.mark.parametrize("pass_", dict.fromkeys(PIPELINE), ids=lambda pass_: pass_.__name__)
+def test_a_pass_alone_keeps_the_meaning_and_has_nothing_left_to_do(pass_) -> None:
+    for graph in graphs(GROUPS):
+        after = pass_(graph)
+        check(after)
+        assert_equal(graph, after)
+        assert str(pass_(after)) == str(after)
+
+
+def test_the_same_seed_gives_the_same_graph() -> None:
+    assert str(Random(3).graph(30)) == str(Random(3).graph(30))
