@@ -48,21 +48,29 @@ class Alias:
     """An op that moves nothing: its result is another look at the same memory.
 
     `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join'
-    (each
-    input is a box of the output) or 'cut' (the output is a box of the input).
+    (each input is a box of the output), 'cut' (the output is a box of the input) or 'dequantize'
+    (the output is what the input's integers stand for: (stored - zero_point) * scale).
     """
 
     kind: str
     regions: tuple[Region, ...] = ()
+    scale: float = 1.0
+    zero_point: int = 0
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run an op: `refuses` says why not (or None), `build` writes the kernels."""
+    """One way to run an op: `refuses` says why not (or None), `build` writes the kernels.
+
+    `choices` lists the forms that the kernels can take, as text, the most promising first; `build`
+    finds
+    the one to write in `site.choice`, and takes its own default where that is None.
+    """
 
     name: str
     build: Callable[[Site], None]
     refuses: Callable[[Site], str | None] = lambda site: None
+    choices: Callable[[Site], list[str]] = lambda site: []
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,6 +54,19 @@ class Packed:
     array: np.ndarray
 
 
+def with_parameters(kernel: Kernel, attributes: object) -> Any:
+    """The attributes, with those numbers that they call PARAMETERS as parameters of the kernel.
+
+    Nodes that differ in nothing else then share one text.
+    """
+    names = getattr(attributes, "PARAMETERS", ())
+    if not names:
+        return attributes
+    known = {item.name: getattr(attributes, item.name) for item in fields(cast(Any, attributes))}
+    numbers = {name: kernel.number(name, getattr(attributes, name)) for name in names}
+    return SimpleNamespace(**{**known, **numbers})
+
+
 class Site:
     """One node with all that its kernels may know."""
 
@@ -67,6 +82,7 @@ class Site:
     ) -> None:
         self.node, self.types, self.constants, self.places = node, types, constants, places
         self.tail, self.device, self.options = tail, device, options
+        self.choice: str | None = None
         self.kernels: list[Kernel] = []
 
     @property
@@ -80,6 +96,23 @@ class Site:
     @property
     def output(self) -> TensorType:
         return self.types[self.node.outputs[0]]
+
+    @property
+    def key(self) -> str:
+        """What is computed here, and how its values lie: equal keys can share a tuned choice."""
+        reads = [self._described(name) for name in self.node.reads]
+        writes = [self._described(name) for name in self.node.outputs]
+        tail = "".join(f" |> {step.op} {step.attributes}" for step in self.node.tail)
+        return (
+            f"{self.node.op} {self.node.attributes}{tail} : {', '.join(reads)}"
+            f" -> {', '.join(writes)} ({self.options.precision})"
+        )
+
+    def _described(self, name: str) -> str:
+        if name in self.constants:
+            return f"constant {self.types[name]}"
+        place = self.places[name]
+        return f"{self.types[name]} as {place.layout.value} {place.dtype.value}"
 
     def input_type(self, index: int) -> TensorType:
         name = self.node.inputs[index]
@@ -128,16 +161,17 @@ class Site:
 
     def _tail(self, target: View, views: Mapping[str, View]) -> Finish:
         """The tail as a function of the running result and where it goes."""
+        bound = [with_parameters(target.kernel, step.attributes) for step in self.tail]
 
         def finish(
             value: Expression, pixel: Expression, slice_: Expression, run: int
         ) -> Expression:
-            for step in self.tail:
+            for step, attributes in zip(self.tail, bound, strict=True):
                 operands = [
                     value if name is None else views[name].load_for(target, pixel, slice_, run)
                     for name in step.inputs
                 ]
-                value = step.pointwise(step.attributes, *operands)
+                value = step.pointwise(attributes, *operands)
             return value
 
         return finish

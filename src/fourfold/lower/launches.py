@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import (
     Layout,
     Place,
+    dequantized_place,
     own_place,
     region_place,
     reshaped_place,
@@ -71,19 +72,38 @@ def variants_of(op: Op) -> tuple[Variant, ...]:
     return (*op.variants, plain)
 
 
-def choose_variant(site: Site) -> Variant | Refusal:
-    """The first variant that takes the node, or the reasons why none does."""
+@dataclass(frozen=True)
+class Way:
+    """The variant that runs a node, and the form its kernels take (None: the variant's own
+    default).
+    """
+
+    variant: Variant
+    choice: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.variant.name}: {self.choice or 'default'}"
+
+
+def choose_way(site: Site, choices: Mapping[str, str]) -> Way | Refusal:
+    """The tuned way for what this node computes, else the first variant that takes it; or why none
+    does.
+    """
     unusable = _unusable_types(site)
     reasons = [unusable] if unusable else []
     if not reasons:
+        name, _, choice = choices.get(site.key, "").partition(": ")
         for variant in variants_of(registry()[site.node.op]):
             reason = variant.refuses(site)
-            if reason is None:
-                return variant
-            reasons.append(reason)
-    return Refusal(
-        site.node.name or site.node.outputs[0], site.node.op, "; ".join(reasons) or "no kernel"
-    )
+            if reason is not None:
+                reasons.append(reason)
+            elif name in ("", variant.name):
+                return Way(variant, choice or None)
+        if name:
+            # The stored choice names a variant that is no more, or that refuses: decide anew.
+            return choose_way(site, {})
+    title = site.node.name or site.node.outputs[0]
+    return Refusal(title, site.node.op, "; ".join(reasons) or "no kernel")
 
 
 def is_free(site: Site) -> bool:
@@ -95,6 +115,8 @@ def is_free(site: Site) -> bool:
     before, after = site.places[str(node.inputs[0])], site.places[node.outputs[0]]
     if alias is None or alias.kind == "join":
         return False
+    if alias.kind == "dequantize":
+        return after == dequantized_place(before, alias.scale, alias.zero_point)
     if alias.kind == "same":
         return after == reshaped_place(before, site.input, site.output)
     region = alias.regions[0]
@@ -113,23 +135,29 @@ def _unusable_types(site: Site) -> str | None:
 
 
 def build_kernels(
-    graph: Graph, places: dict[str, Place], device: DeviceInfo, options: Options
+    graph: Graph,
+    places: dict[str, Place],
+    device: DeviceInfo,
+    options: Options,
+    choices: Mapping[str, str],
 ) -> list[Built]:
     """The kernels of all nodes in order; every node that cannot run is named at once."""
-    chosen: list[tuple[Site, Variant]] = []
+    chosen: list[tuple[Site, Way]] = []
     refusals: list[Refusal] = []
     for site in sites(graph, places, device, options):
-        choice = choose_variant(site)
-        if isinstance(choice, Refusal):
-            refusals.append(choice)
-        else:
-            chosen.append((site, choice))
+        way = choose_way(site, choices)
+        if isinstance(way, Refusal):
+            refusals.append(way)
+        elif not is_free(site):
+            chosen.append((site, way))
     if refusals:
         what = f"{len(refusals)} of {len(graph.nodes)} nodes cannot run on {device.name}"
         raise UnsupportedError(what, refusals, "see 'fourfold ops' for what is supported")
-    built: list[Built] = []
-    for site, variant in chosen:
-        if not is_free(site):
-            variant.build(site)
-        built.extend(Built(kernel, site.node) for kernel in site.kernels)
-    return built
+    return [built for site, way in chosen for built in build_site(site, way)]
+
+
+def build_site(site: Site, way: Way) -> list[Built]:
+    """The kernels of one node, written in one way."""
+    site.choice, site.kernels = way.choice, []
+    way.variant.build(site)
+    return [Built(kernel, site.node) for kernel in site.kernels]

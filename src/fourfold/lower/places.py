@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fourfold.graph import Graph, Node
-from fourfold.kernel.place import Layout, Place, own_place, region_place, reshaped_place
+from fourfold.kernel.place import (
+    Layout,
+    Place,
+    dequantized_place,
+    own_place,
+    region_place,
+    reshaped_place,
+)
 from fourfold.kernel.site import Options
 from fourfold.op import Alias
 from fourfold.ops import registry
@@ -23,6 +30,11 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     aliases = [(node, alias) for node, alias in _aliases(graph)]
     layouts = _choose_layouts(graph, aliases)
     parents = _choose_parents(graph, aliases, layouts)
+    integers = {
+        node.outputs[0]: (node.inputs[0], alias)
+        for node, alias in aliases
+        if alias.kind == "dequantize"
+    }
     places: dict[str, Place] = {}
 
     def resolve(name: str) -> Place:
@@ -39,6 +51,9 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
         whole, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
         if whole.layout is not own.layout:
             return None
+        if name in integers and integers[name][0] == parent:
+            alias = integers[name][1]
+            return dequantized_place(whole, alias.scale, alias.zero_point)
         if axis is None:
             return reshaped_place(whole, outer, inner)
         return region_place(whole, outer, inner, axis, start)
@@ -95,6 +110,8 @@ def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str
 def _wants_rows(graph: Graph, node: Node, alias: Alias) -> bool:
     output = graph.types[node.outputs[0]]
     first = graph.types[str(node.inputs[0])]
+    if alias.kind == "dequantize":
+        return False
     if alias.kind == "same":
         return first.channels != output.channels
     whole, last = (output, output.rank - 1) if alias.kind == "join" else (first, first.rank - 1)
@@ -137,7 +154,7 @@ def _choose_parents(
             if free(output) and first not in graph.constants:
                 region = alias.regions[0]
                 parents[output] = (str(first), region.axis, region.start)
-        elif output in graph.outputs or output in parents:
+        elif alias.kind != "dequantize" and (output in graph.outputs or output in parents):
             if free(first) and not _above(parents, output, first):
                 parents[str(first)] = (output, None, 0)
         elif free(output) and first not in graph.constants:

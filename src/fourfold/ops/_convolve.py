@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.device import DeviceInfo
 from fourfold.kernel.expression import (
     Expression,
     const,
@@ -28,22 +27,8 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.ops._tile import Tile, Work, candidates, choose_tile
 from fourfold.ops._window import NO_PADDING, Window
-
-
-@dataclass(frozen=True)
-class Tile:
-    """How the outputs are shared out: what one work-item makes, and how work-items form groups.
-
-    `width` is how many output channels one accumulator holds, `split` over how many work-items the
-    reduction is spread, `local` the work-group along pixels and channels.
-    """
-
-    pixels: int
-    groups: int
-    width: int
-    split: int = 1
-    local: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True)
@@ -75,52 +60,14 @@ def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
     return Taps((1, 1), lambda pixel: (pixel,), lambda base, row, column: (base[0], None))
 
 
-def choose_tile(device: DeviceInfo, pixels: int, slices: int, reduction: int) -> Tile:
-    """A good tile from the shape alone: enough work-items to fill the device, then as large as
-    possible.
-    """
-    return (
-        _cpu_tile(pixels, slices) if device.is_cpu else _gpu_tile(device, pixels, slices, reduction)
-    )
+def work_of(site: Site, taps: int) -> Work:
+    """The size of the convolution at a site, for a filter of so many taps."""
+    return Work(site.output.pixels, site.output.slices, site.input.slices * taps)
 
 
-def _cpu_tile(pixels: int, slices: int) -> Tile:
-    """Twelve accumulators of eight fill sixteen vector registers with room for what they are
-    fed.
-    """
-    pairs = -(-slices // 2)
-    if pixels == 1:
-        return Tile(1, min(4, pairs), 8)
-    if pairs == 1:
-        return Tile(min(7, pixels), 1, 8)
-    if pairs % 2 and pairs % 3 == 0:
-        return Tile(min(4, pixels), 3, 8)
-    wanted = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
-    return Tile(min(wanted, pixels), 2, 8)
-
-
-def _gpu_tile(device: DeviceInfo, pixels: int, slices: int, reduction: int) -> Tile:
-    wanted = device.compute_units * 128
-    across, down = 1, 1
-    for across, down in ((4, 2), (2, 2), (2, 1), (1, 1)):
-        if -(-pixels // across) * -(-slices // down) >= wanted:
-            break
-    items = -(-pixels // across) * -(-slices // down)
-    split = 1
-    while items * split < wanted and split < 32 and reduction >= 4 * split:
-        split *= 2
-    wide = 1
-    while wide < 32 and wide * across < pixels and wide * split < 128:
-        wide *= 2
-    tall = 1
-    while wide * tall * split < 128 and tall * down < slices:
-        tall *= 2
-    limit = device.max_work_group
-    while wide * tall * split > limit and tall > 1:
-        tall //= 2
-    while wide * tall * split > limit and wide > 1:
-        wide //= 2
-    return Tile(across, down, 4, min(split, limit), (wide, tall))
+def tile_choices(site: Site, taps: int) -> list[str]:
+    """Every tile worth timing at a site."""
+    return [str(tile) for tile in candidates(site.device, work_of(site, taps))]
 
 
 def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
@@ -150,9 +97,7 @@ class Convolution:
         """
         self.site = site
         target, source = site.output, site.input
-        self.tile = choose_tile(
-            site.device, target.pixels, target.slices, source.slices * weights.shape[1]
-        )
+        self.tile = choose_tile(site.device, work_of(site, weights.shape[1]), site.choice)
         suffix = "" if self.tile.split == 1 else "_split"
         self.kernel = kernel = site.kernel(title + suffix)
         self.source, self.target = site.read(kernel, 0), site.write(kernel)

@@ -94,9 +94,15 @@ class DepthwiseRows:
         self.source, self.target = site.read(kernel, 0), site.write(kernel)
         self.filters = site.weights(kernel, "weights", pack_filters(weights))
         self.bias = site.packed(kernel, "bias", bias_slices(site))
-        height = site.output.shape[1]
-        self.rows = min(height, 4 if site.device.is_cpu else 2)
+        self.rows = self._rows()
         self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
+
+    def _rows(self) -> int:
+        """How many output rows a work-item makes."""
+        height, choice = self.site.output.shape[1], self.site.choice
+        if choice in row_choices(self.site):
+            return int(str(choice).split()[0])
+        return min(height, 4 if self.site.device.is_cpu else 2)
 
     def write(self) -> None:
         kernel, site = self.kernel, self.site
@@ -198,8 +204,7 @@ class DepthwiseRows:
             at = kernel.let(left + column * window.dilation[1], "at")
             for line, row in self._used():
                 place = row.start + at
-                index = [source.index(place + step * stride, self.slice) for step in (0, 1)]
-                parts = [load(source.pointer, i, source.kind, 4) for i in index]
+                parts = [source.four(place + step * stride, self.slice) for step in (0, 1)]
                 value: Expression = vector(*parts)
                 if row.inside is not None:
                     value = where(row.inside, value, 0)
@@ -236,6 +241,13 @@ class DepthwiseRows:
         for row, total in enumerate(totals):
             pixel = self.kernel.let(target.pixel([self.image, self.top + row, x]), "to")
             target.store(pixel, self.slice, total, run)
+
+
+def row_choices(site: Site) -> list[str]:
+    """How many output rows a work-item may make, the most promising first."""
+    height = site.output.shape[1]
+    wanted = (4, 2, 6, 3, 8, 1) if site.device.is_cpu else (2, 1, 4, 3)
+    return [f"{rows} rows" for rows in wanted if rows <= height]
 
 
 def uses_rows(site: Site, window: Window) -> bool:

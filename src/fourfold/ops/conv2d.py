@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, plain_taps, window_taps
+from fourfold.ops._convolve import Convolution, plain_taps, tile_choices, window_taps
 from fourfold.ops._direct import direct_convolution
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
@@ -90,6 +90,11 @@ def tiled(site: Site) -> None:
         Convolution(site, "conv2d_tiled", flat, taps).write()
 
 
+def tiled_choices(site: Site) -> list[str]:
+    rows, columns = site.input_type(1).shape[1:3]
+    return tile_choices(site, rows * columns)
+
+
 def direct(site: Site) -> None:
     assert isinstance(site.attributes, Conv2d)
     shape = site.input_type(1).shape
@@ -107,7 +112,7 @@ OP = Op(
     attributes=Conv2d,
     infer=infer,
     reference=reference,
-    variants=(Variant("tiled", tiled, refuses_tiled), Variant("direct", direct)),
+    variants=(Variant("tiled", tiled, refuses_tiled, tiled_choices), Variant("direct", direct)),
     cases=(
         _case("f32[1,1,1,1]", "f32[1,1,1,1]", Conv2d()),
         _case("f32[1,5,7,3]", "f32[5,1,1,3]", Conv2d()),

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._depthwise import DepthwiseRows, depthwise_plain, uses_rows
+from fourfold.ops._depthwise import DepthwiseRows, depthwise_plain, row_choices, uses_rows
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
@@ -93,7 +93,10 @@ OP = Op(
     attributes=DepthwiseConv2d,
     infer=infer,
     reference=reference,
-    variants=(Variant("rows", rows, refuses_rows), Variant("plain", plain, refuses_any)),
+    variants=(
+        Variant("rows", rows, refuses_rows, row_choices),
+        Variant("plain", plain, refuses_any),
+    ),
     cases=(
         _case("f32[1,1,1,1]", "f32[1,1,1,1]", DepthwiseConv2d()),
         _case("f32[2,5,7,13]", "f32[1,3,3,13]", DepthwiseConv2d(padding=_AROUND)),

@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, plain_taps
+from fourfold.ops._convolve import Convolution, plain_taps, tile_choices
 from fourfold.ops._direct import direct_product
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import check_bias
@@ -50,7 +50,10 @@ OP = Op(
     name="fully_connected",
     infer=infer,
     reference=reference,
-    variants=(Variant("tiled", tiled, refuses_tiled), Variant("direct", direct_product)),
+    variants=(
+        Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
+        Variant("direct", direct_product),
+    ),
     cases=(
         Case(("f32[7]", "f32[3,7]", "f32[3]"), constants=(1, 2)),
         Case(("f32[1,1]", "f32[1,1]", None), constants=(1,)),

@@ -11,7 +11,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, Taps
+from fourfold.ops._convolve import Convolution, Taps, tile_choices
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import Padding, Pair, Window, check_bias, output_size
 from fourfold.types import TensorType
@@ -73,7 +73,9 @@ def refuses(site: Site) -> str | None:
 
 
 def build(site: Site) -> None:
-    """Each output pixel gathers what lands on it: the taps at which the stride divides the distance."""
+    """Each output pixel gathers what lands on it: the taps at which the stride divides the
+    distance.
+    """
     attributes, weights = site.attributes, site.array(1)
     assert isinstance(attributes, TransposeConv2d)
     assert weights is not None
@@ -82,6 +84,11 @@ def build(site: Site) -> None:
     Convolution(
         site, "transpose_conv2d", flat, lambda *views: _taps(attributes, filter, *views)
     ).write()
+
+
+def choices(site: Site) -> list[str]:
+    rows, columns = site.input_type(1).shape[1:3]
+    return tile_choices(site, rows * columns)
 
 
 def _taps(
@@ -119,7 +126,7 @@ OP = Op(
     attributes=TransposeConv2d,
     infer=infer,
     reference=reference,
-    variants=(Variant("gather", build, refuses),),
+    variants=(Variant("gather", build, refuses, choices),),
     cases=(
         _case("f32[1,1,1,1]", "f32[1,1,1,1]", TransposeConv2d((1, 1), Padding(), (1, 1))),
         _case("f32[2,5,7,3]", "f32[5,3,3,3]", TransposeConv2d((1, 1), _SAME, (5, 7)), bias=False),

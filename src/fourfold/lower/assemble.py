@@ -1,0 +1,116 @@
+"""From kernels to launches: every text once, constants in one block, arguments resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from fourfold.graph import Graph
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.opencl import render
+from fourfold.kernel.place import Place, storage_elements
+from fourfold.kernel.site import Options, Packed
+from fourfold.lower.launches import Built, constant_storage
+from fourfold.plan import Argument, BufferUse, Launch
+
+CONSTANT_ALIGNMENT = 64
+ARENA, CONSTANTS = 0, 1
+
+
+@dataclass(frozen=True)
+class Homes:
+    """For every root: its buffer's number and its first byte there."""
+
+    buffers: dict[str, tuple[int, int]]
+    arena: int
+
+
+@dataclass
+class Constants:
+    """All constants behind each other in one block; equal ones are kept once."""
+
+    graph: Graph
+    pieces: list[np.ndarray] = field(default_factory=list)
+    offsets: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    end: int = 0
+
+    def offset(self, array: np.ndarray) -> int:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        key = (str(flat.size), blake2b(flat.data, digest_size=16).digest())
+        if key not in self.offsets:
+            self.offsets[key] = self.end
+            self.pieces.append(flat)
+            self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
+        return self.offsets[key]
+
+    def place_offset(self, place: Place) -> int:
+        """The start of a constant of the graph, in the layout that kernels read tensors in."""
+        key = (place.root, b"graph")
+        if key not in self.offsets:
+            self.offsets[key] = self.offset(constant_storage(self.graph.constants[place.root]))
+        return self.offsets[key]
+
+    def blob(self) -> np.ndarray:
+        block = np.zeros(max(self.end, CONSTANT_ALIGNMENT), np.uint8)
+        cursor = 0
+        for flat in self.pieces:
+            block[cursor : cursor + flat.size] = flat
+            cursor += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
+        return block
+
+
+class Texts:
+    """Every kernel text once, under an entry name made of its title and a number."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, tuple[str, Kernel]] = {}
+        self.counts: dict[str, int] = {}
+
+    def entry(self, kernel: Kernel) -> str:
+        body = render(kernel, "entry")
+        if body not in self.entries:
+            number = self.counts.get(kernel.title, 0)
+            self.counts[kernel.title] = number + 1
+            self.entries[body] = (f"{kernel.title}_{number}", kernel)
+        return self.entries[body][0]
+
+    def text(self, options: Options) -> str:
+        head = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if options.real == "half" else []
+        return "\n".join([*head, *(render(kernel, name) for name, kernel in self.entries.values())])
+
+
+def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -> Launch:
+    kernel = item.kernel
+    arguments: list[Argument] = []
+    for argument in kernel.buffers:
+        memory = argument.memory
+        if isinstance(memory, Packed):
+            arguments.append(
+                _use(CONSTANTS, constants.offset(memory.array), argument.pointer.dtype.size)
+            )
+        elif isinstance(memory, Place) and memory.root in homes.buffers:
+            buffer, start = homes.buffers[memory.root]
+            arguments.append(_use(buffer, start, memory.dtype.size, memory.offset))
+        else:
+            assert isinstance(memory, Place)
+            start = constants.place_offset(memory)
+            arguments.append(_use(CONSTANTS, start, memory.dtype.size, memory.offset))
+    arguments.extend(kernel.sizes.values())
+    return Launch(
+        entry=texts.entry(kernel),
+        arguments=tuple(arguments),
+        grid=kernel.grid,
+        local=kernel.local,
+        title=kernel.title,
+        node=str(item.node),
+    )
+
+
+def _use(buffer: int, start: int, size: int, offset: int = 0) -> BufferUse:
+    return BufferUse(buffer, start // size + offset)
+
+
+def value_bytes(graph: Graph, place: Place, root: str) -> int:
+    return storage_elements(place.layout, graph.types[root]) * place.dtype.size

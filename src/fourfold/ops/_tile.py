@@ -1,0 +1,171 @@
+"""Tiles: how the outputs of a convolution are shared out among work-items, and which tiles to
+try.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fourfold.device import DeviceInfo
+
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)")
+CPU_ACCUMULATORS = 14
+GPU_GROUPS = (
+    (32, 4),
+    (32, 2),
+    (16, 8),
+    (16, 4),
+    (8, 8),
+    (8, 16),
+    (64, 2),
+    (4, 16),
+    (1, 32),
+    (1, 8),
+)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What one work-item makes, and how work-items form groups.
+
+    `width` is how many output channels one accumulator holds, `split` over how many work-items the
+    reduction is spread, `local` the work-group along pixels and channels.
+    """
+
+    pixels: int
+    groups: int
+    width: int
+    split: int = 1
+    local: tuple[int, int] = (1, 1)
+
+    def __str__(self) -> str:
+        wide, tall = self.local
+        return f"{self.pixels}x{self.groups}x{self.width} split {self.split} in {wide}x{tall}"
+
+    @staticmethod
+    def parse(text: str) -> Tile | None:
+        """The tile that `str` wrote, or None."""
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            return None
+        pixels, groups, width, split, wide, tall = (int(part) for part in match.groups())
+        return Tile(pixels, groups, width, split, (wide, tall))
+
+    @property
+    def items(self) -> int:
+        """Work-items in a group."""
+        return self.local[0] * self.local[1] * self.split
+
+
+@dataclass(frozen=True)
+class Work:
+    """The size of a convolution: output pixels, slices of output channels, and steps of the
+    reduction (slices of input channels times taps).
+    """
+
+    pixels: int
+    slices: int
+    reduction: int
+
+    def tiles(self, tile: Tile) -> tuple[int, int]:
+        """How many tiles there are along pixels and channels."""
+        return -(-self.pixels // tile.pixels), -(-self.slices * 4 // (tile.width * tile.groups))
+
+
+def choose_tile(device: DeviceInfo, work: Work, choice: str | None) -> Tile:
+    """The tile that was found best for this work, or a good one from its size alone."""
+    tile = None if choice is None else Tile.parse(choice)
+    if tile is not None and fits(device, work, tile):
+        return tile
+    return _cpu_tile(work) if device.is_cpu else next(iter(candidates(device, work)))
+
+
+def fits(device: DeviceInfo, work: Work, tile: Tile) -> bool:
+    """Whether the device can run this tile for this work at all."""
+    if min(tile.pixels, tile.groups, tile.split, *tile.local) < 1 or tile.width not in (4, 8):
+        return False
+    if tile.pixels * tile.groups > 32 or tile.items > device.max_work_group:
+        return False
+    if tile.local[0] == 1 and tile.pixels > work.pixels:
+        return False
+    shared = tile.items * tile.pixels * tile.groups * tile.width * 4
+    power = tile.split & (tile.split - 1) == 0
+    return power and (tile.split == 1 or shared <= device.local_memory)
+
+
+def candidates(device: DeviceInfo, work: Work) -> list[Tile]:
+    """Every tile worth timing, the most promising first."""
+    every = _cpu_tiles(work) if device.is_cpu else _gpu_tiles(device, work)
+    usable = [tile for tile in every if fits(device, work, tile)]
+    cost = _cpu_cost if device.is_cpu else _gpu_cost
+    return sorted(usable, key=lambda tile: (cost(device, work, tile), str(tile)))
+
+
+def _cpu_tile(work: Work) -> Tile:
+    """Twelve accumulators of eight fill sixteen vector registers with room for their food."""
+    pixels, pairs = work.pixels, -(-work.slices // 2)
+    if pixels == 1:
+        return Tile(1, min(4, pairs), 8)
+    if pairs == 1:
+        return Tile(min(7, pixels), 1, 8)
+    if pairs % 2 and pairs % 3 == 0:
+        return Tile(min(4, pixels), 3, 8)
+    wanted = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
+    return Tile(min(wanted, pixels), 2, 8)
+
+
+def _cpu_tiles(work: Work) -> Iterator[Tile]:
+    for groups in range(1, 6):
+        for pixels in range(1, 9):
+            if pixels * groups <= CPU_ACCUMULATORS and groups <= -(-work.slices // 2):
+                yield Tile(pixels, groups, 8)
+
+
+def _cpu_cost(device: DeviceInfo, work: Work, tile: Tile) -> float:
+    """Multiplications, waste included, plus the loads that feed them."""
+    across, down = work.tiles(tile)
+    made = across * down * tile.pixels * tile.groups
+    feed = (tile.pixels + 2 * tile.groups) / (tile.pixels * tile.groups)
+    crowded = 1.4 if tile.pixels * tile.groups > 12 else 1.0
+    return made * (1.0 + 0.5 * feed) * crowded
+
+
+def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[Tile]:
+    for pixels in (1, 2, 4, 8):
+        for groups in (1, 2, 4):
+            if groups > work.slices or (pixels > 1 and pixels > work.pixels):
+                continue
+            for split in (1, 2, 4, 8, 16, 32):
+                if split > max(1, work.reduction // 2):
+                    continue
+                for wide, tall in GPU_GROUPS:
+                    tile = Tile(pixels, groups, 4, split, (wide, tall))
+                    if 32 <= tile.items <= 256 and _is_snug(work, tile):
+                        yield tile
+    yield Tile(1, 1, 4)
+
+
+def _is_snug(work: Work, tile: Tile) -> bool:
+    """Whether a group is not mostly beyond the edge of the work."""
+    across, down = work.tiles(tile)
+    wide, tall = tile.local
+    return (wide == 1 or wide < 2 * across) and (tall == 1 or tall < 2 * down)
+
+
+def _gpu_cost(device: DeviceInfo, work: Work, tile: Tile) -> float:
+    """The steps of the busiest unit: arithmetic and loads of the groups that it must run."""
+    across, down = work.tiles(tile)
+    wide, tall = tile.local
+    groups = -(-across // wide) * -(-down // tall)
+    waves = -(-groups // device.compute_units)
+    resident = min(waves, max(1, 1024 // tile.items))
+    steps = -(-work.reduction // tile.split)
+    arithmetic = tile.pixels * tile.groups * 4.0
+    loads = tile.pixels + 4.0 * tile.groups
+    # Few resident work-items cannot hide the latency of memory.
+    latency = 40.0 / max(1.0, tile.items * resident / 128)
+    item = steps * (arithmetic + 2.0 * loads + latency)
+    finish = 8.0 * tile.pixels * tile.groups + (60.0 if tile.split > 1 else 0.0)
+    return waves * tile.items / 128 * (item + finish) + (item + finish)

@@ -1,0 +1,67 @@
+"""What there is to search: each thing computed once, with the ways worth timing in a good order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options, Site
+from fourfold.lower.launches import Way, choose_way, is_free, sites, variants_of
+from fourfold.lower.places import choose_places
+from fourfold.ops import registry
+
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class Search:
+    """One thing computed: its key, a title for people, and the ways to try, the default first."""
+
+    key: str
+    title: str
+    ways: tuple[Way, ...]
+
+
+def searches(
+    graph: Graph, device: DeviceInfo, options: Options, known: Mapping[str, str], limit: int
+) -> Iterator[Search]:
+    """Every distinct thing that a graph computes and that can be done in more than one way."""
+    seen: set[str] = set()
+    for site in sites(graph, choose_places(graph, options), device, options):
+        if site.key in seen or is_free(site):
+            continue
+        seen.add(site.key)
+        default = choose_way(site, {})
+        if isinstance(default, Way):
+            title = f"{site.node.op} {site.input} -> {site.output}"
+            yield Search(site.key, title, tuple(_ways(site, default, known, limit)))
+
+
+def _ways(site: Site, default: Way, known: Mapping[str, str], limit: int) -> list[Way]:
+    """The default, what was best for the most similar thing, then the promising ones in order."""
+    variants = [v for v in variants_of(registry()[site.node.op]) if v.refuses(site) is None]
+    ordered = [Way(variant, choice) for variant in variants for choice in variant.choices(site)]
+    similar = _most_similar(site.key, known)
+    ordered.sort(key=lambda way: str(way) != similar)
+    ways = {str(way): way for way in (default, *ordered)}
+    return list(ways.values())[: limit + 1]
+
+
+def _most_similar(key: str, known: Mapping[str, str]) -> str | None:
+    """The way of the known key that differs from this one in numbers only, and by the least."""
+    shape = _NUMBERS.sub("#", key)
+    numbers = [int(text) for text in _NUMBERS.findall(key)]
+    best: tuple[float, str] | None = None
+    for other, way in known.items():
+        if _NUMBERS.sub("#", other) == shape:
+            theirs = [int(text) for text in _NUMBERS.findall(other)]
+            ratios = (
+                max(a, b, 1) / max(min(a, b), 1) for a, b in zip(numbers, theirs, strict=True)
+            )
+            distance = sum(ratio - 1.0 for ratio in ratios)
+            if best is None or distance < best[0]:
+                best = (distance, way)
+    return None if best is None else best[1]
