@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, load, name
 from fourfold.kernel.statement import (
     Assign,
@@ -68,6 +70,14 @@ class Kernel:
         if self.sizes[title] != value:
             raise ValueError(f"size {title!r} is both {self.sizes[title]} and {value}")
         return name(title, "int")
+
+    def number(self, title: str, value: float) -> Expression:
+        """A real number that differs between kernels of one text: a parameter, by its bits."""
+        if self.literal:
+            return const(float(value), "float")
+        title = self._unique(title)
+        self.sizes[title] = int(np.float32(value).view(np.int32))
+        return name(f"as_float({title})", "float")
 
     def pointer(self, title: str, dtype: DType, memory: object, writable: bool = False) -> Pointer:
         """A parameter that points into a buffer of the plan."""

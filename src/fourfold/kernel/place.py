@@ -37,11 +37,18 @@ class Place:
     dtype: DType
     pitch: int
     offset: int = 0
+    scale: float | None = None
+    zero_point: int = 0
 
     @property
     def aligned(self) -> bool:
         """Whether four neighbouring channels may be read at once."""
         return self.layout is Layout.SLICED or (self.pitch % 4 == 0 and self.offset % 4 == 0)
+
+
+def dequantized_place(place: Place, scale: float, zero_point: int) -> Place | None:
+    """The same memory, read as real numbers; None if what lies there is read as such already."""
+    return None if place.scale is not None else replace(place, scale=scale, zero_point=zero_point)
 
 
 def own_place(root: str, layout: Layout, type_: TensorType, dtype: DType) -> Place:

@@ -40,6 +40,7 @@ class View:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
         self.kind = compute_kind(type_.dtype, kernel.real)
         self.finish: Finish | None = None
+        self.scale = None if place.scale is None else kernel.number("scale", place.scale)
 
     @property
     def pixels(self) -> Expression:
@@ -99,12 +100,22 @@ class View:
     ) -> Expression:
         """Four channels of a pixel; `otherwise` where `inside` does not hold."""
         if self.whole:
-            value = load(self.pointer, self.index(pixel, slice_), self.kind, 4)
+            value = self.four(pixel, slice_)
         else:
             value = vector(*(self._padded_lane(pixel, slice_, lane) for lane in range(4)))
         if inside is not None:
             value = guarded(inside, value, otherwise)
         return self.kernel.let(value, self.pointer.name + "_v")
+
+    def four(self, pixel: Operand, slice_: Operand) -> Expression:
+        """Four channels read at once, where that is always possible."""
+        return self._real(load(self.pointer, self.index(pixel, slice_), self.kind, 4))
+
+    def _real(self, stored: Expression) -> Expression:
+        """What stored integers stand for: (stored - zero point) * scale."""
+        if self.scale is None:
+            return stored
+        return convert((stored - float(self.place.zero_point)) * self.scale, self.kind)
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         """One channel of a slice, read alone. The caller knows that it exists."""
@@ -112,7 +123,7 @@ class View:
             index = (lift(slice_) * self.pitch + pixel) * 4 + lane
         else:
             index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
-        return load(self.pointer, index, self.kind)
+        return self._real(load(self.pointer, index, self.kind))
 
     def element(
         self, pixel: Operand, channel: Operand, inside: Expression | None = None
@@ -123,7 +134,7 @@ class View:
             index = (channel // 4 * self.pitch + pixel) * 4 + channel % 4
         else:
             index = lift(pixel) * self.pitch + channel
-        value = load(self.pointer, index, self.kind)
+        value = self._real(load(self.pointer, index, self.kind))
         return value if inside is None else guarded(inside, value)
 
     def load_for(

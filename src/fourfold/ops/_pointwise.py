@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernel.site import Site
+from fourfold.kernel.site import Site, with_parameters
 from fourfold.ops._grid import plain_grid
 
 
@@ -16,8 +16,9 @@ def pointwise_kernel(site: Site, title: str, pointwise: Callable[..., Expression
         name: site.view(kernel, name, "src") for name in dict.fromkeys(site.node.inputs) if name
     }
     target = site.write(kernel)
+    attributes = with_parameters(kernel, site.attributes)
     for pixel, slice_ in plain_grid(kernel, site.device, target):
         operands = [
             views[name].load_for(target, pixel, slice_) for name in site.node.inputs if name
         ]
-        target.store(pixel, slice_, pointwise(site.attributes, *operands))
+        target.store(pixel, slice_, pointwise(attributes, *operands))
