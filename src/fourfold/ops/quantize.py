@@ -1,0 +1,65 @@
+"""y = min(max(round(x / scale), low), high) + zero_point, as integers that stand for the numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, convert
+from fourfold.op import Case, Op, Types
+from fourfold.ops._rules import FLOATS, require, require_kind, takes, unary_cases
+from fourfold.ops._steps import count_steps, inverse_of, reference_steps
+from fourfold.types import DType, TensorType
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """A grid as in fake_quantize, the integer that stands for zero, and the type of the result."""
+
+    PARAMETERS: ClassVar = ("inverse", "low", "high", "zero_point")
+
+    scale: float
+    low: int
+    high: int
+    zero_point: int
+    to: DType
+
+    @property
+    def inverse(self) -> float:
+        return inverse_of(self.scale)
+
+
+@takes("quantize", 1)
+def infer(attributes: Quantize, x: TensorType) -> Types:
+    require_kind("quantize", FLOATS, x)
+    to = attributes.to
+    fits = to.is_integer and to.has_numpy
+    require(fits, "quantize", f"{to.value} cannot stand for real numbers")
+    return (x.with_dtype(to),)
+
+
+def reference(attributes: Quantize, x: np.ndarray) -> np.ndarray:
+    steps = reference_steps(x, attributes.inverse, attributes.low, attributes.high)
+    return np.asarray((steps + np.float32(attributes.zero_point)).astype(attributes.to.numpy))
+
+
+def pointwise(attributes: Quantize, x: Expression) -> Expression:
+    steps = count_steps(x, attributes.inverse, attributes.low, attributes.high)
+    return convert(steps + attributes.zero_point, "int")
+
+
+OP = Op(
+    name="quantize",
+    attributes=Quantize,
+    infer=infer,
+    reference=reference,
+    pointwise=pointwise,
+    cases=(
+        *unary_cases(Quantize(0.02, 0, 255, 0, DType.U8)),
+        *unary_cases(Quantize(0.017, -100, 155, -28, DType.I8)),
+        Case(("f32[2,5,7,12]",), Quantize(0.0001, -32768, 32767, 0, DType.I16)),
+        Case(("f32[3,5]",), Quantize(0.01, -400, 400, 7, DType.I32)),
+    ),
+)
