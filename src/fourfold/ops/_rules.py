@@ -204,7 +204,7 @@ def broadcast_cases(
     )
 
 
-def reduce_cases(dtype: str = "f32") -> tuple[Case, ...]:
+def reduce_cases(dtype: str = "f32", low: float = -3.0, high: float = 3.0) -> tuple[Case, ...]:
     table = (
         ("[]", (), False),
         ("[7]", (0,), False),
@@ -217,4 +217,7 @@ def reduce_cases(dtype: str = "f32") -> tuple[Case, ...]:
         ("[2,5,1,3]", (0, 1, 2, 3), False),
         ("[2,3,1,5,7]", (1, 4), False),
     )
-    return tuple(Case((dtype + shape,), Reduce(axes, keep)) for shape, axes, keep in table)
+    return tuple(
+        Case((dtype + shape,), Reduce(axes, keep), low=low, high=high)
+        for shape, axes, keep in table
+    )

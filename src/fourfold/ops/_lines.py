@@ -1,0 +1,30 @@
+"""Walking along one axis of a tensor: a line is all that differs in that axis alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.view import View
+
+GPU_GROUP = 64
+
+
+def line_grid(
+    kernel: Kernel, device: DeviceInfo, view: View, axis: int
+) -> tuple[Callable[[Expression], Expression], Expression]:
+    """One work-item for each line along `axis` (not the last one) and slice.
+
+    The first result gives the pixel at a place along the line, the second is the slice.
+    """
+    shape = view.type.shape
+    inner = math.prod(shape[axis + 1 : -1])
+    lines = math.prod(shape[:axis]) * inner
+    group = 1 if device.is_cpu else min(GPU_GROUP, 1 << (max(lines, 1) - 1).bit_length())
+    line, slice_ = kernel.ids(lines, view.type.slices, local=(group, 1))
+    step = kernel.size("line_step", inner)
+    first = kernel.let(line // step * (step * view.axis(axis)) + line % step, "first")
+    return lambda place: kernel.let(first + place * step, "at"), slice_

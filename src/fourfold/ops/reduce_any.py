@@ -1,0 +1,25 @@
+"""y = whether any x over the axes is true."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from fourfold.op import Op
+from fourfold.ops._reduce import reduces
+from fourfold.ops._rules import BOOLS, Reduce, reduce_cases, reduced
+
+
+def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.any(x, axis=attributes.axes, keepdims=attributes.keep_dims))
+
+
+OP = Op(
+    name="reduce_any",
+    attributes=Reduce,
+    infer=reduced("reduce_any", BOOLS),
+    reference=reference,
+    variants=reduces(operator.or_, 0.0),
+    cases=reduce_cases("bool"),
+)

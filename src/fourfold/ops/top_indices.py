@@ -1,0 +1,107 @@
+"""y = where the largest channels are, the largest first; of equal ones the earlier first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._reduce import least, split_for
+from fourfold.ops._rules import NUMBERS, require, require_kind, takes
+from fourfold.types import DType, TensorType
+
+
+@dataclass(frozen=True)
+class TopIndices:
+    """How many."""
+
+    count: int
+
+
+@takes("top_indices", 1)
+def infer(attributes: TopIndices, x: TensorType) -> Types:
+    require_kind("top_indices", NUMBERS, x)
+    require(x.rank > 0, "top_indices", "a scalar has no last axis")
+    fits = 0 < attributes.count <= x.channels
+    require(fits, "top_indices", f"{x} does not have {attributes.count} channels")
+    return (TensorType(DType.I32, (*x.shape[:-1], attributes.count)),)
+
+
+def reference(attributes: TopIndices, x: np.ndarray) -> np.ndarray:
+    # The sort is stable, so it is turned round and read from its end.
+    turned = np.argsort(np.flip(x, -1), -1, kind="stable")
+    order = x.shape[-1] - 1 - np.flip(turned, -1)
+    return order[..., : attributes.count].astype(np.int32)
+
+
+def build(site: Site) -> None:
+    """Each pick is the largest of all that follow the pick before it in the order."""
+    assert isinstance(site.attributes, TopIndices)
+    split = split_for(site, site.input.channels)
+    kernel = site.kernel("top_indices" + ("_split" if split > 1 else ""))
+    view, target = site.read(kernel, 0), site.write(kernel)
+    pixel, item = kernel.ids(site.input.pixels, split, local=(1, split))
+    value = kernel.variable(_bound(view, "inf"), "value")
+    place = kernel.variable(const(-1), "place")
+    with kernel.loop(target.slices, title="slice") as slice_:
+        lanes: list[Expression] = []
+        for _ in range(min(4, site.attributes.count)):
+            _pick(kernel, view, pixel, (item, split), (value, place))
+            lanes.append(kernel.variable(place, "picked"))
+        lanes += [const(0)] * (4 - len(lanes))
+        with kernel.when(item.equals(0) if split > 1 else const(True)):
+            target.store(pixel, slice_, vector(*lanes))
+
+
+def _bound(view: View, number: str) -> Expression:
+    return least(view.kind, float(number)).lane(0)
+
+
+def _pick(
+    kernel: Kernel,
+    view: View,
+    pixel: Expression,
+    share: tuple[Expression, int],
+    last: tuple[Variable, Variable],
+) -> None:
+    """Sets `last`, a value and its place, to the one that follows it."""
+    (item, split), (value, place) = share, last
+    best = kernel.variable(_bound(view, "-inf"), "best")
+    where_best = kernel.variable(view.channels, "where_best")
+    with kernel.loop(view.channels, item, split, title="i") as i:
+        x = kernel.let(view.element(pixel, i), "x")
+        follows = (x < value) | (x.equals(value) & (i > place))
+        first = where_best.equals(view.channels)
+        wins = kernel.let(follows & (first | (x > best)), "wins")
+        kernel.set(best, where(wins, x, best))
+        kernel.set(where_best, where(wins, i, where_best))
+    mine = kernel.variable(best, "mine")
+    kernel.group_combine([best], split, 1, const(0), maximum)
+    if split > 1:
+        kernel.set(where_best, where(mine.equals(best), where_best, view.channels))
+        kernel.group_combine([where_best], split, 1, const(0), minimum)
+    kernel.set(value, best)
+    kernel.set(place, where_best)
+
+
+OP = Op(
+    name="top_indices",
+    attributes=TopIndices,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("walk", build),),
+    cases=(
+        Case(("f32[7]",), TopIndices(3)),
+        Case(("f32[3,1]",), TopIndices(1)),
+        Case(("f32[5,7]",), TopIndices(7)),
+        Case(("f32[2,1001]",), TopIndices(5)),
+        Case(("f32[2,3,5,13]",), TopIndices(6)),
+        Case(("i32[3,11]",), TopIndices(11), low=-2, high=2),
+        Case(("i32[3,5]",), TopIndices(2), low=-2, high=2),
+    ),
+)
