@@ -1,0 +1,89 @@
+"""y[i...] = x[indices[i...]]: each row of the indices names a place along the first axes of x."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, guarded, vector
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._rules import ANY, INDICES, require, require_kind, takes
+from fourfold.types import TensorType
+
+
+@takes("gather_nd", 2)
+def infer(attributes: object, x: TensorType, indices: TensorType) -> Types:
+    require_kind("gather_nd", ANY, x)
+    require_kind("gather_nd", INDICES, indices)
+    fits = indices.rank > 0 and 0 < indices.channels <= x.rank
+    require(fits, "gather_nd", f"{indices} does not name places in {x}")
+    depth = indices.channels
+    require(min(x.shape[:depth]) > 0, "gather_nd", f"{x} is empty")
+    return (x.with_shape(*indices.shape[:-1], *x.shape[depth:]),)
+
+
+def reference(attributes: object, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def build(site: Site) -> None:
+    """Each output reads its row of indices, then what is there."""
+    kernel = site.kernel("gather_nd")
+    view, indices = site.read(kernel, 0), site.read(kernel, 1, "indices")
+    target = site.write(kernel)
+    named = site.input_type(1).channels == site.input.rank
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        if named:
+            value = vector(*(_lane(view, indices, target, at, slice_, n) for n in range(4)))
+        else:
+            rows = indices.type.rank - 1
+            places = [*_row(view, indices, at[:rows]), *at[rows:]]
+            value = view.load(view.pixel(places), slice_)
+        target.store(pixel, slice_, value)
+
+
+def _row(view: View, indices: View, at: list[Expression]) -> list[Expression]:
+    """The place in x that one row of the indices names."""
+    row = view.kernel.let(indices.pixel(at), "row")
+    count = indices.type.channels
+    return [view.kernel.let(indices.element(row, n), "index") for n in range(count)]
+
+
+def _lane(
+    view: View,
+    indices: View,
+    target: View,
+    at: list[Expression],
+    slice_: Expression,
+    lane: int,
+) -> Expression:
+    """One element of its own; lanes beyond the last channel repeat the first."""
+    channel = slice_ * 4 + lane
+    small = target.type.channels < 4
+    exists = const(lane < target.type.channels) if small else channel < target.channels
+    channel = view.kernel.let(guarded(exists, channel), "channel")
+    places = _row(view, indices, [*at, channel] if target.type.rank else [])
+    return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
+
+
+OP = Op(
+    name="gather_nd",
+    infer=infer,
+    reference=reference,
+    variants=(Variant("gather", build),),
+    cases=(
+        # High is the last index of the shortest axis that is looked up.
+        Case(("f32[7]", "i32[1]"), low=0, high=6),
+        Case(("f32[7]", "i32[5,1]"), low=0, high=6),
+        Case(("f32[11,5]", "i32[3,1]"), low=0, high=10),
+        Case(("f32[5,7]", "i32[11,2]"), low=0, high=4),
+        Case(("f32[5,7,13]", "i64[2,3,2]"), low=0, high=4),
+        Case(("f32[5,7,13]", "i32[2,3,3]"), low=0, high=4),
+        Case(("f32[2,5,7,3]", "i32[3,1]"), low=0, high=1),
+        Case(("f32[2,5,7,8]", "i32[2]"), low=0, high=1),
+        Case(("i32[3,5]", "i32[7,2]"), constants=(1,), low=0, high=2),
+    ),
+)

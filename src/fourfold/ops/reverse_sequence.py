@@ -1,0 +1,83 @@
+"""y[b] = x[b] with the first lengths[b] entries along the axis turned round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import where
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class ReverseSequence:
+    """The axis that is turned round in part, and the one that has a length for each entry."""
+
+    axis: int
+    batch_axis: int
+
+
+@takes("reverse_sequence", 2)
+def infer(attributes: ReverseSequence, x: TensorType, lengths: TensorType) -> Types:
+    op, axis, batch = "reverse_sequence", attributes.axis, attributes.batch_axis
+    require_kind(op, ANY, x)
+    require_kind(op, INDICES, lengths)
+    require_axis(op, axis, x.rank)
+    require_axis(op, batch, x.rank)
+    require(axis != batch, op, f"axis {axis} cannot be the batch axis, too")
+    fits = lengths.shape == (x.shape[batch],)
+    require(fits, op, f"lengths are {lengths}, but must be [{x.shape[batch]}]")
+    return (x,)
+
+
+def reference(attributes: ReverseSequence, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    axis, batch = attributes.axis, attributes.batch_axis
+    y = x.copy()
+    for entry, length in enumerate(lengths):
+        at: list[int | slice] = [slice(None)] * x.ndim
+        at[batch], at[axis] = entry, slice(0, int(length))
+        y[tuple(at)] = np.flip(x[tuple(at)], axis - (batch < axis))
+    return y
+
+
+def build(site: Site) -> None:
+    """Each output looks up its length, then the entry that it changes places with."""
+    attributes = site.attributes
+    assert isinstance(attributes, ReverseSequence)
+    axis = attributes.axis
+    kernel = site.kernel("reverse_sequence")
+    view, lengths = site.read(kernel, 0), site.read(kernel, 1, "lengths")
+    target = site.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        length = kernel.let(lengths.element(0, at[attributes.batch_axis]), "length")
+        here = at[axis]
+        at[axis] = where(here < length, length - 1 - here, here)
+        target.store(pixel, slice_, view.load(view.pixel(at), slice_))
+
+
+def refuses(site: Site) -> str | None:
+    attributes = site.attributes
+    assert isinstance(attributes, ReverseSequence)
+    last = site.input.rank - 1
+    return "the last axis takes part" if last in (attributes.axis, attributes.batch_axis) else None
+
+
+OP = Op(
+    name="reverse_sequence",
+    attributes=ReverseSequence,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("move", build, refuses),),
+    cases=(
+        Case(("f32[3,7,5]", "i32[3]"), ReverseSequence(1, 0), low=0, high=7),
+        Case(("f32[7,3,13]", "i32[3]"), ReverseSequence(0, 1), low=0, high=7),
+        Case(("f32[2,5,7,3]", "i64[2]"), ReverseSequence(2, 0), low=0, high=7),
+        Case(("i32[3,5,8]", "i32[3]"), ReverseSequence(1, 0), constants=(1,), low=0, high=5),
+    ),
+)

@@ -1,0 +1,105 @@
+"""y = zeros, with each update added at the place that its row of the indices names."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, vector, where
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._reduce import least
+from fourfold.ops._rules import INDICES, NUMBERS, require, require_kind, takes
+from fourfold.types import Shape, TensorType
+
+
+@dataclass(frozen=True)
+class ScatterNd:
+    """The shape of the result."""
+
+    shape: Shape
+
+
+@takes("scatter_nd", 2)
+def infer(attributes: ScatterNd, indices: TensorType, updates: TensorType) -> Types:
+    shape = attributes.shape
+    require_kind("scatter_nd", INDICES, indices)
+    require_kind("scatter_nd", NUMBERS, updates)
+    named = indices.rank > 0 and 0 < indices.channels <= len(shape) and min(shape) > 0
+    require(named, "scatter_nd", f"{indices} does not name places in {list(shape)}")
+    wanted = (*indices.shape[:-1], *shape[indices.channels :])
+    fits = updates.shape == wanted
+    require(fits, "scatter_nd", f"updates are {updates}, but must be {list(wanted)}")
+    return (updates.with_shape(*shape),)
+
+
+def reference(attributes: ScatterNd, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+    y = np.zeros(attributes.shape, updates.dtype)
+    np.add.at(y, tuple(np.moveaxis(indices, -1, 0)), updates)
+    return y
+
+
+def build(site: Site) -> None:
+    """Each output asks every row of the indices whether it is meant."""
+    kernel = site.kernel("scatter_nd")
+    indices, updates = site.read(kernel, 0, "indices"), site.read(kernel, 1, "updates")
+    target = site.write(kernel)
+    rows = kernel.size("rows", math.prod(site.input.shape[:-1]))
+    depth, rank = site.input.channels, site.output.rank
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        total = kernel.variable(least(updates.kind, 0.0), "total")
+        with kernel.loop(rows, title="row") as row:
+            meant = const(True)
+            for axis in range(min(depth, rank - 1)):
+                meant = meant & indices.element(row, axis).equals(at[axis])
+            with kernel.when(kernel.let(meant, "meant")):
+                value = _update(indices, updates, row, at[depth:], slice_, depth == rank)
+                kernel.add(total, value)
+        target.store(pixel, slice_, total)
+
+
+def _update(
+    indices: View,
+    updates: View,
+    row: Expression,
+    rest: list[Expression],
+    slice_: Expression,
+    named: bool,
+) -> Expression:
+    """What a row adds to four channels: all of them, or the one that it names."""
+    if not named:
+        place = row
+        for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), rest, strict=True):
+            place = place * updates.axis(axis) + at
+        return updates.load(place, slice_)
+    count = updates.channels if updates.type.rank else const(1)
+    value = updates.element(row // count, row % count)
+    channel = indices.kernel.let(indices.element(row, indices.type.channels - 1), "channel")
+    zero = const(0, updates.kind)
+    lanes = (where(channel.equals(slice_ * 4 + lane), value, zero) for lane in range(4))
+    return vector(*lanes)
+
+
+OP = Op(
+    name="scatter_nd",
+    attributes=ScatterNd,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("ask", build),),
+    cases=(
+        # High is the last index of the shortest axis that is named.
+        Case(("i32[1]", "f32[]"), ScatterNd((7,)), low=0, high=6),
+        Case(("i32[5,1]", "f32[5]"), ScatterNd((7,)), low=0, high=6),
+        Case(("i32[3,1]", "f32[3,5]"), ScatterNd((7, 5)), low=0, high=6),
+        Case(("i32[11,2]", "f32[11]"), ScatterNd((3, 5)), low=0, high=2),
+        Case(("i64[2,3,2]", "f32[2,3,13]"), ScatterNd((3, 5, 13)), low=0, high=2),
+        Case(("i32[2,1]", "f32[2,5,7,3]"), ScatterNd((3, 5, 7, 3)), low=0, high=2),
+        Case(("i32[2,3,3]", "f32[2,3]"), ScatterNd((3, 5, 13)), low=0, high=2),
+        Case(("i32[5,2]", "i32[5]"), ScatterNd((3, 5)), constants=(0,), low=0, high=2),
+    ),
+)
