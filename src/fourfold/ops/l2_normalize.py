@@ -1,0 +1,61 @@
+"""y = x / sqrt(the sum of squares over the last axis, but at least 1e-6)."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from fourfold.kernel.expression import const, maximum, rsqrt
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._reduce import across, least, split_for
+from fourfold.ops._rules import FLOATS, require, require_kind, takes
+from fourfold.types import TensorType
+
+LEAST = 1e-6
+
+
+@takes("l2_normalize", 1)
+def infer(attributes: object, x: TensorType) -> Types:
+    require_kind("l2_normalize", FLOATS, x)
+    require(x.rank > 0, "l2_normalize", "a scalar has no last axis")
+    return (x,)
+
+
+def reference(attributes: object, x: np.ndarray) -> np.ndarray:
+    squares = np.sum(x * x, axis=-1, keepdims=True)
+    y: np.ndarray = x / np.sqrt(np.maximum(squares, x.dtype.type(LEAST)))
+    return y
+
+
+def build(site: Site) -> None:
+    """Two walks over the channels of a pixel: the sum of squares, then the quotients."""
+    split = split_for(site, site.input.slices)
+    kernel = site.kernel("l2_normalize" + ("_split" if split > 1 else ""))
+    view, target = site.read(kernel, 0), site.write(kernel)
+    pixel, lane = kernel.ids(site.input.pixels, split, local=(1, split))
+    total = kernel.variable(least(view.kind, 0.0), "total")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        value = view.load(pixel, slice_)
+        kernel.add(total, value * value)
+    kernel.group_combine([total], split, 1, const(0), operator.add)
+    share = kernel.let(rsqrt(maximum(across(total, operator.add), LEAST)), "share")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        target.store(pixel, slice_, view.load(pixel, slice_) * share)
+
+
+OP = Op(
+    name="l2_normalize",
+    infer=infer,
+    reference=reference,
+    variants=(Variant("walk", build),),
+    cases=(
+        Case(("f32[7]",)),
+        Case(("f32[3,1]",)),
+        Case(("f32[2,1001]",)),
+        Case(("f32[2,5,7,13]",)),
+        Case(("f32[2,3,5]",), low=-1e-4, high=1e-4),
+        Case(("f32[2,1,3,5,7]",)),
+    ),
+)

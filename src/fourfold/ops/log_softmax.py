@@ -1,0 +1,66 @@
+"""y = x less the logarithm of the sum of e**x over the last axis."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from fourfold.kernel.expression import const, exp, log, maximum
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._reduce import across, least, mask_beyond, split_for
+from fourfold.ops._rules import FLOATS, require, require_kind, takes
+from fourfold.types import TensorType
+
+
+@takes("log_softmax", 1)
+def infer(attributes: object, x: TensorType) -> Types:
+    require_kind("log_softmax", FLOATS, x)
+    require(x.rank > 0, "log_softmax", "a scalar has no last axis")
+    require(x.channels > 0, "log_softmax", f"the last axis of {x} is empty")
+    return (x,)
+
+
+def reference(attributes: object, x: np.ndarray) -> np.ndarray:
+    less = x - x.max(axis=-1, keepdims=True)
+    y: np.ndarray = less - np.log(np.exp(less).sum(axis=-1, keepdims=True))
+    return y
+
+
+def build(site: Site) -> None:
+    """Three walks over the channels of a pixel: the largest, the sum of powers, the differences."""
+    split = split_for(site, site.input.slices)
+    kernel = site.kernel("log_softmax" + ("_split" if split > 1 else ""))
+    view, target = site.read(kernel, 0), site.write(kernel)
+    pixel, lane = kernel.ids(site.input.pixels, split, local=(1, split))
+    lowest, zero = least(view.kind, float("-inf")), least(view.kind, 0.0)
+    most = kernel.variable(lowest, "most")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
+        kernel.set(most, maximum(most, value))
+    kernel.group_combine([most], split, 1, const(0), maximum)
+    largest = kernel.let(across(most, maximum), "largest")
+    total = kernel.variable(zero, "total")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        value = kernel.let(exp(view.load(pixel, slice_) - largest), "power")
+        kernel.add(total, mask_beyond(view, value, slice_, zero))
+    kernel.group_combine([total], split, 1, const(0), operator.add)
+    whole = kernel.let(log(across(total, operator.add)), "whole")
+    with kernel.loop(view.slices, lane, split, title="slice") as slice_:
+        target.store(pixel, slice_, view.load(pixel, slice_) - largest - whole)
+
+
+OP = Op(
+    name="log_softmax",
+    infer=infer,
+    reference=reference,
+    variants=(Variant("log_softmax", build),),
+    cases=(
+        Case(("f32[7]",)),
+        Case(("f32[3,1]",)),
+        Case(("f32[2,1001]",)),
+        Case(("f32[2,5,7,13]",), low=-50.0, high=50.0),
+        Case(("f32[2,1,3,5,7]",)),
+    ),
+)
