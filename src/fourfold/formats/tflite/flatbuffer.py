@@ -79,6 +79,11 @@ class Table:
         position = self._find(slot)
         return Table(self.source, self._follow(position)) if position else None
 
+    def target(self, slot: int) -> int | None:
+        """Where that begins which a field points to; None if the table does not have it."""
+        position = self._find(slot)
+        return self._follow(position) if position else None
+
     def tables(self, slot: int) -> Iterator[Table]:
         for position in self._positions(slot):
             yield Table(self.source, self._follow(position))
