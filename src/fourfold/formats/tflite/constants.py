@@ -82,5 +82,6 @@ def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarr
         shape[quantization.axis] = -1
     scale = np.array(quantization.scale, np.float32).reshape(shape)
     points = np.array(quantization.zero_point, np.int64).clip(-(2**31), 2**31).reshape(shape)
-    real = (array.astype(np.int32) - points.astype(np.float32)).astype(np.float32) * scale
+    exact = np.float64 if array.dtype.itemsize > 2 else np.float32
+    real = (array.astype(exact) - points.astype(exact)) * scale
     return np.asarray(real, np.float32).reshape(array.shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from fourfold.types import DType
 
 # In the order of their numbers.
@@ -61,6 +63,8 @@ TYPES = (
 )
 
 ACTIVATIONS = ("", "relu", "relu_n1_to_1", "relu6", "tanh")
+# What the activations let through that only cut off the rest.
+CLAMPING = {1: (0.0, inf), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 SAME, VALID = 0, 1
 REFLECT, SYMMETRIC = 0, 1
 LSTM_BASIC = 1

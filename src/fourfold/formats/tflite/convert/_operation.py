@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.formats.tflite.convert._builder import Builder, Refuse
 from fourfold.formats.tflite.records import OperatorRecord
-from fourfold.formats.tflite.schema import ACTIVATIONS
+from fourfold.formats.tflite.schema import ACTIVATIONS, CLAMPING
 from fourfold.graph import NONE
 from fourfold.types import DType, TensorType
 
@@ -25,6 +25,7 @@ class Operation:
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
     declared: tuple[TensorType, ...]
+    clamped: bool = False  # the grid of a quantised output does what a fused activation would
 
     @property
     def name(self) -> str:
@@ -104,7 +105,7 @@ class Operation:
         final = self.outputs[output]
         if not 0 <= activation < len(ACTIVATIONS):
             raise Refuse(f"fused activation number {activation} is not supported")
-        if activation:
+        if activation and not (self.clamped and activation in CLAMPING):
             inputs = (self.add(op, *inputs, attributes=attributes, part="pre"),)
             op, attributes = ACTIVATIONS[activation], NONE
         self.builder.node(op, inputs, attributes, final, self.name)

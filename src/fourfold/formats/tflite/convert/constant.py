@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 
-from fourfold.formats.tflite.constants import check_shape, dequantize
-from fourfold.formats.tflite.convert._builder import Refuse
+from fourfold.formats.tflite.constants import check_shape
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import converts
 from fourfold.formats.tflite.options import ShapeOptions
@@ -60,17 +59,6 @@ def zeros_like(op: Operation) -> None:
     """a constant: all shapes are known."""
     op.reserve(op.input_type(0))
     op.give_constant(np.zeros(op.input_type(0).shape, op.input_type(0).dtype.numpy))
-
-
-@converts("DEQUANTIZE", weights=True)
-def dequantize_(op: Operation) -> None:
-    """a constant: weights become float while the model is read."""
-    name = op.input(0)
-    if name not in op.builder.constants:
-        raise Refuse("only constants are dequantised yet")
-    array = op.builder.constants[name]
-    op.reserve(op.input_type(0).with_dtype(DType.F32), array.nbytes)
-    op.give_constant(dequantize(array, op.builder.quantization.get(name)))
 
 
 @converts("DENSIFY", moves=True)

@@ -1,0 +1,74 @@
+"""Grids: which real numbers the integers of a quantised tensor can stand for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from fourfold.formats.tflite.constants import quantization_of
+from fourfold.formats.tflite.convert._builder import Refuse
+from fourfold.formats.tflite.records import TensorRecord
+from fourfold.formats.tflite.schema import CLAMPING
+from fourfold.ops.dequantize import Dequantize
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
+from fourfold.types import DType
+
+# The first and last integer of each type; for i32 the last that is a float, too.
+_LIMITS = {
+    DType.I8: (-128, 127),
+    DType.U8: (0, 255),
+    DType.I16: (-32768, 32767),
+    DType.I32: (-(2**31), 2**31 - 128),
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """real = (stored - zero_point) * scale; `low` and `high` are counted from the zero point."""
+
+    scale: float
+    zero_point: int
+    low: int
+    high: int
+    dtype: DType
+
+    @property
+    def fake_quantize(self) -> FakeQuantize:
+        return FakeQuantize(self.scale, self.low, self.high)
+
+    @property
+    def quantize(self) -> Quantize:
+        return Quantize(self.scale, self.low, self.high, self.zero_point, self.dtype)
+
+    @property
+    def dequantize(self) -> Dequantize:
+        return Dequantize(self.scale, self.zero_point)
+
+    def holds(self, other: Grid) -> bool:
+        """Whether every number of the other grid is on this one, too."""
+        same = math.isclose(self.scale, other.scale, rel_tol=1e-6)
+        return same and self.low <= other.low and other.high <= self.high
+
+    def clamped(self, activation: int) -> Grid:
+        """What is left of it behind a fused activation, which works on the integers."""
+        if activation not in CLAMPING:
+            return self
+        least, most = CLAMPING[activation]
+        low = max(self.low, round(least / self.scale))
+        high = self.high if math.isinf(most) else min(self.high, round(most / self.scale))
+        return replace(self, low=min(low, self.high), high=max(high, self.low))
+
+
+def grid_of(tensor: TensorRecord) -> Grid | None:
+    """The grid of a tensor, if its integers stand for real numbers."""
+    quantization = quantization_of(tensor)
+    if quantization is None or tensor.dtype not in _LIMITS:
+        return None
+    if quantization.axis is not None:
+        raise Refuse(f"'{tensor.name}' is computed with one scale for each channel")
+    low, high = _LIMITS[tensor.dtype]
+    scale, zero_point = quantization.scale[0], quantization.zero_point[0]
+    if scale <= 0 or math.isinf(1 / scale) or not low <= zero_point <= high:
+        raise Refuse(f"'{tensor.name}' has an impossible scale {scale} or zero point {zero_point}")
+    return Grid(scale, zero_point, low - zero_point, high - zero_point, tensor.dtype)

@@ -1,0 +1,173 @@
+"""The float view of quantised values: ops work on the real numbers that integers stand for.
+
+Constants are dequantised once. What an op computes is rounded to the grid of its output, as the
+integers would have been, unless the op can only give back numbers that were on that grid before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from fourfold.formats.tflite.convert._builder import Builder, Refuse
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.formats.tflite.grid import Grid, grid_of
+from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
+from fourfold.types import DType, Quantization
+
+# They give back numbers that they were given, or zeros.
+_KEEP_GRID = frozenset(
+    """BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE DYNAMIC_UPDATE_SLICE EXPAND_DIMS
+    GATHER GATHER_ND MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD PACK PAD PADV2 QUANTIZE REDUCE_MAX
+    REDUCE_MIN RELU RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SELECT SELECT_V2 SLICE
+    SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE TOPK_V2 TRANSPOSE
+    UNPACK ZEROS_LIKE""".split()
+)
+_WITHIN = {
+    "LSTM": "between its gates",
+    "SVDF": "between its two products",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "between its gates",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "between its steps",
+}
+_AS_STORED = frozenset({"BITCAST", "CAST"})  # they look at the integers themselves
+_CHANGES_GRID = frozenset({"DEQUANTIZE", "QUANTIZE"})
+_BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+
+
+@dataclass
+class FloatView:
+    """The tensors of a subgraph as real numbers. `names` are the values of its tensors."""
+
+    builder: Builder
+    tensors: Sequence[TensorRecord]
+    names: Sequence[str]
+    allowed: bool = True
+    reals: dict[int, str] = field(default_factory=dict)
+    integers: dict[int, str] = field(default_factory=dict)
+
+    def is_needed(self, record: OperatorRecord, rule: Rule) -> bool:
+        """Whether an operator works on integers that stand for real numbers, beyond weights."""
+        constants = self.builder.constants
+        read = [index for index in record.inputs if index != -1]
+        at_run_time = [index for index in read if self.names[index] not in constants]
+        live = [*at_run_time, *(record.outputs if at_run_time else ())]
+        fixed = [self.tensors[i] for i in read if i not in at_run_time and self.tensors[i].quantized]
+        if any(tensor.quantization and tensor.quantization.details for tensor in fixed):
+            raise Refuse("weights quantised by blocks are not supported yet")
+        needed = any(self.tensors[index].quantized for index in live)
+        if needed and not self.allowed:
+            raise Refuse("it works on quantised values, and quantized=False was asked for")
+        plain = rule.weights or (rule.moves and not at_run_time)
+        return needed or (bool(fixed) and not plain)
+
+    def enter(self, operation: Operation) -> Operation:
+        """The operation with real inputs, and with outputs that are not rounded yet."""
+        record = operation.record
+        if record.op in _WITHIN:
+            raise Refuse(f"a quantised {record.op} also rounds {_WITHIN[record.op]}")
+        if record.op in _AS_STORED:
+            inputs = tuple(None if i == -1 else self.stored(i) for i in record.inputs)
+            return replace(operation, inputs=inputs)
+        self._scale_bias(record)
+        inputs = tuple(None if i == -1 else self._real(i, record.op) for i in record.inputs)
+        pairs = zip(record.outputs, operation.outputs, strict=True)
+        outputs = tuple(
+            self.builder.names.fresh(f"{name}/exact") if self._rounds(record, index) else name
+            for index, name in pairs
+        )
+        return replace(operation, inputs=inputs, outputs=outputs, clamped=True)
+
+    def leave(self, operation: Operation, outputs: Sequence[str]) -> None:
+        """Rounds what was computed, as a fused activation and the outputs' grids have it."""
+        record = operation.record
+        for index, exact, final in zip(record.outputs, operation.outputs, outputs, strict=True):
+            if exact != final:
+                grid = self._result(record, index)
+                attributes = grid.fake_quantize if grid else None
+                self.builder.node("fake_quantize", (exact,), attributes, final, final)
+
+    def stored(self, index: int) -> str:
+        """A value as the integers of the file, for what must have them as they are."""
+        name, grid = self.names[index], grid_of(self.tensors[index])
+        if grid is None or self.builder.types[name].dtype is not DType.F32:
+            return name
+        if not self._exists(self.integers.get(index)):
+            output = self.builder.names.fresh(f"{name}/stored")
+            self.builder.node("quantize", (name,), grid.quantize, output, name)
+            self.builder.quantization[output] = Quantization((grid.scale,), (grid.zero_point,))
+            self.integers[index] = output
+        return self.integers[index]
+
+    def finish(self, index: int) -> str:
+        """An output as the file has it; what is rounded for its sake alone is rounded once."""
+        name, nodes = self.names[index], self.builder.nodes
+        output = self.stored(index)
+        rounding = next((node for node in reversed(nodes) if name in node.outputs), None)
+        readers = [node for node in nodes if name in node.reads]
+        if rounding is None or len(readers) != 1 or readers[0].outputs != (output,):
+            return output
+        if isinstance(rounding.attributes, FakeQuantize) and readers[0].op == "quantize":
+            grid, limits = readers[0].attributes, rounding.attributes
+            attributes = replace(cast(Quantize, grid), low=limits.low, high=limits.high)
+            merged = replace(readers[0], inputs=rounding.inputs, attributes=attributes)
+            nodes[nodes.index(readers[0])] = merged
+            nodes.remove(rounding)
+        return output
+
+    def _exists(self, name: str | None) -> bool:
+        """Whether a node still makes the value: those of an operator that was refused are gone."""
+        return any(name in node.outputs for node in self.builder.nodes)
+
+    def _real(self, index: int, op: str) -> str:
+        name, tensor = self.names[index], self.tensors[index]
+        wide = op in _CHANGES_GRID and tensor.quantization is not None
+        if self.builder.types[name].dtype is DType.F32 or not (tensor.quantized or wide):
+            return name
+        if name in self.builder.constants:
+            return self.builder.real(name)
+        grid = grid_of(tensor)
+        if grid is None:
+            return name
+        if not self._exists(self.reals.get(index)):
+            output = self.builder.names.fresh(f"{name}/real")
+            self.reals[index] = output
+            self.builder.node("dequantize", (name,), grid.dequantize, output, name)
+        return self.reals[index]
+
+    def _scale_bias(self, record: OperatorRecord) -> None:
+        """A bias that does not say so has the scale of the products that it is added to."""
+        place = _BIASES.get(record.op, len(record.inputs))
+        if place >= len(record.inputs) or record.inputs[place] == -1:
+            return
+        name, weights = self.names[record.inputs[place]], self.names[record.inputs[1]]
+        found = self.builder.quantization
+        grid = grid_of(self.tensors[record.inputs[2 if place == 3 else 0]])
+        if name in found or weights not in found or grid is None:
+            return
+        scales = tuple(grid.scale * scale for scale in found[weights].scale)
+        axis = 0 if len(scales) > 1 else None
+        found[name] = Quantization(scales, (0,) * len(scales), axis)
+
+    def _rounds(self, record: OperatorRecord, output: int) -> bool:
+        """Whether the output has a grid that the computed numbers may miss."""
+        result = self._result(record, output)
+        if result is None:
+            return False
+        sources = [self.tensors[index] for index in record.inputs if index != -1]
+        real = any(tensor.dtype is not None and tensor.dtype.is_float for tensor in sources)
+        if record.op not in _KEEP_GRID or real:
+            return True
+        wide = record.op in _CHANGES_GRID
+        grids = [grid_of(tensor) for tensor in sources if tensor.quantized or wide]
+        return not all(grid is not None and result.holds(grid) for grid in grids)
+
+    def _result(self, record: OperatorRecord, output: int) -> Grid | None:
+        tensor = self.tensors[output]
+        if not tensor.quantized and record.op != "QUANTIZE":
+            return None
+        grid = grid_of(tensor)
+        return grid and grid.clamped(getattr(record.options, "activation", 0))
