@@ -8,6 +8,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.players import opencl
+from fourfold.players.probe import probed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +19,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--device")
         found = opencl.devices() if wanted is None else (opencl.find_device(wanted),)
+        found = tuple(probed(info) for info in found)
         metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")
 
 

@@ -24,6 +24,7 @@ class DeviceInfo:
     half_arithmetic: bool
     subgroups: bool
     unified_memory: bool
+    matrix_units: bool = False  # tensor cores that kernels can reach: 16 x 8 x 16 halves
     index: int = 0
 
     @property

@@ -354,6 +354,11 @@ def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Express
     return Expression("load", (pointer, lift(index)), kind, width)
 
 
+def load_raw(pointer: Pointer, index: Operand) -> Expression:
+    """Four halves at `index * 4` as they lie in memory, in two 32-bit words."""
+    return Expression("load", (pointer, lift(index)), "uint", 2)
+
+
 def guarded(inside: Expression, value: Expression, otherwise: Number = 0) -> Expression:
     """`value`, evaluated only where the scalar condition holds: it may read out of bounds
     elsewhere.

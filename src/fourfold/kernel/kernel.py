@@ -13,6 +13,7 @@ from fourfold.kernel.statement import (
     Assign,
     Barrier,
     Branch,
+    Call,
     Declare,
     Leave,
     LocalArray,
@@ -57,6 +58,7 @@ class Kernel:
         self.body: list[Statement] = []
         self.grid: tuple[int, ...] = (1,)
         self.local: tuple[int, ...] = (1,)
+        self.preludes: set[str] = set()
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
 
@@ -128,6 +130,11 @@ class Kernel:
     def add(self, target: Variable, value: Operand) -> None:
         """target += value: the form that every compiler contracts into a fused multiply-add."""
         self._add(Assign(target, lift(value, target.kind), "+"))
+
+    def call(self, function: str, target: Variable, *operands: Expression) -> None:
+        """Let a function of the prelude change a variable."""
+        self.preludes.add(function)
+        self._add(Call(function, target, operands))
 
     def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
         self._add(Store(pointer, lift(index), value))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.prelude import PRELUDES
 from fourfold.kernel.statement import (
     Assign,
     Barrier,
     Branch,
+    Call,
     Declare,
     Leave,
     LocalArray,
@@ -94,6 +96,10 @@ class _Renderer:
             case Assign(target, value, op):
                 yield from self._hoist(pad, known, value)
                 yield f"{pad}{target.operands[0]} {op}= {self._of(value, known)};"
+            case Call(function, target, operands):
+                yield from self._hoist(pad, known, *operands)
+                arguments = ", ".join(self._of(item, known) for item in operands)
+                yield f"{pad}{function}(&{target.operands[0]}, {arguments});"
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
@@ -202,6 +208,8 @@ class _Renderer:
         pointer, kind, width = item.operands[0], item.kind, item.width
         if pointer.local:
             return f"{pointer.name}[{index}]"
+        if kind == "uint":
+            return f"{self._raw(pointer)}[{index}]"
         suffix = "" if width == 1 else str(width)
         if pointer.dtype is DType.F16 and kind == "float":
             aligned = "" if width == 1 else "a"
@@ -230,6 +238,14 @@ class _Renderer:
             text = f"convert_{STORAGE[pointer.dtype]}{suffix}({text})"
         return f"{self._typed(pointer, width)}[{index}] = {text}"
 
+    def _raw(self, pointer: Pointer) -> str:
+        """The pointer as one to pairs of 32-bit words."""
+        title = f"{pointer.name}_raw"
+        self.casts[title] = (
+            f"__global const uint2 *{title} = (__global const uint2 *){pointer.name};"
+        )
+        return title
+
     def _typed(self, pointer: Pointer, width: int) -> str:
         """The pointer itself, or a copy of it that steps over vectors."""
         if width == 1:
@@ -240,12 +256,18 @@ class _Renderer:
         return title
 
 
+def preludes(kernels: Iterable[Kernel]) -> str:
+    """The text of the functions that kernels call and the language lacks, each once."""
+    names = sorted({name for kernel in kernels for name in kernel.preludes})
+    return "".join(PRELUDES[name] for name in names)
+
+
 def literal(item: Expression) -> str:
     """A number as the language writes it; vectors repeat it in every lane."""
     value, kind = item.operands[0], item.kind
     if kind == "bool":
         text = ("1" if item.width == 1 else "-1") if value else "0"
-    elif kind == "int":
+    elif kind in ("int", "uint"):
         text = "INT_MIN" if value == -(2**31) else str(int(value))
     elif value != value:
         text = "NAN"

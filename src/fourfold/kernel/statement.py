@@ -55,6 +55,15 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A function of the prelude that changes a variable."""
+
+    function: str
+    target: Expression
+    operands: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
 class Barrier:
     """All work-items of a group meet here and see each other's local memory."""
 
@@ -74,4 +83,4 @@ class Leave:
     """This work-item has nothing (more) to do."""
 
 
-Statement = Declare | Assign | Store | Loop | Branch | Barrier | LocalArray | Leave
+Statement = Declare | Assign | Call | Store | Loop | Branch | Barrier | LocalArray | Leave

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.graph import Graph
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl import render
+from fourfold.kernel.opencl import preludes, render
 from fourfold.kernel.place import Place, storage_elements
 from fourfold.kernel.site import Options, Packed
 from fourfold.lower.launches import Built, constant_storage
@@ -78,7 +78,10 @@ class Texts:
 
     def text(self, options: Options) -> str:
         head = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if options.real == "half" else []
-        return "\n".join([*head, *(render(kernel, name) for name, kernel in self.entries.values())])
+        before = preludes(kernel for _, kernel in self.entries.values())
+        return "\n".join(
+            [*head, before, *(render(kernel, name) for name, kernel in self.entries.values())]
+        )
 
 
 def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -> Launch:

@@ -10,6 +10,7 @@ from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._convolve import Convolution, plain_taps, tile_choices, window_taps
 from fourfold.ops._direct import direct_convolution
+from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
@@ -90,6 +91,20 @@ def tiled(site: Site) -> None:
         Convolution(site, "conv2d_tiled", flat, taps).write()
 
 
+def refuses_matrix(site: Site) -> str | None:
+    return refuses_tiled(site) or refuses_matrix_units(site)
+
+
+def matrix(site: Site) -> None:
+    attributes, weights = site.attributes, site.array(1)
+    assert isinstance(attributes, Conv2d)
+    assert weights is not None
+    flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
+    plain = _is_plain(site)
+    taps = plain_taps if plain else window_taps(window(attributes, weights.shape))
+    MatrixConvolution(site, "conv2d_1x1" if plain else "conv2d", flat, taps).write()
+
+
 def tiled_choices(site: Site) -> list[str]:
     rows, columns = site.input_type(1).shape[1:3]
     return tile_choices(site, rows * columns)
@@ -112,7 +127,11 @@ OP = Op(
     attributes=Conv2d,
     infer=infer,
     reference=reference,
-    variants=(Variant("tiled", tiled, refuses_tiled, tiled_choices), Variant("direct", direct)),
+    variants=(
+        Variant("matrix", matrix, refuses_matrix, matrix_choices),
+        Variant("tiled", tiled, refuses_tiled, tiled_choices),
+        Variant("direct", direct),
+    ),
     cases=(
         _case("f32[1,1,1,1]", "f32[1,1,1,1]", Conv2d()),
         _case("f32[1,5,7,3]", "f32[5,1,1,3]", Conv2d()),
@@ -126,5 +145,10 @@ OP = Op(
         _case("f32[1,5,7,8]", "f32[16,1,1,4]", Conv2d(groups=2), bias=False),
         _case("f32[3,1,17,5]", "f32[7,1,5,5]", Conv2d(padding=Padding(0, 0, 2, 2))),
         _case("f32[1,2,3,5]", "f32[3,5,7,5]", Conv2d(padding=Padding(2, 2, 3, 3))),
+        # Sixteen inputs at a time: the shape that matrix units take.
+        _case("f32[1,5,7,16]", "f32[20,1,1,16]", Conv2d()),
+        _case("f32[2,7,5,48]", "f32[8,3,3,48]", Conv2d((2, 1), padding=Padding(1, 1, 0, 1))),
+        _case("f32[1,13,11,32]", "f32[37,3,3,32]", Conv2d(dilation=(2, 1)), bias=False),
+        _case("f32[1,3,2,208]", "f32[72,1,1,208]", Conv2d()),
     ),
 )

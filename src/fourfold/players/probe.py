@@ -1,0 +1,48 @@
+"""Facts that no driver lists: found by building and running a tiny kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pyopencl as cl
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import BuildError
+from fourfold.kernel.prelude import NVIDIA
+from fourfold.players import opencl
+
+_MATRIX = """
+__kernel void probe(__global float *out)
+{
+    float4 sum = (float4)(0.0f);
+    const uint ones = 0x3c003c00u;
+    matrix_multiply(&sum, (uint2)(ones), (uint2)(ones), (uint2)(ones));
+    out[get_local_id(0)] = sum.x + swap_neighbours((float)get_local_id(0));
+}
+"""
+
+
+@cache
+def probed(info: DeviceInfo) -> DeviceInfo:
+    """The same device with the facts that only a trial tells."""
+    return replace(info, matrix_units=_has_matrix_units(info))
+
+
+def _has_matrix_units(info: DeviceInfo) -> bool:
+    """Sixteen products of ones must add up to sixteen, in every work-item of a warp."""
+    if info.kind != "gpu" or "nvidia" not in (info.vendor + info.platform).lower():
+        return False
+    context = opencl._context(info)
+    result = np.zeros(32, np.float32)
+    try:
+        program = opencl._build(context, "".join(NVIDIA.values()) + _MATRIX, "")
+        with cl.CommandQueue(context) as queue:
+            buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, result.nbytes)
+            cl.Kernel(program, "probe")(queue, (32,), (32,), buffer)
+            cl.enqueue_copy(queue, result, buffer)
+    except (cl.Error, BuildError):
+        return False
+    neighbours = np.arange(32) ^ 1
+    return bool(np.array_equal(result, 16.0 + neighbours))
