@@ -18,6 +18,7 @@ from fourfold.rewrite.hoist_transposes import hoist_transposes
 from fourfold.rewrite.keep_axes import keep_axes
 from fourfold.rewrite.merge_pads import merge_pads
 from fourfold.rewrite.merge_reshapes import merge_reshapes
+from fourfold.rewrite.merge_roundings import merge_roundings
 from fourfold.rewrite.share_equal import share_equal
 
 Pass = Callable[[Graph], Graph]
@@ -32,6 +33,7 @@ PIPELINE: tuple[Pass, ...] = (
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels
     share_equal,  # no two nodes compute the same
+    merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers
     merge_pads,  # no pad stands before what could pad for itself
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in

@@ -1,0 +1,38 @@
+"""y = fake_quantize(x); z = quantize(y)  ->  z = quantize(x), when both have the same scale.
+
+The narrower of their limits count. Other readers of y go on reading it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.graph import Graph, Node
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
+
+
+def merge_roundings(graph: Graph) -> Graph:
+    nodes = tuple(_merged(graph, node) for node in graph.nodes)
+    read = {name for node in nodes for name in node.reads} | {*graph.outputs}
+    return graph.with_nodes(tuple(n for n in nodes if not _is_idle(graph, n, read)))
+
+
+def _merged(graph: Graph, node: Node) -> Node:
+    after = node.attributes
+    source = graph.producers.get(str(node.inputs[0])) if isinstance(after, Quantize) else None
+    if source is None or source.tail or len(graph.readers[source.outputs[0]]) > 1:
+        return node
+    before = source.attributes
+    assert isinstance(after, Quantize)
+    if not isinstance(before, FakeQuantize) or before.scale != after.scale:
+        return node
+    low, high = max(before.low, after.low), min(before.high, after.high)
+    if low > high or source.outputs[0] in graph.outputs:
+        return node
+    return replace(node, inputs=source.inputs, attributes=replace(after, low=low, high=high))
+
+
+def _is_idle(graph: Graph, node: Node, read: set[str]) -> bool:
+    """A rounding whose only reader reads past it now."""
+    return isinstance(node.attributes, FakeQuantize) and read.isdisjoint(node.outputs)
