@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 from fourfold.formats.tflite.convert._builder import Builder, Refuse
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.formats.tflite.grid import Grid, grid_of
 from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
-from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.ops.quantize import Quantize
 from fourfold.types import DType, Quantization
 
 # They give back numbers that they were given, or zeros.
@@ -79,7 +76,8 @@ class FloatView:
             self.builder.names.fresh(f"{name}/exact") if self._rounds(record, index) else name
             for index, name in pairs
         )
-        return replace(operation, inputs=inputs, outputs=outputs, clamped=True)
+        title = operation.name
+        return replace(operation, inputs=inputs, outputs=outputs, clamped=True, title=title)
 
     def leave(self, operation: Operation, outputs: Sequence[str]) -> None:
         """Rounds what was computed, as a fused activation and the outputs' grids have it."""
@@ -87,36 +85,23 @@ class FloatView:
         for index, exact, final in zip(record.outputs, operation.outputs, outputs, strict=True):
             if exact != final:
                 grid = self._result(record, index)
-                attributes = grid.fake_quantize if grid else None
-                self.builder.node("fake_quantize", (exact,), attributes, final, final)
+                assert grid is not None
+                name = operation.name
+                self.builder.node("fake_quantize", (exact,), grid.fake_quantize, final, name)
 
     def stored(self, index: int) -> str:
         """A value as the integers of the file, for what must have them as they are."""
-        name, grid = self.names[index], grid_of(self.tensors[index])
-        if grid is None or self.builder.types[name].dtype is not DType.F32:
+        name, tensor = self.names[index], self.tensors[index]
+        real = self.builder.types[name].dtype is DType.F32
+        grid = grid_of(tensor) if real and tensor.dtype is not DType.F32 else None
+        if grid is None:
             return name
         if not self._exists(self.integers.get(index)):
             output = self.builder.names.fresh(f"{name}/stored")
-            self.builder.node("quantize", (name,), grid.quantize, output, name)
+            self.builder.node("quantize", (name,), grid.quantize, output, output)
             self.builder.quantization[output] = Quantization((grid.scale,), (grid.zero_point,))
             self.integers[index] = output
         return self.integers[index]
-
-    def finish(self, index: int) -> str:
-        """An output as the file has it; what is rounded for its sake alone is rounded once."""
-        name, nodes = self.names[index], self.builder.nodes
-        output = self.stored(index)
-        rounding = next((node for node in reversed(nodes) if name in node.outputs), None)
-        readers = [node for node in nodes if name in node.reads]
-        if rounding is None or len(readers) != 1 or readers[0].outputs != (output,):
-            return output
-        if isinstance(rounding.attributes, FakeQuantize) and readers[0].op == "quantize":
-            grid, limits = readers[0].attributes, rounding.attributes
-            attributes = replace(cast(Quantize, grid), low=limits.low, high=limits.high)
-            merged = replace(readers[0], inputs=rounding.inputs, attributes=attributes)
-            nodes[nodes.index(readers[0])] = merged
-            nodes.remove(rounding)
-        return output
 
     def _exists(self, name: str | None) -> bool:
         """Whether a node still makes the value: those of an operator that was refused are gone."""
@@ -135,7 +120,7 @@ class FloatView:
         if not self._exists(self.reals.get(index)):
             output = self.builder.names.fresh(f"{name}/real")
             self.reals[index] = output
-            self.builder.node("dequantize", (name,), grid.dequantize, output, name)
+            self.builder.node("dequantize", (name,), grid.dequantize, output, output)
         return self.reals[index]
 
     def _scale_bias(self, record: OperatorRecord) -> None:

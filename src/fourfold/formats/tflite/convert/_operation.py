@@ -26,10 +26,12 @@ class Operation:
     outputs: tuple[str, ...]
     declared: tuple[TensorType, ...]
     clamped: bool = False  # the grid of a quantised output does what a fused activation would
+    title: str = ""
 
     @property
     def name(self) -> str:
-        return self.outputs[0]
+        """What its nodes are called."""
+        return self.title or self.outputs[0]
 
     def input(self, index: int) -> str:
         name = self.optional(index)
