@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,6 +14,8 @@ from fourfold.errors import InputError, nearest
 
 PRECISIONS = ("fp32", "mixed", "fp16")
 SIZES = ("auto", "literal", "argument")
+BINARIES = ("auto", "always", "never")
+UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 PREFIX = "FOURFOLD_"
 NO_CACHE = "none"
 
@@ -30,10 +33,13 @@ class Config:
     precision: str = "fp32"
     cache: Path | None = field(default_factory=default_cache)  # None: keep nothing
     sizes: str = "auto"  # tensor sizes in kernels: literals, arguments, or as the device likes
+    cache_limit: int = 2 << 30  # bytes; what was not used for the longest time goes first
+    binaries: str = "auto"  # keep them: where the driver gives them without work, always, never
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("sizes", self.sizes, SIZES)
+        _one_of("binaries", self.binaries, BINARIES)
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Config:
@@ -52,11 +58,23 @@ class Config:
             precision=_choice(variables, "FOURFOLD_PRECISION", PRECISIONS),
             cache=_folder(variables.get("FOURFOLD_CACHE", "")),
             sizes=_choice(variables, "FOURFOLD_SIZES", SIZES),
+            cache_limit=byte_size("FOURFOLD_CACHE_LIMIT", variables.get("FOURFOLD_CACHE_LIMIT")),
+            binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
         )
 
 
 def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
     return _one_of(name, variables.get(name) or known[0], known)
+
+
+def byte_size(name: str, text: str | None) -> int:
+    """'500M' or '2 GiB' as bytes; the default where there is no text."""
+    if not text:
+        return Config.cache_limit
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if match is None:
+        raise InputError(f"{name} is {text!r}", "it must be a size", "write it as 500M or 2GiB")
+    return int(float(match[1]) * UNITS[match[2]])
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class DeviceInfo:
     half_arithmetic: bool
     subgroups: bool
     unified_memory: bool
-    matrix_units: bool = False  # tensor cores that kernels can reach: 16 x 8 x 16 halves
+    # Tensor cores that kernels can reach (16 x 8 x 16 halves): a probe tells, so not part of identity.
+    matrix_units: bool = field(default=False, compare=False)
     index: int = 0
 
     @property

@@ -1,33 +1,33 @@
-"""Session: the one place that strings the stages together, from a model file to arrays."""
+"""Session: a model made ready on a device, from arrays to arrays."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
+from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 
-from fourfold.config import Config
+from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, InputError, nearest
-from fourfold.formats import read_model
-from fourfold.graph import Graph
-from fourfold.kernel.site import Options
-from fourfold.lower import make_plan
+from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
+from fourfold.opening import Model, Request, compile_chain, make_player, open_model
 from fourfold.plan import Plan, Port
 from fourfold.players import opencl
+from fourfold.players._program import binaries_cost_nothing
 from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
+from fourfold.store import Store, memory_store
+from fourfold.store.keys import program_parts
 from fourfold.types import Quantization, Shape
 
-Model = str | os.PathLike[str] | bytes
 Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
-PRECISIONS = ("fp32", "mixed", "fp16")
-STAGES = ("graph", "rewritten", "plan", "kernels")
+Cache = str | os.PathLike[str] | Store | None
+AUTO, MEMORY = "auto", "memory"
+TFLITE_WORDS = ("serialization_dir", "model_token")
 
 
 @dataclass(frozen=True)
@@ -52,44 +52,78 @@ class KernelTime:
 class Session:
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
-    `model` is a path or the bytes of a file. `device` is 'auto', a number, or part of a name (see
-    `fourfold.devices()`). `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic) or
-    'fp16'. `shapes` sets the shape of inputs by name, for instance another batch size.
+    `source` is a model file or a prepared file, by its path or as bytes; `model` chooses among several
+    models in a prepared file. `device` is 'auto', a number, or part of a name (see `fourfold.devices()`).
+    `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the
+    shape of inputs by name. `cache` is where plans and binaries are kept: 'auto' (the user's folder, or
+    FOURFOLD_CACHE), a folder, 'memory' (of this process), or None. TFLite's words `serialization_dir`
+    and `model_token` are understood, too.
     """
 
     def __init__(
         self,
-        model: Model,
+        source: Model,
         device: str | int | DeviceInfo | None = None,
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
+        *,
+        cache: Cache = AUTO,
+        model: str | None = None,
+        **words: str | os.PathLike[str],
     ) -> None:
         config = Config.from_environment()
+        _check_words(words, cache)
+        self._store = _store(words.get("serialization_dir", cache), config)
         self.timings: dict[str, float] = {}
+        began = time.perf_counter()
         self.device = opencl.find_device(config.device if device is None else device)
-        options = _options(config, precision, self.device)
-        clock = _Clock(self.timings)
-        loaded = read_model(model, shapes)
-        clock.stage("read")
-        graph = rewrite(loaded.main)
-        clock.stage("rewrite")
-        self.plan: Plan = make_plan(graph, self.device, options)
-        clock.stage("lower")
-        self.inputs = _infos(self.plan.inputs, loaded.input_names)
-        self.outputs = _infos(self.plan.outputs, loaded.output_names)
-        self._player = opencl.Player(self.device, self.plan)
-        self.timings |= self._player.timings
-        self._lock = Lock()
+        self.timings["device"] = time.perf_counter() - began
+        _check_precision(config, precision, self.device)
+        self._request = Request(
+            model=source if isinstance(source, bytes) else os.fspath(source),
+            device=self.device,
+            config=config,
+            precision=precision,
+            shapes=shapes,
+            name=model,
+            token=str(words.get("model_token", "")),
+            timings=self.timings,
+        )
+        self._open()
+
+    def _open(self) -> None:
+        opened = open_model(self._request, self._store)
+        self.origin = opened.origin
+        self.plan: Plan = opened.compiled.plan
+        self.inputs = _infos(self.plan.inputs, opened.compiled.input_names)
+        self.outputs = _infos(self.plan.outputs, opened.compiled.output_names)
+        self._player: opencl.Player | None = make_player(self._request, opened, self._store)
+        self._lock = threading.Lock()
+        self._keeper: threading.Thread | None = None
+        self._must_keep = opened.binary is None and self._keeps_binaries()
+
+    def _keeps_binaries(self) -> bool:
+        wish = self._request.config.binaries
+        if self._store is None or wish == "never":
+            return False
+        return wish == "always" or binaries_cost_nothing(self.device.platform)
 
     @property
     def precision(self) -> str:
         return self.plan.precision
+
+    @property
+    def hit(self) -> bool:
+        """Whether nothing had to be made: the plan came from the store or from a prepared file."""
+        return self.origin != "model"
 
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """The model's outputs, as new arrays by name, for inputs by name, by position, or for the only one."""
         arrays = self._arrays(inputs)
         with self._lock:
             results = self._open_player().run(arrays)
+            if self._must_keep:
+                self._keep_binary()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
     def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
@@ -100,12 +134,32 @@ class Session:
         pairs = zip(self.plan.launches, times, strict=True)
         return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
 
+    def _keep_binary(self) -> None:
+        """Fetch the binary beside the runs: some drivers take seconds for it."""
+        self._must_keep = False
+        player = self._open_player()
+        self._keeper = threading.Thread(target=self._fetch, args=(player,), name="fourfold-keep")
+        self._keeper.start()
+
+    def _fetch(self, player: opencl.Player) -> None:
+        if self._store is None:
+            return
+        try:
+            binary = player.binary()
+        except FourfoldError:
+            return  # a driver without binaries costs speed, never a run
+        self._store.put_binary(
+            self._request.title, program_parts(self.plan.program, self.device), binary
+        )
+
     def close(self) -> None:
         """Free the device's memory; the session cannot run afterwards."""
+        if self._keeper is not None and self._keeper is not threading.current_thread():
+            self._keeper.join()
         with self._lock:
             if self._player is not None:
                 self._player.close()
-                self._player = None  # type: ignore[assignment]
+                self._player = None
 
     def __enter__(self) -> Session:
         return self
@@ -139,33 +193,37 @@ def stage(
 
     Without a device it shows what a GPU of no particular make would get.
     """
-    if stage not in STAGES:
-        raise InputError(
-            f"there is no stage {stage!r}", "stages have names", nearest(stage, STAGES)
-        )
-    graph = read_model(model, shapes).main
-    if stage == "graph":
-        return str(graph)
-    graph = rewrite(graph)
-    if stage == "rewritten":
-        return str(graph)
-    plan = _planned(graph, device, precision)
-    return str(plan) if stage == "plan" else plan.program.text
-
-
-def _planned(graph: Graph, device: str | int | None, precision: str | None) -> Plan:
     config = Config.from_environment()
+    chain = compile_chain()
     info = NULL_GPU if device in (None, "null") else opencl.find_device(device or "auto")
-    literal = _literal(config, info)
-    return make_plan(graph, info, Options(precision or config.precision, literal))
+    wish = chain.Wish(precision or config.precision, config.sizes == "literal", dict(shapes or {}))
+    source = model if isinstance(model, bytes) else os.fspath(model)
+    return str(chain.stage_text(source, stage, info, wish))
 
 
-def _literal(config: Config, device: DeviceInfo) -> bool:
-    """Sizes as numbers in the text make the best code on some GPUs, as parameters the fewest builds."""
-    return config.sizes == "literal"
+def _check_words(words: Mapping[str, object], cache: Cache) -> None:
+    for word in words:
+        if word not in TFLITE_WORDS:
+            known = ("cache", "device", "model", "precision", "shapes", *TFLITE_WORDS)
+            raise InputError(
+                f"Session has no option {word!r}", "options have names", nearest(word, known)
+            )
+    if "serialization_dir" in words and cache != AUTO:
+        why = "serialization_dir is TFLite's word for the folder of the store, which is cache here"
+        raise InputError("both cache and serialization_dir were passed", why, "pass one of them")
 
 
-def _options(config: Config, precision: str | None, device: DeviceInfo) -> Options:
+def _store(cache: Cache, config: Config) -> Store | None:
+    """The store that a session uses."""
+    if isinstance(cache, Store):
+        return cache
+    if cache == MEMORY:
+        return memory_store()
+    folder = config.cache if cache == AUTO else cache
+    return None if folder is None else Store(Path(folder), config.cache_limit)
+
+
+def _check_precision(config: Config, precision: str | None, device: DeviceInfo) -> None:
     wanted = config.precision if precision is None else precision
     if wanted not in PRECISIONS:
         why = f"precisions are {', '.join(PRECISIONS)}"
@@ -176,19 +234,6 @@ def _options(config: Config, precision: str | None, device: DeviceInfo) -> Optio
             "a test kernel with half arithmetic did not build or gave a wrong result",
             "use precision='mixed': halves in memory, floats in arithmetic",
         )
-    return Options(wanted, _literal(config, device))
-
-
-class _Clock:
-    """Notes how long each stage took."""
-
-    def __init__(self, timings: dict[str, float]) -> None:
-        self._timings, self._last = timings, time.perf_counter()
-
-    def stage(self, title: str) -> None:
-        now = time.perf_counter()
-        self._timings[title] = now - self._last
-        self._last = now
 
 
 def _infos(ports: Sequence[Port], names: Sequence[str]) -> tuple[TensorInfo, ...]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from fourfold.errors import InputError, ModelError
 from fourfold.formats import tflite
-from fourfold.formats.model import Model, Signature
+from fourfold.formats.model import Model, Origin, Signature
 from fourfold.types import Shape
 
-__all__ = ["Model", "Signature", "read_model"]
+__all__ = ["Model", "Origin", "Signature", "read_model"]
 
 Content = bytes | mmap.mmap
 
@@ -21,7 +21,7 @@ Content = bytes | mmap.mmap
 class _Format:
     name: str
     matches: Callable[[Content], bool]
-    read: Callable[[Content, str, Mapping[str, Shape], str | None], Model]
+    read: Callable[[Content, str, Mapping[str, Shape], str | None, bool, bool], Model]
 
 
 _FORMATS = (_Format("TFLite", tflite.matches, tflite.read),)
@@ -42,13 +42,19 @@ def read_model(
     model: str | os.PathLike[str] | bytes,
     shapes: Mapping[str, Shape] | None = None,
     signature: str | None = None,
+    foreign: bool = False,
+    quantized: bool = True,
 ) -> Model:
-    """The model in a file or in bytes. `shapes` sets input shapes; `signature` chooses a graph."""
+    """The model in a file or in bytes. `shapes` sets input shapes; `signature` chooses a graph.
+
+    What cannot be converted is refused, or with `foreign` becomes a node that stands for it; so is
+    what works on quantised values unless `quantized` allows it.
+    """
     title = "the model" if isinstance(model, bytes) else f"'{os.fspath(model)}'"
     content = model if isinstance(model, bytes) else _open(model)
     for form in _FORMATS:
         if form.matches(content):
-            return form.read(content, title, shapes or {}, signature)
+            return form.read(content, title, shapes or {}, signature, foreign, quantized)
     raise _unknown(content, title)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
+from fourfold.types import DType, Quantization
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,46 @@ class Signature:
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
     subgraph: int = 0
+
+
+class Origin(Protocol):
+    """The main graph as the file has it, so that parts of it can run in the file's own engine.
+
+    A unit is one operator of the file; its nodes have its name.
+    """
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        """The units of the graph, each with the operator as people know it: 'CONV_2D'."""
+
+    @property
+    def states(self) -> Mapping[str, tuple[str, ...]]:
+        """The units that share something which outlives them, each with what it shares."""
+
+    @property
+    def content(self) -> bytes:
+        """All of the file."""
+
+    def reads(self, unit: str) -> tuple[str, ...]:
+        """The values that a unit needs and that the file does not hold itself."""
+
+    def writes(self, unit: str) -> tuple[str, ...]:
+        """The values that a unit gives."""
+
+    def number(self, value: str) -> int:
+        """The value's tensor in the file."""
+
+    def grid(self, value: str) -> tuple[Quantization, DType] | None:
+        """How the file keeps a value that graphs see as real numbers: scale and integer type."""
+
+    def write(
+        self,
+        units: Sequence[str],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        constants: Mapping[str, np.ndarray],
+    ) -> bytes:
+        """A file with these units alone, which gets and gives these values."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +79,7 @@ class Model:
     metadata: Mapping[str, np.ndarray] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
     format: str = ""
+    origin: Origin | None = None
 
 
 class Names:

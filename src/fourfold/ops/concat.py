@@ -55,7 +55,9 @@ def view(node: Node, inputs: Types, outputs: Types) -> Alias:
 
 
 def build(site: Site) -> None:
-    """Copies what is not in its place yet: often nothing, since producers write straight into the result."""
+    """Copies what is not in its place yet: often nothing, since producers write straight into the
+    result.
+    """
     assert isinstance(site.attributes, Concat)
     axis, start = site.attributes.axis, 0
     whole = site.places[site.node.outputs[0]]

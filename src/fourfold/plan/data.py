@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -98,3 +98,16 @@ class Plan:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A plan with the model's own names of what goes in and out, and the tuned choices it rests on.
+
+    `choices` has each choice that was asked for while the plan was made, None where there was none.
+    """
+
+    plan: Plan
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    choices: Mapping[str, str | None] = field(default_factory=dict)

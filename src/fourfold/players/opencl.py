@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -13,7 +12,8 @@ import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, nearest
-from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.plan import BufferUse, Launch, Plan, Program
+from fourfold.players._program import build_text, fetch_binary, load_binary
 
 _KINDS = {cl.device_type.GPU: "gpu", cl.device_type.CPU: "cpu", cl.device_type.ACCELERATOR: "other"}
 _ORDER = {"gpu": 0, "other": 1, "cpu": 2}
@@ -115,7 +115,7 @@ def has_half_arithmetic(info: DeviceInfo) -> bool:
     """Whether the device really computes in half: told by building and running a tiny kernel."""
     context = _context(info)
     try:
-        program = _build(context, _PROBE, "")
+        program = build_text(context, Program(_PROBE, ""))
         with cl.CommandQueue(context) as queue:
             value = np.array([3.0], np.float32)
             buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=value)
@@ -126,27 +126,21 @@ def has_half_arithmetic(info: DeviceInfo) -> bool:
     return bool(value[0] == 10.0)
 
 
-def _build(context: Any, text: str, options: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # compilers chat in the build log
-            # pyopencl's own cache asks for binaries, for which PoCL compiles everything twice.
-            return cl.Program(context, text).build(options, cache_dir=False)
-    except cl.RuntimeError as error:
-        device = context.devices[0].name.strip()
-        raise BuildError(f"the kernels do not build on {device}", str(error), text) from error
+def load_program(info: DeviceInfo, program: Program, binary: bytes) -> Any | None:
+    """A program from its binary, without the compiler; None where the driver refuses it."""
+    return load_binary(_context(info), binary, program.options)
 
 
 class Player:
     """A plan made ready on one device. Not safe for two threads at once; the session sees to that."""
 
-    def __init__(self, info: DeviceInfo, plan: Plan) -> None:
+    def __init__(self, info: DeviceInfo, plan: Plan, program: Any | None = None) -> None:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         self._context = _context(info)
         self._queue = cl.CommandQueue(self._context)
         started = time.perf_counter()
-        self._program = _build(self._context, plan.program.text, plan.program.options)
+        self._program = build_text(self._context, plan.program) if program is None else program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
@@ -201,6 +195,12 @@ class Player:
         queue.finish()
         return results
 
+    def replay(self) -> None:
+        """Run every launch once more on what the device already holds, and wait for it."""
+        for kernel, grid, local in self._replay:
+            cl.enqueue_nd_range_kernel(self._queue, kernel, grid, local)
+        self._queue.finish()
+
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
         mode = cl.command_queue_properties.PROFILING_ENABLE
@@ -214,6 +214,10 @@ class Player:
                 times = [(event.profile.end - event.profile.start) * 1e-9 for event in events]
                 best = [min(pair) for pair in zip(best, times, strict=True)]
         return best
+
+    def binary(self) -> bytes:
+        """The program's binary, best asked for after a run: PoCL compiles kernels when they run."""
+        return fetch_binary(self._program)
 
     def poison(self) -> None:
         """Fill the arena and the outputs with NaN, so that a value nobody wrote is seen in the result."""

@@ -8,6 +8,7 @@ from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, n
 from fourfold.formats.model import Model, Signature, unique
 from fourfold.formats.tflite.convert._builder import Budget
 from fourfold.formats.tflite.flatbuffer import Content
+from fourfold.formats.tflite.origin import FileOrigin
 from fourfold.formats.tflite.read import read_file
 from fourfold.formats.tflite.records import FileRecord, SignatureRecord
 from fourfold.formats.tflite.tensors import tensor_names
@@ -19,13 +20,22 @@ def matches(content: Content) -> bool:
     return content[4:8] == b"TFL3"
 
 
-def read(content: Content, title: str, shapes: Mapping[str, Shape], signature: str | None) -> Model:
+def read(
+    content: Content,
+    title: str,
+    shapes: Mapping[str, Shape],
+    signature: str | None,
+    foreign: bool = False,
+    quantized: bool = True,
+) -> Model:
     """The model. `signature` chooses the main graph; without it the first one is."""
     file = read_file(content, title)
     main = _choose(file, signature)
-    parts = [*_others(file, main)]
-    parts[main] = convert_subgraph(file, file.subgraphs[main], shapes, Budget.of(file.size))
-    graph, record = parts[main].graph, file.subgraphs[main]
+    parts = [*_others(file, main, quantized)]
+    record = file.subgraphs[main]
+    budget = Budget.of(file.size)
+    parts[main] = convert_subgraph(file, record, shapes, budget, foreign, quantized)
+    graph = parts[main].graph
     if graph is None:
         raise _unsupported(title, parts[main].refusals)
     return Model(
@@ -38,10 +48,11 @@ def read(content: Content, title: str, shapes: Mapping[str, Shape], signature: s
         metadata=file.metadata,
         refusals=tuple(refusal for part in parts for refusal in part.refusals),
         format="TFLite",
+        origin=FileOrigin(content, file, main, parts[main].names),
     )
 
 
-def _others(file: FileRecord, main: int) -> Iterator[Converted]:
+def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]:
     """The other graphs. What is wrong there is no error: only their callers know their shapes."""
     budget = Budget.of(file.size)
     for index, record in enumerate(file.subgraphs):
@@ -49,7 +60,7 @@ def _others(file: FileRecord, main: int) -> Iterator[Converted]:
             yield Converted(None, (), ())
             continue
         try:
-            yield convert_subgraph(file, record, {}, budget)
+            yield convert_subgraph(file, record, {}, budget, quantized=quantized)
         except ModelError as error:
             refusal = Refusal(record.name, "graph", f"{error.what}: {error.why}")
             yield Converted(None, tensor_names(record), (refusal,))

@@ -17,10 +17,12 @@ Int = int
 Bool = bool
 Float = float
 Ints = tuple[int, ...]
+Text = str
 T = TypeVar("T")
 
 _FORMS = {"Byte": "b", "Int": "i", "Bool": "?", "Float": "f"}
 TABLES: dict[int, type] = {}
+SECOND = 1000  # numbers in the schema's second union of options count from here
 
 
 def _table(*codes: int) -> Callable[[type[T]], type[T]]:
@@ -56,6 +58,8 @@ def read_options(code: int, table: Table | None) -> object | None:
 def _field(table: Table, slot: int, form: object, default: object) -> object:
     if form == "Ints":
         return table.integers(slot)
+    if form == "Text":
+        return table.text(slot)
     return table.scalar(slot, _FORMS[str(form)], default)  # type: ignore[arg-type]
 
 
@@ -236,3 +240,80 @@ class MirrorPadOptions:
 @_table(116)
 class GeluOptions:
     approximate: Bool = False
+
+
+@_table(6)
+class SVDFOptions:
+    rank: Int = 0
+    activation: Byte = 0
+    asymmetric_quantize_inputs: Bool = False
+
+
+@_table(12)
+class L2NormOptions:
+    activation: Byte = 0
+
+
+@_table(13)
+class LocalResponseNormalizationOptions:
+    radius: Int = 0
+    bias: Float = 0.0
+    alpha: Float = 0.0
+    beta: Float = 0.0
+
+
+@_table(57)
+class ArgMinOptions:
+    output_type: Byte = 0
+
+
+@_table(61)
+class OneHotOptions:
+    axis: Int = 0
+
+
+@_table(71)
+class UnidirectionalSequenceLSTMOptions:
+    activation: Byte = 0
+    cell_clip: Float = 0.0
+    proj_clip: Float = 0.0
+    time_major: Bool = False
+    asymmetric_quantize_inputs: Bool = False
+    diagonal_recurrent_tensors: Bool = False
+
+
+@_table(87)
+class ReverseSequenceOptions:
+    seq_dim: Int = 0
+    batch_dim: Int = 0
+
+
+@_table(101)
+class BatchMatMulOptions:
+    adj_x: Bool = False
+    adj_y: Bool = False
+    asymmetric_quantize_inputs: Bool = False
+
+
+@_table(102)
+class CumsumOptions:
+    exclusive: Bool = False
+    reverse: Bool = False
+
+
+@_table(106)
+class Conv3DOptions:
+    padding: Byte = 0
+    stride_d: Int = 0
+    stride_w: Int = 0
+    stride_h: Int = 0
+    activation: Byte = 0
+    dilation_d: Int = 1
+    dilation_w: Int = 1
+    dilation_h: Int = 1
+
+
+@_table(SECOND + 21)
+class CompositeOptions:
+    name: Text = ""
+    decomposition: Int = 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.errors import ModelError
 from fourfold.formats.tflite.flatbuffer import Content, Source, Table
-from fourfold.formats.tflite.options import read_options
+from fourfold.formats.tflite.options import SECOND, read_options
 from fourfold.formats.tflite.records import (
     DimensionRecord,
     FileRecord,
@@ -164,7 +164,7 @@ def _operator(table: Table, codes: _Codes, tensors: int) -> OperatorRecord:
         version=version,
         inputs=inputs,
         outputs=outputs,
-        options=read_options(table.scalar(3, "B"), table.table(4)),
+        options=_options(table),
         custom_code=custom_code,
         custom_options=(
             table.source.view(offset, np.dtype(np.uint8), size)
@@ -174,6 +174,14 @@ def _operator(table: Table, codes: _Codes, tensors: int) -> OperatorRecord:
         intermediates=table.integers(8),
         mutating=tuple(bool(item) for item in table.integers(7, np.uint8)),
     )
+
+
+def _options(table: Table) -> object | None:
+    """Newer operators have theirs in a second union."""
+    second = table.scalar(11, "B")
+    if second:
+        return read_options(SECOND + second, table.table(12))
+    return read_options(table.scalar(3, "B"), table.table(4))
 
 
 def _signature(table: Table, subgraphs: tuple[SubgraphRecord, ...]) -> SignatureRecord:

@@ -11,6 +11,8 @@ from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._builder import Budget, Builder, Refuse, Rejected
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.formats.tflite.foreign import Leftover
+from fourfold.formats.tflite.quantized import FloatView
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.tensors import (
     declared,
@@ -20,9 +22,9 @@ from fourfold.formats.tflite.tensors import (
     tensor_names,
 )
 from fourfold.graph import Graph
+from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, Shape
 
-QUANTISED = "quantised activations are not supported yet"
 _DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 _FIX = "export the model again; if other tools accept the file, report it"
 
@@ -37,12 +39,22 @@ class Converted:
 
 
 def convert_subgraph(
-    file: FileRecord, record: SubgraphRecord, shapes: Mapping[str, Shape], budget: Budget
+    file: FileRecord,
+    record: SubgraphRecord,
+    shapes: Mapping[str, Shape],
+    budget: Budget,
+    foreign: bool = False,
+    quantized: bool = True,
 ) -> Converted:
-    walk = _Walk(file, record, Builder(budget, reshaped=bool(shapes)))
+    """With `foreign`, what no rule converts becomes a node that stands for the operator itself."""
+    builder = Builder(budget, reshaped=bool(shapes))
+    names = tensor_names(record)
+    view = FloatView(builder, record.tensors, names, quantized)
+    walk = _Walk(file, record, builder, view, names, foreign=foreign)
     walk.name_tensors()
     walk.take_inputs(shapes)
-    for operator in record.operators:
+    for number, operator in enumerate(record.operators):
+        walk.number = number
         walk.convert(operator)
     return walk.finish()
 
@@ -52,15 +64,18 @@ class _Walk:
     file: FileRecord
     record: SubgraphRecord
     builder: Builder
-    names: tuple[str, ...] = ()
+    view: FloatView
+    names: tuple[str, ...]
     refusals: list[Refusal] = field(default_factory=list)
     written: set[int] = field(default_factory=set)
     guessed: set[str] = field(
         default_factory=set
     )  # types are the file's: an earlier node was refused
+    foreign: bool = False
+    number: int = 0
+    unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
 
     def name_tensors(self) -> None:
-        self.names = tensor_names(self.record)
         for name in self.names:
             self.builder.names.fresh(name)
 
@@ -85,13 +100,15 @@ class _Walk:
         """One operator: its nodes, or a refusal and the types that the file gives its outputs."""
         outputs = tuple(self.names[index] for index in record.outputs)
         title = outputs[0] if outputs else record.title
+        before = len(self.builder.nodes)
         try:
             self._claim(record)
             self._convert(record, outputs)
         except Refuse as refusal:
-            self._refuse(record.title, title, str(refusal))
-            self._guess(record)
+            del self.builder.nodes[before:]
+            self._leave(record, title, str(refusal))
         except Rejected as rejected:
+            del self.builder.nodes[before:]
             self._reject(record, title, rejected)
         except _DAMAGE as error:
             what = f"{record.title} '{title}' cannot be converted"
@@ -106,15 +123,24 @@ class _Walk:
         if not outputs:
             raise ValueError("it has no outputs")
         inputs = tuple(None if i == -1 else self._value(i) for i in record.inputs)
-        self._check_values(record, rule)
+        viewed = self._check_values(record, rule)
+        self._check_sizes(inputs)
         types = tuple(declared(self.record.tensors[index]) for index in record.outputs)
-        rule.convert(Operation(self.builder, record, inputs, outputs, types))
+        operation = Operation(self.builder, record, inputs, outputs, types)
+        operation = self.view.enter(operation) if viewed else operation
+        rule.convert(operation)
+        self.view.leave(operation, outputs)
         for index, name in zip(record.outputs, outputs, strict=True):
             if name not in self.builder.types:
                 raise ValueError(f"'{name}' is not an output that this op has")
             self._note_quantization(index)
         if self.guessed.intersection(name for name in inputs if name is not None):
             self.guessed.update(outputs)
+
+    def _check_sizes(self, inputs: tuple[str | None, ...]) -> None:
+        for name in inputs:
+            if name in self.unsized:
+                raise Refuse(f"the shape of '{name}' is known only at run time")
 
     def _claim(self, record: OperatorRecord) -> None:
         """Every value is written once, and neither inputs nor constants are written at all."""
@@ -163,26 +189,17 @@ class _Walk:
 
     def _note_quantization(self, index: int) -> None:
         quantization = quantization_of(self.record.tensors[index])
-        if quantization is not None:
+        type = self.builder.types.get(self.names[index])
+        if quantization is not None and (type is None or not type.dtype.is_float):
             self.builder.quantization[self.names[index]] = quantization
 
-    def _check_values(self, record: OperatorRecord, rule: Rule) -> None:
-        """Refuses values without arrays, and integers that stand for real numbers."""
+    def _check_values(self, record: OperatorRecord, rule: Rule) -> bool:
+        """Refuses values without arrays; says whether integers here are to be seen as floats."""
         read = [index for index in record.inputs if index != -1]
-        tensors = [self.record.tensors[index] for index in (*read, *record.outputs)]
-        for tensor in tensors:
+        for tensor in (self.record.tensors[index] for index in (*read, *record.outputs)):
             if not has_arrays(tensor):
                 raise Refuse(no_arrays(tensor))
-        at_run_time = [i for i in read if self.names[i] not in self.builder.constants]
-        live = [*at_run_time, *(record.outputs if at_run_time else ())]
-        if any(self.record.tensors[index].quantized for index in live):
-            raise Refuse(QUANTISED)
-        constants = [self.record.tensors[i] for i in read if i not in at_run_time]
-        if any(t.quantization and t.quantization.details for t in constants if t.quantized):
-            raise Refuse("weights quantised by blocks are not supported yet")
-        allowed = rule.weights or (rule.moves and not at_run_time)
-        if not allowed and any(tensor.quantized for tensor in constants):
-            raise Refuse("quantised constants are not supported here yet")
+        return self.view.is_needed(record, rule)
 
     def _reject(self, record: OperatorRecord, title: str, rejected: Rejected) -> None:
         """A rule said no: a refusal for types not covered yet, else an error."""
@@ -194,7 +211,19 @@ class _Walk:
             if rejected.only_floats:
                 what = f"{record.title} '{title}' cannot take its inputs"
                 raise ModelError(what, rejected.why, _FIX)
-            self._refuse(record.title, title, rejected.why)
+        elif not self.foreign:
+            return self._guess(record)
+        return self._leave(record, title, rejected.why)
+
+    def _leave(self, record: OperatorRecord, title: str, reason: str) -> None:
+        """An operator that is not converted: a node that stands for it, or a refusal."""
+        if self.foreign:
+            place = (self.file, self.record, self.names, self.number)
+            node = Leftover(*place, reason, self.unsized).add_to(self.builder)
+            if isinstance(node.attributes, Foreign) and node.attributes.dynamic:
+                self.unsized.update(node.outputs)
+        else:
+            self._refuse(record.title, title, reason)
         self._guess(record)
 
     def _guess(self, record: OperatorRecord) -> None:
@@ -218,12 +247,10 @@ class _Walk:
     def finish(self) -> Converted:
         for index in self.record.outputs:
             self._finish_output(index)
-        inputs, outputs = (
-            tuple(self.names[index] for index in indices)
-            for indices in (self.record.inputs, self.record.outputs)
-        )
         graph = None
         if not self.refusals:
+            inputs = tuple(self.names[index] for index in self.record.inputs)
+            outputs = tuple(self.view.stored(index) for index in self.record.outputs)
             graph = self.builder.finish(inputs, outputs, self.record.name or "main")
         return Converted(graph, self.names, tuple(self.refusals))
 
