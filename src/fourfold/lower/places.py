@@ -22,7 +22,10 @@ from fourfold.kernel.place import (
 from fourfold.kernel.site import Options
 from fourfold.op import Alias
 from fourfold.ops import registry
+from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.types import DType, TensorType
+
+HALF_STEPS = 2048
 
 
 def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
@@ -35,12 +38,13 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
         for node, alias in aliases
         if alias.kind == "dequantize"
     }
+    between = DType.F32 if _has_fine_grids(graph) else options.storage
     places: dict[str, Place] = {}
 
     def resolve(name: str) -> Place:
         if name not in places:
             type_ = graph.types[name]
-            own = own_place(name, layouts[name], type_, storage_type(graph, name, options))
+            own = own_place(name, layouts[name], type_, storage_type(graph, name, between))
             places[name] = _inside_parent(name, own) or own
         return places[name]
 
@@ -63,13 +67,22 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     return places
 
 
-def storage_type(graph: Graph, name: str, options: Options) -> DType:
+def _has_fine_grids(graph: Graph) -> bool:
+    """Whether numbers are rounded to more steps than halves can tell apart."""
+    steps = [step.attributes for node in graph.nodes for step in node.tail]
+    found = [*steps, *(node.attributes for node in graph.nodes)]
+    return any(
+        isinstance(item, FakeQuantize) and item.high - item.low > HALF_STEPS for item in found
+    )
+
+
+def storage_type(graph: Graph, name: str, between: DType) -> DType:
     """Floats between kernels are kept in the precision asked for; inputs and outputs as the model
     has them.
     """
     dtype = graph.types[name].dtype
     is_port = name in graph.inputs or name in graph.outputs
-    return options.storage if dtype is DType.F32 and not is_port else dtype
+    return between if dtype is DType.F32 and not is_port else dtype
 
 
 def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:
