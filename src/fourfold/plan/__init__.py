@@ -1,0 +1,31 @@
+"""Plan: a compiled model as plain data, and its file form."""
+
+from fourfold.plan.container import Container, Section, container_bytes, write_container
+from fourfold.plan.data import (
+    Argument,
+    Buffer,
+    BufferUse,
+    Compiled,
+    Launch,
+    Plan,
+    Port,
+    Program,
+)
+from fourfold.plan.record import plan_record, read_plan
+
+__all__ = [
+    "Argument",
+    "Buffer",
+    "BufferUse",
+    "Compiled",
+    "Container",
+    "Launch",
+    "Plan",
+    "Port",
+    "Program",
+    "Section",
+    "container_bytes",
+    "plan_record",
+    "read_plan",
+    "write_container",
+]

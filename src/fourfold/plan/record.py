@@ -1,0 +1,161 @@
+"""A plan as three sections: a JSON record of tables, the kernel text, and the constants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fourfold.errors import ModelError
+from fourfold.plan.container import Container, Section
+from fourfold.plan.data import (
+    Argument,
+    Buffer,
+    BufferUse,
+    Compiled,
+    Launch,
+    Plan,
+    Port,
+    Program,
+)
+from fourfold.types import Quantization, TensorType
+
+KINDS = ("arena", "constants", "input", "output")
+_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+
+
+def plan_record(compiled: Compiled) -> dict[str, Any]:
+    """All of a plan but its text and its constants, as what JSON can hold."""
+    plan = compiled.plan
+    return {
+        "name": plan.name,
+        "precision": plan.precision,
+        "options": plan.program.options,
+        "buffers": [[one.name, one.kind, one.bytes] for one in plan.buffers],
+        "launches": [_launch_record(one) for one in plan.launches],
+        "inputs": [_port_record(one) for one in plan.inputs],
+        "outputs": [_port_record(one) for one in plan.outputs],
+        "input_names": list(compiled.input_names),
+        "output_names": list(compiled.output_names),
+        "choices": dict(compiled.choices),
+    }
+
+
+def plan_sections(compiled: Compiled) -> tuple[Section, Section, Section]:
+    text = json.dumps(plan_record(compiled), separators=(",", ":"), ensure_ascii=False)
+    return (
+        Section("plan", text.encode()),
+        Section("text", compiled.plan.program.text.encode()),
+        Section("constants", compiled.plan.constants),
+    )
+
+
+def read_plan(file: Container, plan: int, text: int, constants: int) -> Compiled:
+    """The plan in three sections of a file; ModelError where they do not make one."""
+    source = bytes(file.section(text, "text"))
+    data = np.frombuffer(file.section(constants, "constants"), np.uint8)
+    try:
+        record = json.loads(bytes(file.section(plan, "plan")))
+        return _compiled(record, source.decode(), data)
+    except _WRONG as error:
+        why = f"its record of a plan does not fit: {error!r}"
+        fix = "copy it again, or prepare the model again"
+        raise ModelError(f"{file.title} is damaged", why, fix) from error
+
+
+def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Compiled:
+    buffers = tuple(_buffer(*item) for item in record["buffers"])
+    if any(one.kind == "constants" and one.bytes != constants.nbytes for one in buffers):
+        raise ValueError("the constants have another size")
+    plan = Plan(
+        name=_text(record["name"]),
+        program=Program(text, _text(record["options"])),
+        buffers=buffers,
+        launches=tuple(_launch(item, buffers) for item in record["launches"]),
+        inputs=tuple(_port(item, buffers) for item in record["inputs"]),
+        outputs=tuple(_port(item, buffers) for item in record["outputs"]),
+        constants=constants,
+        precision=_text(record["precision"]),
+    )
+    names = tuple(_texts(record[key]) for key in ("input_names", "output_names"))
+    if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
+        raise ValueError("there are not as many names as inputs and outputs")
+    return Compiled(plan, names[0], names[1], dict(record["choices"]))
+
+
+def _launch_record(launch: Launch) -> list[Any]:
+    arguments = [
+        [item.buffer, item.offset] if isinstance(item, BufferUse) else item
+        for item in launch.arguments
+    ]
+    grids = [list(launch.grid), list(launch.local)]
+    return [launch.entry, arguments, *grids, launch.title, launch.node]
+
+
+def _launch(item: list[Any], buffers: tuple[Buffer, ...]) -> Launch:
+    entry, arguments, grid, local, title, node = item
+    sizes, groups = _sizes(grid), _sizes(local)
+    if not 1 <= len(sizes) <= 3 or len(sizes) != len(groups):
+        raise ValueError("a grid has one to three sides")
+    if any(side % group for side, group in zip(sizes, groups, strict=True)):
+        raise ValueError("a grid is not whole groups")
+    uses = tuple(_argument(one, buffers) for one in arguments)
+    return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node))
+
+
+def _argument(item: Any, buffers: tuple[Buffer, ...]) -> Argument:
+    if not isinstance(item, list):
+        return _whole(item, -(2**31), 2**31)
+    number, offset = item
+    size = buffers[_whole(number, 0, len(buffers))].bytes
+    return BufferUse(number, _whole(offset, 0, max(size, 1)))
+
+
+def _port_record(port: Port) -> list[Any]:
+    how = port.quantization
+    scales = None if how is None else [list(how.scale), list(how.zero_point), how.axis]
+    return [port.name, str(port.type), port.buffer, scales]
+
+
+def _port(item: list[Any], buffers: tuple[Buffer, ...]) -> Port:
+    name, kind, number, scales = item
+    found = TensorType.parse(kind)
+    if buffers[_whole(number, 0, len(buffers))].bytes < found.bytes:
+        raise ValueError(f"'{name}' does not fit its buffer")
+    how = None
+    if scales is not None:
+        scale, zero, axis = scales
+        how = Quantization(
+            tuple(float(one) for one in scale),
+            tuple(_whole(one, -(2**63), 2**63) for one in zero),
+            None if axis is None else _whole(axis, -64, 64),
+        )
+    return Port(_text(name), found, number, how)
+
+
+def _buffer(name: str, kind: str, size: int) -> Buffer:
+    if kind not in KINDS:
+        raise ValueError(f"there is no kind of buffer {kind!r}")
+    return Buffer(_text(name), kind, _whole(size, 0, 2**48))
+
+
+def _sizes(items: list[Any]) -> tuple[int, ...]:
+    return tuple(_whole(one, 1, 2**40) for one in items)
+
+
+def _whole(item: Any, low: int, high: int) -> int:
+    if type(item) is not int or not low <= item < high:
+        raise ValueError(f"{item!r} is no number from {low} to {high}")
+    return item
+
+
+def _text(item: Any) -> str:
+    if not isinstance(item, str):
+        raise TypeError(f"{item!r} is no text")
+    return item
+
+
+def _texts(items: Any) -> tuple[str, ...]:
+    return tuple(_text(one) for one in items)
