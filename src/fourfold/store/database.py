@@ -1,0 +1,182 @@
+"""The store's SQLite file: opened for each piece of work, made anew where it is damaged.
+
+A rollback journal, not a write-ahead log: it works in read-only and network folders, and a process
+may die or fork at any moment. What is written for speed only (uses, sentinels) is not synced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock, RLock
+
+NAME = "store.sqlite"
+BUSY_MS = 4000
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries(
+  key TEXT PRIMARY KEY, kind TEXT NOT NULL, title TEXT NOT NULL, parts TEXT NOT NULL,
+  file TEXT NOT NULL, size INTEGER NOT NULL, made REAL NOT NULL, used REAL NOT NULL,
+  hits INTEGER NOT NULL DEFAULT 0, loads INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS choices(
+  device TEXT NOT NULL, key TEXT NOT NULL, choice TEXT NOT NULL, seconds REAL NOT NULL,
+  made REAL NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY(device, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS models(
+  path TEXT PRIMARY KEY, state TEXT NOT NULL, seen INTEGER NOT NULL, digest TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS loading(
+  digest TEXT NOT NULL, process TEXT NOT NULL, since REAL NOT NULL, PRIMARY KEY(digest, process));
+CREATE TABLE IF NOT EXISTS quarantine(
+  digest TEXT PRIMARY KEY, why TEXT NOT NULL, since REAL NOT NULL);
+PRAGMA user_version = 1;
+"""
+VERSION = 1
+
+log = logging.getLogger("fourfold")
+_said: set[str] = set()
+_lock = Lock()
+
+
+def say_once(line: str) -> None:
+    """One line in the log, once a process."""
+    with _lock:
+        if line in _said:
+            return
+        _said.add(line)
+    log.warning("%s", line)
+
+
+class Damaged(Exception):
+    """The database cannot be read any more; `inode` says which file that was."""
+
+    def __init__(self, inode: int, why: str) -> None:
+        super().__init__(why)
+        self.inode = inode
+
+
+class Database:
+    """A database file in a folder; each `open` is a connection and a transaction of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / NAME
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Works without the right to write; FileNotFoundError where nothing is kept yet."""
+        with self._connection(BUSY_MS) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, sync: bool = True, wait_ms: int = BUSY_MS) -> Iterator[sqlite3.Connection]:
+        """One transaction, made when it ends without an error."""
+        if not self.path.exists():
+            self._create()
+        with self._connection(wait_ms) as connection:
+            connection.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
+        inode = os.stat(self.path).st_ino
+        # Not 'ro': a journal that a killed process left must be played back.
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait_ms / 1000)
+        try:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+                raise Damaged(inode, "it has another format")
+            yield connection
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error) or "no such column" in str(error):
+                raise Damaged(inode, str(error)) from error
+            raise
+        except sqlite3.DatabaseError as error:
+            raise Damaged(inode, str(error)) from error
+        finally:
+            connection.close()
+
+    def _create(self) -> None:
+        """Make the file aside and link it in place, so that nobody sees half of it."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside = self.folder / f".{NAME}.{os.getpid()}.{os.urandom(4).hex()}"
+        os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            connection = sqlite3.connect(aside, isolation_level=None)
+            try:
+                connection.executescript(SCHEMA)
+            finally:
+                connection.close()
+            if not self.path.exists():
+                self._drop_journal()
+            _link(aside, self.path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def _drop_journal(self) -> None:
+        self.path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
+
+    def put_aside(self, damaged: Damaged) -> bool:
+        """Move the damaged file away, once; whether this call did it."""
+        try:
+            if os.stat(self.path).st_ino != damaged.inode:
+                return False
+            self._drop_journal()  # it must not be played into a new file
+            os.replace(self.path, self.folder / f"{NAME}.damaged")
+        except OSError:
+            return False
+        return True
+
+
+class MemoryDatabase(Database):
+    """The same in this process's memory."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+        self._connection_kept = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )
+        self._connection_kept.executescript(SCHEMA)
+        self._turn = RLock()
+
+    @contextmanager
+    def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
+        with self._turn:
+            try:
+                yield self._connection_kept
+            finally:
+                if self._connection_kept.in_transaction:
+                    self._connection_kept.execute("ROLLBACK")
+
+    def _create(self) -> None:
+        """It is there from the start."""
+
+
+def _link(aside: Path, path: Path) -> None:
+    """Give the file its name unless another process was first."""
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without links
+        if not path.exists():
+            os.replace(aside, path)
+
+
+def salvage_choices(folder: Path) -> list[tuple[str, str, str, float, float, int]]:
+    """The tuned choices that can still be read from the damaged file."""
+    found: list[tuple[str, str, str, float, float, int]] = []
+    uri = f"{(folder / f'{NAME}.damaged').absolute().as_uri()}?mode=ro"
+    try:
+        connection = sqlite3.connect(uri, uri=True)
+        try:
+            for row in connection.execute("SELECT * FROM choices"):
+                found.append(row)  # noqa: PERF402 - what came before the damage is kept
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        pass
+    return found

@@ -1,0 +1,136 @@
+"""A prepared file in the making: each equal piece once, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError, ModelError
+from fourfold.plan import Compiled, Section, write_container
+from fourfold.plan.container import flat_bytes
+from fourfold.plan.record import plan_sections
+from fourfold.store.keys import Parts, digest, engine_parts, needs_of
+from fourfold.store.prepared import LISTS, Prepared, describe_device
+from fourfold.types import Shape
+
+
+class Draft:
+    """Collects models, plans, binaries and choices, from an earlier file or new."""
+
+    def __init__(self) -> None:
+        self._sections: list[Section] = [Section("index", b"")]
+        self._numbers: dict[str, int] = {}
+        self._lists: dict[str, list[dict[str, Any]]] = {name: [] for name in LISTS}
+
+    @staticmethod
+    def of(prepared: Prepared) -> Draft:
+        """Everything that a file holds, checked."""
+        draft = Draft()
+        prepared.file.verify()
+        names = prepared.file.names
+        moved = [
+            draft._section(Section(name, prepared.file.section(number, name))) if number else 0
+            for number, name in enumerate(names)
+        ]
+        for name in LISTS:
+            draft._lists[name] = [_renumbered(one, moved) for one in prepared.index[name]]
+        return draft
+
+    def add_model(self, name: str, content: str, size: int) -> int:
+        """The number of a model of this name; its plans go when its content is another one."""
+        models = self._lists["models"]
+        row = {"name": name, "digest": content, "bytes": size, "added": time.time()}
+        for number, known in enumerate(models):
+            if known["name"] == name:
+                if known["digest"] != content:
+                    models[number] = row
+                    self._drop_plans(number)
+                return number
+        models.append(row)
+        return len(models) - 1
+
+    def _drop_plans(self, model: int) -> None:
+        self._lists["plans"] = [one for one in self._lists["plans"] if one["model"] != model]
+
+    def add_plan(
+        self, model: int, device: DeviceInfo, compiled: Compiled, shapes: Mapping[str, Shape]
+    ) -> None:
+        row = {
+            "model": model,
+            "device": device.name,
+            "made_for": describe_device(device),
+            "precision": compiled.plan.precision,
+            "shapes": {name: list(size) for name, size in shapes.items()},
+            "needs": needs_of(compiled.plan),
+            "sections": [self._section(one) for one in plan_sections(compiled)],
+            "engine": engine_parts()["engine"],
+            "added": time.time(),
+        }
+        same = ("model", "made_for", "precision", "shapes")
+        self._replace("plans", row, same)
+
+    def add_binary(self, parts: Parts, binary: bytes) -> None:
+        section = self._section(Section("binary", binary))
+        row = {"parts": parts, "section": section, "added": time.time()}
+        self._replace("binaries", row, ("parts",))
+
+    def add_choices(self, device: str, choices: Mapping[str, str]) -> None:
+        text = json.dumps(dict(sorted(choices.items())), ensure_ascii=False).encode()
+        row = {"device": device, "section": self._section(Section("choices", text))}
+        self._replace("choices", {**row, "added": time.time()}, ("device",))
+
+    def _replace(self, name: str, row: dict[str, Any], same: tuple[str, ...]) -> None:
+        rows = self._lists[name]
+        self._lists[name] = [one for one in rows if any(one[key] != row[key] for key in same)]
+        self._lists[name].append(row)
+
+    def _section(self, section: Section) -> int:
+        """The number of a section; an equal one is used again."""
+        key = f"{section.name}:{digest(flat_bytes(section.data))}"
+        if key not in self._numbers:
+            self._numbers[key] = len(self._sections)
+            self._sections.append(section)
+        return self._numbers[key]
+
+    def write(self, path: Path) -> int:
+        """Put the file in place, whole and synced; gives its size."""
+        moved, sections = self._used()
+        lists = {
+            name: [_renumbered(one, moved) for one in rows] for name, rows in self._lists.items()
+        }
+        index = {"made_by": f"fourfold {engine_parts()['engine']}", **lists}
+        sections[0] = Section("index", json.dumps(index, ensure_ascii=False).encode())
+        try:
+            return write_container(path, sections, 0o644, sync=True)
+        except OSError as error:
+            fix = "choose a place that can be written to, with enough room"
+            raise InputError(f"cannot write '{path}'", str(error), fix) from error
+
+    def _used(self) -> tuple[list[int], list[Section]]:
+        """The sections that something still names, and every section's new number."""
+        wanted = {0}
+        for rows in self._lists.values():
+            for one in rows:
+                wanted.update(one.get("sections", ()))
+                wanted.update([one["section"]] if "section" in one else [])
+        order = sorted(wanted)
+        moved = [
+            order.index(number) if number in wanted else 0 for number in range(len(self._sections))
+        ]
+        return moved, [self._sections[number] for number in order]
+
+
+def _renumbered(row: Mapping[str, Any], moved: list[int]) -> dict[str, Any]:
+    changed = dict(row)
+    try:
+        if "sections" in row:
+            changed["sections"] = [moved[number] for number in row["sections"]]
+        if "section" in row:
+            changed["section"] = moved[row["section"]]
+    except (IndexError, TypeError) as error:
+        raise ModelError("the prepared file is damaged", repr(error), "prepare it again") from error
+    return changed

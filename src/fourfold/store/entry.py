@@ -1,0 +1,77 @@
+"""One kept thing: a file whose first section says what it is good for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fourfold.errors import ModelError
+from fourfold.plan import Compiled, Container, Section, read_plan
+from fourfold.plan.record import plan_sections
+from fourfold.store.keys import Parts, key_of
+
+PLAN, BINARY = "plan", "binary"
+KINDS = (PLAN, BINARY)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the database says of an entry."""
+
+    key: str
+    kind: str
+    title: str
+    parts: Parts
+    file: str
+    size: int
+    made: float
+    used: float
+    hits: int
+    loads: int
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> Entry:
+        """From a row of the table; ValueError where it was damaged."""
+        key, kind, title, parts, *rest = row
+        found = json.loads(parts)
+        if not isinstance(found, dict) or key_of(found) != key or kind not in KINDS:
+            raise ValueError("the row does not fit its key")
+        return Entry(str(key), str(kind), str(title), found, *rest)
+
+
+COLUMNS = "key, kind, title, parts, file, size, made, used, hits, loads"
+
+
+def entry_sections(
+    kind: str, title: str, parts: Mapping[str, str], data: Sequence[Section]
+) -> list[Section]:
+    """The sections of an entry's file: what it is good for, then what it holds."""
+    head = {"kind": kind, "title": title, "parts": dict(parts)}
+    return [Section("entry", json.dumps(head, ensure_ascii=False).encode()), *data]
+
+
+def read_head(file: Container) -> tuple[str, str, Parts]:
+    """Kind, title and parts of an entry's file."""
+    try:
+        head = json.loads(bytes(file.section(0, "entry")))
+        kind, title, parts = head["kind"], head["title"], head["parts"]
+        if kind not in KINDS or not all(isinstance(one, str) for one in (title, *parts.values())):
+            raise ValueError("a field has the wrong type")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        why, fix = f"its head does not fit: {error!r}", "remove it"
+        raise ModelError(f"{file.title} is damaged", why, fix) from error
+    return kind, title, parts
+
+
+def compiled_sections(compiled: Compiled) -> Sequence[Section]:
+    return plan_sections(compiled)
+
+
+def read_compiled(file: Container) -> Compiled:
+    return read_plan(file, 1, 2, 3)
+
+
+def read_binary(file: Container) -> bytes:
+    return bytes(file.section(1, "binary"))

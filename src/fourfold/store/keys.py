@@ -1,0 +1,105 @@
+"""What an entry is good for: labelled parts, and the digest of all of them that is its key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import Plan, Program
+from fourfold.types import Shape
+
+Parts = dict[str, str]
+FORMAT = "1"  # of the entries; another number, and nothing kept before is used
+WHERE = ("index", "memory", "matrix_units")  # not in keys: place, or told by what is
+PACKAGE = Path(__file__).resolve().parent.parent
+MAKERS = ("", "kernel", "ops", "formats", "rewrite", "lower", "split", "tune")
+
+
+def digest(data: bytes | memoryview) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def key_of(parts: Mapping[str, str]) -> str:
+    """The digest of all parts with their labels."""
+    total = blake2b(digest_size=16)
+    for label, value in sorted(parts.items()):
+        data = value.encode()
+        total.update(f"{label}:{len(data)}:".encode() + data)
+    return total.hexdigest()
+
+
+@cache
+def engine_parts() -> Parts:
+    """Which fourfold this is: its version, and the state of the sources that make plans."""
+    try:
+        known = version("fourfold")
+    except PackageNotFoundError:
+        known = "unknown"
+    total = blake2b(digest_size=16)
+    for line in _sources():
+        total.update(line.encode())
+    return {"format": FORMAT, "engine": known, "sources": total.hexdigest()}
+
+
+def _sources() -> Iterator[str]:
+    """Name, size and time of every file that has a say in plans."""
+    pending = [PACKAGE / name for name in MAKERS if (PACKAGE / name).is_dir()]
+    for folder in pending:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                if entry.name.endswith((".py", ".json")):
+                    state = entry.stat()
+                    yield f"{folder.name}/{entry.name}:{state.st_size}:{state.st_mtime_ns};"
+                elif folder != PACKAGE and entry.is_dir() and entry.name != "__pycache__":
+                    pending.append(Path(entry.path))
+
+
+def device_parts(device: DeviceInfo) -> Parts:
+    """What a binary depends on."""
+    return {
+        "platform": device.platform,
+        "device": device.name,
+        "driver": device.driver,
+        "version": device.version,
+    }
+
+
+def device_key(device: DeviceInfo) -> str:
+    """Under which tuned choices are kept: the device, whatever its driver is today."""
+    return f"{device.platform} / {device.name} / {device.compute_units} units"
+
+
+def plan_parts(
+    model: Mapping[str, str],
+    shapes: Mapping[str, Shape],
+    device: DeviceInfo,
+    how: Mapping[str, str],
+) -> Parts:
+    """All that a plan depends on but tuned choices; `model` and `how` are labelled parts, too."""
+    facts = {name: str(value) for name, value in asdict(device).items() if name not in WHERE}
+    sizes = ";".join(f"{name}={list(shape)}" for name, shape in sorted(shapes.items()))
+    return {**engine_parts(), **facts, **model, **how, "kind of entry": "plan", "shapes": sizes}
+
+
+def program_parts(program: Program, device: DeviceInfo) -> Parts:
+    text = digest(program.text.encode())
+    own = {"kind of entry": "binary", "text": text, "options": program.options, "format": FORMAT}
+    return {**own, **device_parts(device)}
+
+
+def needs_of(plan: Plan) -> dict[str, int | bool]:
+    """What a device must have to play a plan that was not made for it."""
+    groups = [1]
+    for launch in plan.launches:
+        size = 1
+        for side in launch.local:
+            size *= side
+        groups.append(size)
+    largest = max((one.bytes for one in plan.buffers), default=0)
+    return {"group": max(groups), "buffer": largest, "half": plan.precision == "fp16"}

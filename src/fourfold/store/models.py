@@ -1,0 +1,47 @@
+"""Digests of model files, remembered by path, size, time and inode."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sqlite3
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+RACY_NS = 2_000_000_000  # a file may change again within one tick of its clock without a trace
+
+
+def state_of(path: Path) -> str:
+    state = os.stat(path)
+    return f"{state.st_size}:{state.st_mtime_ns}:{state.st_dev}:{state.st_ino}"
+
+
+def known(database: sqlite3.Connection, path: Path, state: str) -> str | None:
+    """The digest that was found for a file in this state, unless it had just been written then."""
+    query = "SELECT seen, digest FROM models WHERE path=? AND state=?"
+    row = database.execute(query, (os.path.abspath(path), state)).fetchone()
+    if row is None:
+        return None
+    written = int(state.split(":")[1])
+    return str(row[1]) if written + RACY_NS < row[0] else None
+
+
+def digest_file(path: Path) -> tuple[str, int, str]:
+    """The state of the file, when that was seen, and its digest."""
+    state, seen = state_of(path), time.time_ns()
+    total = blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                total.update(content)
+    return state, seen, total.hexdigest()
+
+
+def remember(database: sqlite3.Connection, path: Path, row: tuple[str, int, str]) -> None:
+    database.execute("INSERT OR REPLACE INTO models VALUES(?,?,?,?)", (os.path.abspath(path), *row))
+    # Paths that are no longer opened go with time.
+    database.execute(
+        "DELETE FROM models WHERE path NOT IN"
+        " (SELECT path FROM models ORDER BY seen DESC LIMIT 1000)"
+    )

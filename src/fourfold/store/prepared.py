@@ -1,0 +1,173 @@
+"""Prepared files: models made ready for any number of devices, in one mapped file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError, ModelError, nearest
+from fourfold.plan import Compiled, Container, read_plan
+from fourfold.plan.container import MAGIC
+from fourfold.store.keys import key_of
+from fourfold.types import Shape
+
+LISTS = ("models", "plans", "binaries", "choices")
+_WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+
+
+def is_prepared(source: str | bytes) -> bool:
+    """Whether a file, or the bytes of one, is a prepared file."""
+    if isinstance(source, bytes):
+        return source.startswith(MAGIC)
+    try:
+        with open(source, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A plan found in a file, and whether it was made for this very device."""
+
+    compiled: Compiled
+    made_for: str
+    exact: bool
+
+
+class Prepared:
+    """A prepared file, open for reading."""
+
+    def __init__(self, file: Container) -> None:
+        self.file = file
+        try:
+            self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
+            if any(not isinstance(self.index[name], list) for name in LISTS):
+                raise TypeError("a table is no list")
+            self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
+        except _WRONG as error:
+            raise self._damaged(error) from error
+
+    @staticmethod
+    def open(source: str | bytes) -> Prepared:
+        if isinstance(source, bytes):
+            return Prepared(Container(source, "the prepared model"))
+        try:
+            return Prepared(Container.open(source))
+        except OSError as error:
+            fix = "check the path and that the file may be read"
+            raise InputError(f"cannot open '{source}'", str(error), fix) from error
+
+    def choose_model(self, name: str | None) -> int:
+        """The number of the model of this name, or of the only one."""
+        if name is None and len(self.models) == 1:
+            return 0
+        if name in self.models:
+            return self.models.index(name)
+        what = f"{self.file.title} has no model {name!r}"
+        if name is None:
+            what = f"{self.file.title} has {len(self.models)} models"
+        fix = nearest(name or "", self.models)
+        raise InputError(what, "one is chosen by its name", f"pass model=...; {fix}")
+
+    def find(
+        self,
+        model: int,
+        device: DeviceInfo,
+        precision: str | None,
+        shapes: Mapping[str, Shape] | None,
+        preferred: str = "fp32",
+    ) -> Fit:
+        """The plan that fits a device best."""
+        try:
+            plans = [one for one in self.index["plans"] if one["model"] == model]
+            found = self._suitable(plans, precision, shapes)
+            found = [one for one in found if _can_play(device, one["needs"])]
+            if not found:
+                raise self._none_fits(device, plans)
+            found.sort(key=lambda one: _distance(one, device, preferred))
+            best = found[0]
+            compiled = read_plan(self.file, *best["sections"])
+            return Fit(compiled, str(best["device"]), _distance(best, device, preferred)[0] == 0)
+        except _WRONG as error:
+            raise self._damaged(error) from error
+
+    def _suitable(
+        self, plans: list[Any], precision: str | None, shapes: Mapping[str, Shape] | None
+    ) -> list[Any]:
+        wanted = None if shapes is None else {name: list(size) for name, size in shapes.items()}
+        found = [
+            one
+            for one in plans
+            if precision in (None, one["precision"]) and (wanted is None or one["shapes"] == wanted)
+        ]
+        if not found:
+            known = sorted({f"{one['precision']} {one['shapes'] or ''}".strip() for one in plans})
+            what = f"{self.file.title} has no plan for precision {precision} and shapes {shapes}"
+            fix = "add one with 'fourfold prepare --add', or open the original model"
+            raise InputError(what, f"it was prepared for: {'; '.join(known)}", fix)
+        return found
+
+    def binary(self, parts: Mapping[str, str]) -> bytes | None:
+        """The program's binary for exactly this device and driver."""
+        wanted = key_of(parts)
+        try:
+            for one in self.index["binaries"]:
+                if key_of(one["parts"]) == wanted:
+                    return bytes(self.file.section(one["section"], "binary"))
+        except _WRONG as error:
+            raise self._damaged(error) from error
+        return None
+
+    def choices(self, device: str) -> dict[str, str]:
+        """The tuned choices that came with the file."""
+        try:
+            for one in self.index["choices"]:
+                if one["device"] == device:
+                    data = json.loads(bytes(self.file.section(one["section"], "choices")))
+                    return {str(key): str(value) for key, value in data.items()}
+        except _WRONG as error:
+            raise self._damaged(error) from error
+        return {}
+
+    def _none_fits(self, device: DeviceInfo, plans: list[Any]) -> InputError:
+        return InputError(
+            f"no plan in {self.file.title} can run on {device.name}",
+            f"its work-groups, buffers or half arithmetic do not suffice: {plans[0]['needs']}",
+            "prepare the model on this device with 'fourfold prepare --add'",
+        )
+
+    def _damaged(self, error: Exception) -> ModelError:
+        why = f"its index does not fit: {error!r}"
+        fix = "copy it again, or prepare the model again"
+        return ModelError(f"{self.file.title} is damaged", why, fix)
+
+
+def describe_device(device: DeviceInfo) -> dict[str, Any]:
+    """What a file says of a device that something in it was made for."""
+    names = ("name", "platform", "driver", "version", "kind", "compute_units")
+    return {name: getattr(device, name) for name in names}
+
+
+def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
+    return bool(
+        needs["group"] <= device.max_work_group
+        and needs["buffer"] <= device.max_allocation
+        and (device.half_arithmetic or not needs["half"])
+    )
+
+
+def _distance(plan: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, int]:
+    """How far a plan is from a device: made for it, for another of its kind, for another kind."""
+    made = plan["made_for"]
+    same = made["name"] == device.name and made["platform"] == device.platform
+    kind = 1 if made["kind"] == device.kind else 2
+    return (0 if same else kind, int(plan["precision"] != preferred))
+
+
+def source_text(source: str | os.PathLike[str] | bytes) -> str | bytes:
+    return source if isinstance(source, bytes) else os.fspath(source)

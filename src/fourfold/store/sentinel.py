@@ -1,0 +1,69 @@
+"""Guards the load of a binary: some drivers do not refuse a bad one, they kill the process.
+
+A row says that a process is loading a binary. Where the row is still there and the process is
+not, the binary killed it and is not used again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+
+KILLED = "killed"
+REASONS = {KILLED: "its load killed a process"}
+STUCK_AFTER = 600.0  # seconds after which a load that is still going on is taken for a dead one
+
+
+def this_process() -> str:
+    return f"{platform.node()}:{os.getpid()}:{_started(os.getpid())}"
+
+
+def _started(process: int) -> str:
+    """When a process began, where the system tells: its number may be given out again."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _is_alive(owner: str) -> bool:
+    host, _, rest = owner.rpartition(":")[0].rpartition(":")
+    if host != platform.node() or os.name == "nt":
+        return True  # nobody can know from here; a signal would end a process of Windows
+    started = owner.rpartition(":")[2]
+    try:
+        os.kill(int(rest), 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, ValueError, OSError):
+        return True
+    return _started(int(rest)) == started
+
+
+def begin(database: sqlite3.Connection, digest: str, now: float) -> None:
+    row = (digest, this_process(), now)
+    database.execute("INSERT OR REPLACE INTO loading VALUES(?,?,?)", row)
+
+
+def end(database: sqlite3.Connection, digest: str) -> None:
+    row = (digest, this_process())
+    database.execute("DELETE FROM loading WHERE digest=? AND process=?", row)
+
+
+def verdict(database: sqlite3.Connection, digest: str, now: float) -> str | None:
+    """Why the binary may not be loaded, or None; KILLED is news that must be kept."""
+    row = database.execute("SELECT why FROM quarantine WHERE digest=?", (digest,)).fetchone()
+    if row is not None:
+        return str(row[0])
+    rows = database.execute("SELECT process, since FROM loading WHERE digest=?", (digest,))
+    for owner, since in rows.fetchall():
+        if not _is_alive(str(owner)) or abs(now - since) > STUCK_AFTER:
+            return KILLED
+    return None
+
+
+def condemn(database: sqlite3.Connection, digest: str, why: str, now: float) -> None:
+    database.execute("INSERT OR REPLACE INTO quarantine VALUES(?,?,?)", (digest, why, now))
+    database.execute("DELETE FROM loading WHERE digest=?", (digest,))

@@ -1,0 +1,112 @@
+"""Store: plans, binaries and tuned choices kept between runs. It may cost time, never a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fourfold.plan import Compiled, Section
+from fourfold.store import choices, models, sentinel
+from fourfold.store.database import say_once
+from fourfold.store.entries import QUICK_MS, Entries, never_fails
+from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
+from fourfold.store.keys import Parts, digest
+
+
+class Store(Entries):
+    """What is kept in one folder, or in memory. Safe for any number of threads and processes."""
+
+    def find_plan(self, parts: Parts) -> Compiled | None:
+        """The plan that was made for exactly these parts."""
+        return self.find(PLAN, parts, read_compiled)
+
+    def put_plan(self, title: str, parts: Parts, compiled: Compiled) -> None:
+        self.put(PLAN, title, parts, compiled_sections(compiled))
+
+    def find_binary(self, parts: Parts) -> bytes | None:
+        return self.find(BINARY, parts, read_binary)
+
+    def put_binary(self, title: str, parts: Parts, binary: bytes) -> None:
+        self.put(BINARY, title, parts, [Section("binary", binary)])
+
+    def choices(self, device: str) -> dict[str, str]:
+        """The tuned choices for a device, by what is computed."""
+        return {key: choice for key, choice, _, _ in self.choice_rows(device)}
+
+    @never_fails(list)
+    def choice_rows(self, device: str | None = None) -> list[tuple[str, str, float, str]]:
+        with self.database.reading() as database:
+            return choices.read(database, device)
+
+    @never_fails(lambda: None)
+    def put_choice(self, device: str, key: str, choice: str, seconds: float) -> None:
+        self.put_choices(device, [(key, choice, seconds)])
+
+    @never_fails(lambda: None)
+    def put_choices(self, device: str, rows: Iterable[tuple[str, str, float]]) -> None:
+        """Keep tuned choices: what is computed, the choice, and the seconds it takes."""
+        with self.database.writing() as database:
+            choices.write(database, device, rows, time.time())
+
+    def model_digest(self, path: Path) -> str:
+        """The digest of a model file, remembered while the file stays as it is."""
+        state = models.state_of(path)
+        return self._known_digest(path, state) or self._fresh_digest(path)
+
+    @never_fails(lambda: None)
+    def _known_digest(self, path: Path, state: str) -> str | None:
+        with self.database.reading() as database:
+            return models.known(database, path, state)
+
+    def _fresh_digest(self, path: Path) -> str:
+        state, seen, found = models.digest_file(path)
+        self._note_model(path, (state, seen, found))
+        return found
+
+    @never_fails(lambda: None)
+    def _note_model(self, path: Path, row: tuple[str, int, str]) -> None:
+        with self.database.writing(sync=False) as database:
+            models.remember(database, path, row)
+
+    @contextmanager
+    def loading(self, binary: bytes) -> Iterator[bool]:
+        """Around the load of a binary: whether it may be loaded; not if it killed a process."""
+        name = digest(binary)
+        allowed = self._begin(name)
+        try:
+            yield allowed
+        finally:
+            if allowed:
+                self._end(name)
+
+    @never_fails(lambda: True)
+    def _begin(self, name: str) -> bool:
+        now = time.time()
+        with self.database.writing(False, QUICK_MS) as database:
+            why = sentinel.verdict(database, name, now)
+            if why is None:
+                sentinel.begin(database, name, now)
+            elif why == sentinel.KILLED:
+                sentinel.condemn(database, name, "its load killed a process", now)
+        if why is not None:
+            say_once(f"a kept binary is not used, because {sentinel.REASONS.get(why, why)}")
+        return why is None
+
+    @never_fails(lambda: None)
+    def _end(self, name: str) -> None:
+        with self.database.writing(False) as database:
+            sentinel.end(database, name)
+
+    @never_fails(lambda: None)
+    def condemn(self, binary: bytes, why: str) -> None:
+        """Never load this binary again."""
+        with self.database.writing() as database:
+            sentinel.condemn(database, digest(binary), why, time.time())
+
+    @never_fails(list)
+    def quarantined(self) -> list[tuple[str, str, float]]:
+        """Digest, reason and time of each binary that may not be loaded."""
+        with self.database.reading() as database:
+            return list(database.execute("SELECT digest, why, since FROM quarantine"))
