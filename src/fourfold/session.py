@@ -52,12 +52,12 @@ class KernelTime:
 class Session:
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
-    `source` is a model file or a prepared file, by its path or as bytes; `model` chooses among several
-    models in a prepared file. `device` is 'auto', a number, or part of a name (see `fourfold.devices()`).
-    `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the
-    shape of inputs by name. `cache` is where plans and binaries are kept: 'auto' (the user's folder, or
-    FOURFOLD_CACHE), a folder, 'memory' (of this process), or None. TFLite's words `serialization_dir`
-    and `model_token` are understood, too.
+    `source` is a model file or a prepared file, by its path or as bytes; `model` chooses among
+    several models in a prepared file. `device` is 'auto', a number, or part of a name (see
+    `fourfold.devices()`). `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic)
+    or 'fp16'. `shapes` sets the shape of inputs by name. `cache` is where plans and binaries are
+    kept: 'auto' (the user's folder, or FOURFOLD_CACHE), a folder, 'memory' (of this process), or
+    None. TFLite's words `serialization_dir` and `model_token` are understood, too.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Session:
         return self.origin != "model"
 
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        """The model's outputs, as new arrays by name, for inputs by name, by position, or for the only one."""
+        """The outputs as new arrays by name, for inputs by name, by position, or for the only one."""
         arrays = self._arrays(inputs)
         with self._lock:
             results = self._open_player().run(arrays)
@@ -265,7 +265,7 @@ def _by_name(infos: Sequence[TensorInfo], inputs: Inputs) -> Mapping[str, np.nda
 
 
 def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
-    """The array in the form that can be uploaded as it is; shapes and types must be the model's own."""
+    """The array in a form that can be uploaded; shapes and types must be the model's own."""
     array = np.asarray(array)
     if array.dtype != info.dtype:
         what = f"input {info.name!r} is {array.dtype}, not {info.dtype}"

@@ -26,6 +26,8 @@ ROOMS = (
     "players",
     "tune",
     "cpu",
+    "compile",
+    "opening",
     "session",
     "delegate",
     "report",

@@ -11,7 +11,11 @@ import pyopencl as cl
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
 from fourfold.kernel.prelude import NVIDIA
+from fourfold.plan import Program
+from fourfold.plan import Program
 from fourfold.players import opencl
+from fourfold.players._program import build_text
+from fourfold.players._program import build_text
 
 _MATRIX = """
 __kernel void probe(__global float *out)
@@ -37,7 +41,7 @@ def _has_matrix_units(info: DeviceInfo) -> bool:
     context = opencl._context(info)
     result = np.zeros(32, np.float32)
     try:
-        program = opencl._build(context, "".join(NVIDIA.values()) + _MATRIX, "")
+        program = build_text(context, Program("".join(NVIDIA.values()) + _MATRIX, ""))
         with cl.CommandQueue(context) as queue:
             buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, result.nbytes)
             cl.Kernel(program, "probe")(queue, (32,), (32,), buffer)

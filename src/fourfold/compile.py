@@ -1,0 +1,88 @@
+"""From a model file to a plan: the long way, which a start from the store avoids."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError, nearest
+from fourfold.formats import read_model
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.plan import Compiled
+from fourfold.players.probe import probed
+from fourfold.rewrite import rewrite
+from fourfold.types import Shape
+
+STAGES = ("graph", "rewritten", "plan", "kernels")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a plan is to be made: precision, sizes as numbers in the text or not, input shapes."""
+
+    precision: str = "fp32"
+    literal: bool = False
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+
+
+class Asked(Mapping[str, str]):
+    """Tuned choices that note which of them were asked for: a plan rests on those and no others."""
+
+    def __init__(self, choices: Mapping[str, str]) -> None:
+        self._choices = choices
+        self.answers: dict[str, str | None] = {}
+
+    def __getitem__(self, key: str) -> str:
+        self.answers[key] = self._choices.get(key)
+        return self._choices[key]
+
+    def __iter__(self) -> Iterator[str]:
+        self.answers.update(self._choices)
+        return iter(self._choices)
+
+    def __len__(self) -> int:
+        return max(len(self._choices), 1)  # never empty, so that nobody takes another in its place
+
+
+def compile_model(
+    model: str | bytes,
+    device: DeviceInfo,
+    wish: Wish,
+    choices: Mapping[str, str],
+    timings: dict[str, float],
+) -> Compiled:
+    """The plan of a model for a device; notes how long each stage took."""
+    last = time.perf_counter()
+    loaded = read_model(model, wish.shapes)
+    last = _note(timings, "read", last)
+    graph = rewrite(loaded.main)
+    last = _note(timings, "rewrite", last)
+    asked = Asked(choices)
+    plan = make_plan(graph, probed(device), Options(wish.precision, wish.literal), asked)
+    _note(timings, "lower", last)
+    return Compiled(plan, loaded.input_names, loaded.output_names, asked.answers)
+
+
+def _note(timings: dict[str, float], title: str, last: float) -> float:
+    now = time.perf_counter()
+    timings[title] = now - last
+    return now
+
+
+def stage_text(model: str | bytes, stage: str, device: DeviceInfo, wish: Wish) -> str:
+    """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'."""
+    if stage not in STAGES:
+        raise InputError(
+            f"there is no stage {stage!r}", "stages have names", nearest(stage, STAGES)
+        )
+    graph = read_model(model, wish.shapes).main
+    if stage == "graph":
+        return str(graph)
+    graph = rewrite(graph)
+    if stage == "rewritten":
+        return str(graph)
+    plan = make_plan(graph, probed(device), Options(wish.precision, wish.literal))
+    return str(plan) if stage == "plan" else plan.program.text

@@ -1,0 +1,177 @@
+"""How a model is made ready: from a prepared file, from the store, or the long way."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fourfold.config import Config
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.plan import Compiled, Plan
+from fourfold.players import opencl
+from fourfold.store import Store
+from fourfold.store.database import say_once
+from fourfold.store.keys import Parts, device_key, digest, plan_parts, program_parts
+from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.types import Shape
+
+Model = str | os.PathLike[str] | bytes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be opened, where, and how. `precision` is None where the caller did not say."""
+
+    model: str | bytes
+    device: DeviceInfo
+    config: Config
+    precision: str | None = None
+    shapes: Mapping[str, Shape] | None = None
+    name: str | None = None  # of a model among several in a prepared file
+    token: str = ""  # of the caller, one more part of the key
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def wanted_precision(self) -> str:
+        return self.precision or self.config.precision
+
+    @property
+    def literal(self) -> bool:
+        """Sizes as numbers make the best code on some GPUs, as parameters few builds."""
+        return self.config.sizes == "literal"
+
+    @property
+    def title(self) -> str:
+        return "a model in memory" if isinstance(self.model, bytes) else Path(self.model).name
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A model made ready: its plan, its binary where one is known, and where the plan came from."""
+
+    compiled: Compiled
+    binary: bytes | None
+    origin: str  # 'file' (prepared), 'store' or 'model'
+
+
+def compile_chain() -> Any:
+    """The stages that make plans, imported where a plan must be made and nowhere else."""
+    return import_module("fourfold.compile")
+
+
+def open_model(request: Request, store: Store | None) -> Opened:
+    if is_prepared(request.model):
+        return _from_file(request, store)
+    if request.name is not None:
+        what = f"model={request.name!r} was passed for {request.title}"
+        raise InputError(what, "only a prepared file holds several models", "leave model= out")
+    if store is None:
+        return Opened(compile_request(request, {}), None, "model")
+    return _from_store(request, store)
+
+
+def _from_file(request: Request, store: Store | None) -> Opened:
+    began = time.perf_counter()
+    prepared = Prepared.open(request.model)
+    model = prepared.choose_model(request.name)
+    device = request.device
+    fit = prepared.find(model, device, request.precision, request.shapes, request.config.precision)
+    parts = program_parts(fit.compiled.plan.program, device)
+    binary = prepared.binary(parts)
+    if binary is None and store is not None:
+        binary = store.find_binary(parts)
+    request.timings["open"] = time.perf_counter() - began
+    if not fit.exact:
+        made = f"{prepared.file.title} was not prepared for {device.name}"
+        say_once(f"{made}: it runs as for {fit.made_for}, built from text")
+    elif binary is None:
+        why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
+        say_once(f"{why}: its kernels are built from text")
+    return Opened(fit.compiled, binary, "file")
+
+
+def _from_store(request: Request, store: Store) -> Opened:
+    began = time.perf_counter()
+    parts = request_parts(request, store)
+    compiled = store.find_plan(parts)
+    tuned = store.choices(device_key(request.device))
+    if compiled is not None and not _still_holds(compiled, tuned):
+        compiled = None
+    binary = None if compiled is None else _kept_binary(compiled.plan, request, store)
+    request.timings["open"] = time.perf_counter() - began
+    if compiled is not None:
+        return Opened(compiled, binary, "store")
+    compiled = compile_request(request, tuned)
+    began = time.perf_counter()
+    store.put_plan(request.title, parts, compiled)
+    binary = _kept_binary(compiled.plan, request, store)
+    request.timings["keep"] = time.perf_counter() - began
+    return Opened(compiled, binary, "model")
+
+
+def _kept_binary(plan: Plan, request: Request, store: Store) -> bytes | None:
+    return store.find_binary(program_parts(plan.program, request.device))
+
+
+def _still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:
+    """Whether every choice that the plan rests on is still the choice that is kept."""
+    return all(tuned.get(key) == choice for key, choice in compiled.choices.items())
+
+
+def request_parts(request: Request, store: Store) -> Parts:
+    """The labelled parts of the key under which the plan of a request is kept."""
+    if isinstance(request.model, bytes):
+        content = digest(request.model)
+    else:
+        try:
+            content = store.model_digest(Path(request.model))
+        except OSError as error:
+            fix = "check the path and that the file may be read"
+            why = error.strerror or str(error)
+            raise InputError(f"cannot open '{request.model}'", why, fix) from error
+    model = {"model": content, "token": request.token}
+    how = {"precision": request.wanted_precision, "sizes": str(request.literal)}
+    return plan_parts(model, request.shapes or {}, request.device, how)
+
+
+def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
+    """The long way."""
+    began = time.perf_counter()
+    chain = compile_chain()
+    request.timings["imports"] = time.perf_counter() - began
+    wish = chain.Wish(request.wanted_precision, request.literal, dict(request.shapes or {}))
+    compiled: Compiled = chain.compile_model(
+        request.model, request.device, wish, tuned, request.timings
+    )
+    return compiled
+
+
+def make_player(request: Request, opened: Opened, store: Store | None) -> opencl.Player:
+    """A player of the plan: by its binary where there is a good one, else by the compiler."""
+    plan, device, binary = opened.compiled.plan, request.device, opened.binary
+    began = time.perf_counter()
+    program = None
+    if binary is not None:
+        program = _loaded(plan, device, binary, store)
+    player = opencl.Player(device, plan, program)
+    request.timings.update(player.timings)
+    request.timings["build"] = time.perf_counter() - began - player.timings["upload"]
+    return player
+
+
+def _loaded(plan: Plan, device: DeviceInfo, binary: bytes, store: Store | None) -> Any | None:
+    if store is None:
+        return opencl.load_program(device, plan.program, binary)
+    with store.loading(binary) as allowed:
+        program = opencl.load_program(device, plan.program, binary) if allowed else None
+    if allowed and program is None:
+        why = f"{device.name} refused a kept binary"
+        say_once(f"{why}; its kernels are built from text")
+        store.condemn(binary, "the driver refused it")
+    return program
