@@ -1,0 +1,164 @@
+"""y[...,m,n] = the sum over k of a[...,m,k] * b[...,k,n]; the axes before them broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, const, minimum, vector, widen
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._rules import FLOATS, require, require_kind, stretched, takes
+from fourfold.types import TensorType
+
+ROWS = 4  # of the result that a work-item makes, four columns wide
+GPU_GROUP = (32, 4)
+
+
+@dataclass(frozen=True)
+class BatchMatmul:
+    """Whether the right side lies the other way round: b[...,n,k]."""
+
+    transposed: bool = False
+
+
+@takes("batch_matmul", 2)
+def infer(attributes: BatchMatmul, a: TensorType, b: TensorType) -> Types:
+    op = "batch_matmul"
+    require_kind(op, FLOATS, a, b)
+    require(min(a.rank, b.rank) >= 2, op, f"{a} and {b} are not both matrices")
+    inner, columns = b.shape[-2:][::-1] if attributes.transposed else b.shape[-2:]
+    fits = a.shape[-1] == inner and min(*a.shape[-2:], *b.shape[-2:]) > 0
+    require(fits, op, f"{a} cannot be multiplied by {b}")
+    batch = stretched(op, a.shape[:-2], b.shape[:-2])
+    return (a.with_shape(*batch, a.shape[-2], columns),)
+
+
+def reference(attributes: BatchMatmul, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    y: np.ndarray = a @ (np.swapaxes(b, -1, -2) if attributes.transposed else b)
+    return y
+
+
+def build(site: Site) -> None:
+    """A tile of rows by four columns in accumulators, walked along k four at a time."""
+    assert isinstance(site.attributes, BatchMatmul)
+    transposed = site.attributes.transposed
+    kernel = site.kernel("batch_matmul" + ("_transposed" if transposed else ""))
+    left, right, target = site.read(kernel, 0), site.read(kernel, 1, "right"), site.write(kernel)
+    rows, slice_, batch = _places(site, kernel)
+    first, second = (_matrix(view, target, batch) for view in (left, right))
+    sums = [kernel.variable(const(0.0, kernel.real, 4), "sum") for _ in rows]
+    lines = [kernel.let(first + row, "line") for row in rows]
+    factors = _by_rows if transposed else _by_columns
+    read = factors(kernel, right, second, slice_)
+    whole = site.input.channels // 4
+    if whole:
+        with kernel.loop(kernel.size("whole", whole), title="k") as k:
+            _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, 4))
+    if site.input.channels % 4:
+        rest = site.input.channels % 4
+        k = kernel.size("whole", whole)
+        _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, rest))
+    start = kernel.let(batch * target.axis(target.type.rank - 2), "start")
+    for row, total in zip(rows, sums, strict=True):
+        target.store(kernel.let(start + row, "pixel"), slice_, total)
+
+
+def _places(site: Site, kernel: Kernel) -> tuple[list[Expression], Expression, Expression]:
+    """The rows of this work-item's tile, its four columns, and its matrix.
+
+    Neighbouring work-items take neighbouring rows. Rows beyond the last are the last one again.
+    """
+    rows = site.output.shape[-2]
+    most = min(ROWS, rows)
+    tiles = -(-rows // most)
+    matrices = site.output.pixels // rows
+    group = (1, 1)
+    if not site.device.is_cpu:
+        wide = min(GPU_GROUP[0], 1 << (tiles * matrices - 1).bit_length())
+        group = (wide, min(GPU_GROUP[1], 1 << (site.output.slices - 1).bit_length()))
+    x, slice_ = kernel.ids(tiles * matrices, site.output.slices, local=group)
+    step = kernel.size("tiles", tiles)
+    tile, batch = kernel.let(x % step, "tile"), kernel.let(x // step, "batch")
+    last = kernel.size("last_row", rows - 1)
+    places = [tile + n * step for n in range(most)]
+    if rows % most:
+        places[-1] = minimum(places[-1], last)
+        places[1:-1] = [minimum(place, last) for place in places[1:-1]]
+    return [kernel.let(place, "row") for place in places], slice_, batch
+
+
+def _matrix(view: View, target: View, batch: Expression) -> Expression:
+    """The first pixel of the matrix that meets matrix number `batch` of the result."""
+    kernel, rank = view.kernel, target.type.rank
+    places: list[Expression] = []
+    rest = batch
+    for axis in reversed(range(rank - 2)):
+        size = target.axis(axis)
+        places.insert(0, kernel.let(rest % size if axis else rest, "at"))
+        rest = rest // size
+    own = places[len(places) - (view.type.rank - 2) :]
+    sizes = view.type.shape[:-2]
+    at = [const(0) if size == 1 else place for size, place in zip(sizes, own, strict=True)]
+    return kernel.let(view.pixel([*at, const(0)]), "matrix")
+
+
+Read = Callable[[Expression, int], list[Expression]]
+
+
+def _by_columns(kernel: Kernel, right: View, first: Expression, slice_: Expression) -> Read:
+    """Four columns of b, for each k of a group of four."""
+
+    def read(k: Expression, count: int) -> list[Expression]:
+        place = kernel.let(first + k * 4, "place")
+        return [right.load(place + lane, slice_) for lane in range(count)]
+
+    return read
+
+
+def _by_rows(kernel: Kernel, right: View, first: Expression, slice_: Expression) -> Read:
+    """The same where b lies the other way round: four of its rows, turned."""
+    last = kernel.size("last_column", right.type.shape[-2] - 1)
+    exact = right.type.shape[-2] % 4 == 0
+    columns = [slice_ * 4 + lane for lane in range(4)]
+    if not exact:
+        columns = [minimum(column, last) for column in columns]
+    lines = [kernel.let(first + column, "column") for column in columns]
+
+    def read(k: Expression, count: int) -> list[Expression]:
+        rows = [right.load(line, k) for line in lines]
+        return [vector(*(row.lane(lane) for row in rows)) for lane in range(count)]
+
+    return read
+
+
+def _multiply(
+    kernel: Kernel, sums: list[Variable], values: list[Expression], factors: list[Expression]
+) -> None:
+    for lane, factor in enumerate(factors):
+        for total, value in zip(sums, values, strict=True):
+            kernel.add(total, widen(value.lane(lane), 4) * factor)
+
+
+OP = Op(
+    name="batch_matmul",
+    attributes=BatchMatmul,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("tiled", build),),
+    cases=(
+        Case(("f32[1,1]", "f32[1,1]"), BatchMatmul()),
+        Case(("f32[5,7]", "f32[7,3]"), BatchMatmul()),
+        Case(("f32[5,7]", "f32[3,7]"), BatchMatmul(transposed=True)),
+        Case(("f32[2,13,11]", "f32[2,11,29]"), BatchMatmul(), low=-1.0, high=1.0),
+        Case(("f32[2,13,12]", "f32[2,29,12]"), BatchMatmul(transposed=True), low=-1.0, high=1.0),
+        Case(("f32[2,1,3,8]", "f32[5,8,4]"), BatchMatmul(), low=-1.0, high=1.0),
+        Case(("f32[3,2]", "f32[2,3,5,2]"), BatchMatmul(transposed=True)),
+        Case(("f32[2,3,1,37]", "f32[2,1,37,5]"), BatchMatmul(), low=-1.0, high=1.0),
+        Case(("f32[5,7]", "f32[7,3]"), BatchMatmul(), constants=(0,)),
+    ),
+)
