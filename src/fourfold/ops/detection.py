@@ -1,0 +1,157 @@
+"""y = the best boxes that do not overlap: rows of top, left, bottom, right, class, score, 1.
+
+Boxes are offsets from anchors (y, x, height, width). Scores are one for each class, with the
+background's first where there is one more than classes. Rows without a box hold zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.op import Case, Op, Types
+from fourfold.ops._rules import require, require_kind, require_rank, takes
+from fourfold.types import DType, TensorType
+
+COLUMNS = 7
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Limits, and what the offsets are divided by (y, x, height, width).
+
+    `by_class` compares boxes within their class; else each box counts with its best classes.
+    """
+
+    most: int
+    classes: int
+    score: float
+    overlap: float
+    scales: tuple[float, float, float, float]
+    classes_per_box: int = 1
+    boxes_per_class: int = 100
+    by_class: bool = False
+
+    @property
+    def rows(self) -> int:
+        return self.most * self.classes_per_box
+
+
+@takes("detection", 3)
+def infer(
+    attributes: Detection, boxes: TensorType, scores: TensorType, anchors: TensorType
+) -> Types:
+    op = "detection"
+    require_kind(op, frozenset({DType.F32}), boxes, scores, anchors)
+    require_rank(op, "the boxes", boxes, 3)
+    require_rank(op, "the scores", scores, 3)
+    count = boxes.shape[1]
+    fits = boxes.shape == (1, count, boxes.channels) and boxes.channels >= 4
+    require(fits, op, f"boxes are {boxes}, but must be [1,N,4]")
+    require(scores.shape[:2] == (1, count), op, f"scores are {scores}, but boxes {boxes}")
+    require(anchors.shape == (count, 4), op, f"anchors are {anchors}, but must be [{count},4]")
+    known = attributes.classes > 0 and scores.channels - attributes.classes in (0, 1)
+    require(known, op, f"{scores} are not those of {attributes.classes} classes")
+    limits = (attributes.most, attributes.classes_per_box, attributes.boxes_per_class)
+    require(min(limits) > 0 and 0 not in attributes.scales, op, "its limits must be positive")
+    return (TensorType(DType.F32, (attributes.rows, COLUMNS)),)
+
+
+def reference(
+    attributes: Detection, boxes: np.ndarray, scores: np.ndarray, anchors: np.ndarray
+) -> np.ndarray:
+    corners = _decode(boxes[0, :, :4], anchors, attributes.scales)
+    known = scores[0, :, scores.shape[2] - attributes.classes :]
+    found = _by_class if attributes.by_class else _by_box
+    rows = found(attributes, corners, known)
+    y = np.zeros((attributes.rows, COLUMNS), np.float32)
+    for number, (box, kind) in enumerate(rows[: attributes.rows]):
+        y[number] = (*corners[box], kind, known[box, kind], 1)
+    return y
+
+
+def _decode(boxes: np.ndarray, anchors: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
+    """Top, left, bottom, right of each box."""
+    parts = boxes / np.array(scales, np.float32)
+    centers = parts[:, :2] * anchors[:, 2:] + anchors[:, :2]
+    halves = np.float32(0.5) * np.exp(parts[:, 2:]) * anchors[:, 2:]
+    return np.concatenate([centers - halves, centers + halves], axis=1)
+
+
+def _by_box(
+    attributes: Detection, corners: np.ndarray, scores: np.ndarray
+) -> list[tuple[int, int]]:
+    """Each box stands for its best classes."""
+    count = min(attributes.classes_per_box, attributes.classes)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    best = scores[np.arange(len(scores)), order[:, 0]]
+    kept = _suppress(attributes, corners, best, attributes.most)
+    return [(box, int(kind)) for box in kept for kind in order[box]]
+
+
+def _by_class(
+    attributes: Detection, corners: np.ndarray, scores: np.ndarray
+) -> list[tuple[int, int]]:
+    """The best of all classes, after each class has dropped its own overlaps."""
+    every = [
+        (box, kind)
+        for kind in range(attributes.classes)
+        for box in _suppress(attributes, corners, scores[:, kind], attributes.boxes_per_class)
+    ]
+    every.sort(key=lambda pair: -scores[pair])
+    return every[: attributes.most]
+
+
+def _suppress(
+    attributes: Detection, corners: np.ndarray, scores: np.ndarray, most: int
+) -> list[int]:
+    """Boxes by falling score, without those that overlap a better one too much."""
+    candidates = np.flatnonzero(scores >= attributes.score)
+    order = candidates[np.argsort(-scores[candidates], kind="stable")]
+    kept: list[int] = []
+    while order.size and len(kept) < most:
+        first, order = int(order[0]), order[1:]
+        kept.append(first)
+        order = order[_overlap(corners[first], corners[order]) <= attributes.overlap]
+    return kept
+
+
+def _overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The part of the union that two boxes share; nothing where one has no area."""
+    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    shared = np.prod(np.maximum(sides, 0), axis=1)
+    area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
+    union = area + areas - shared
+    valid = (area > 0) & (areas > 0)
+    return np.where(valid, shared / np.where(valid, union, 1), 0)
+
+
+_SCALES = (10.0, 10.0, 5.0, 5.0)
+
+OP = Op(
+    name="detection",
+    attributes=Detection,
+    infer=infer,
+    reference=reference,
+    cases=(
+        Case(
+            ("f32[1,29,4]", "f32[1,29,4]", "f32[29,4]"),
+            Detection(7, 3, 0.3, 0.5, _SCALES),
+            low=0,
+            high=1,
+        ),
+        Case(
+            ("f32[1,29,4]", "f32[1,29,5]", "f32[29,4]"),
+            Detection(5, 5, 0.3, 0.5, _SCALES, classes_per_box=2),
+            low=0,
+            high=1,
+        ),
+        Case(
+            ("f32[1,29,4]", "f32[1,29,4]", "f32[29,4]"),
+            Detection(11, 3, 0.3, 0.5, _SCALES, by_class=True),
+            low=0,
+            high=1,
+        ),
+    ),
+)
