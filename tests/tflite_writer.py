@@ -81,6 +81,8 @@ class Operator:
     options: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     custom_code: str = ""
+    custom_options: bytes = b""
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def write_model(
 class _Writer:
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
-        self.codes: list[tuple[str, str]] = []
+        self.codes: list[tuple[str, str, int]] = []
         self.buffers: list[bytes] = [b""]
 
     def model(
@@ -240,7 +242,7 @@ class _Writer:
         return self.table("DimensionMetadata", parts)
 
     def operator(self, operator: Operator, inputs: int, outputs: int) -> int:
-        key = (operator.op, operator.custom_code)
+        key = (operator.op, operator.custom_code, operator.version)
         if key not in self.codes:
             self.codes.append(key)
         parts: dict[str, Any] = {
@@ -248,6 +250,9 @@ class _Writer:
             "Outputs": outputs,
             "OpcodeIndex": self.codes.index(key),
         }
+        if operator.custom_options:
+            raw = np.frombuffer(operator.custom_options, np.uint8)
+            parts["CustomOptions"] = self.vector(raw, "uint8")
         if operator.options:
             vectors = {
                 name: self.vector(value) if isinstance(value, tuple | list) else value
@@ -257,13 +262,13 @@ class _Writer:
             parts["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, operator.options)
         return self.table("Operator", parts)
 
-    def code(self, op: str, custom_code: str) -> int:
+    def code(self, op: str, custom_code: str, version: int) -> int:
         number = getattr(tflite.BuiltinOperator, op)
         parts = {
             "CustomCode": self.builder.CreateString(custom_code) if custom_code else None,
             "DeprecatedBuiltinCode": min(number, 127),
             "BuiltinCode": number,
-            "Version": 1,
+            "Version": version,
         }
         return self.table("OperatorCode", parts)
 

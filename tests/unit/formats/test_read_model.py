@@ -111,7 +111,7 @@ def test_signatures_choose_the_main_graph() -> None:
     graphs = [
         Subgraph(tensors, [RELU], ["x"], ["y"], "first"),
         Subgraph(tensors, [Operator("NEG", ["x"], ["y"])], ["x"], ["y"], "second"),
-        Subgraph(tensors, [Operator("CUMSUM", ["x"], ["y"])], ["x"], ["y"], "third"),
+        Subgraph(tensors, [Operator("UNIQUE", ["x"], ["y"])], ["x"], ["y"], "third"),
     ]
     signatures = [Signature(f"s{i}", {"in": 0}, {"out": 1}, i) for i in range(3)]
     data = write_model(graphs, signatures, "three", {"note": b"hello"})

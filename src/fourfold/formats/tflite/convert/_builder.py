@@ -80,6 +80,13 @@ class Builder:
         self.types[name] = TensorType.of(array)
         return name
 
+    def zeros(self, name: str, type: TensorType) -> str:
+        """What a state holds when a run starts."""
+        if not type.dtype.has_numpy or not self.budget.take(type):
+            raise Refuse(f"the state '{name}' is too large")
+        fresh = self.names.fresh(f"{name}/start")
+        return self.constant(fresh, np.zeros(type.shape, type.dtype.numpy))
+
     def real(self, name: str) -> str:
         """The same constant as f32: dequantised, or widened from f16."""
         if name not in self.reals:

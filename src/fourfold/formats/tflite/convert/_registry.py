@@ -15,12 +15,14 @@ class Rule:
     """How one TFLite operator is converted.
 
     `weights`: its constants may be quantised while its values are float. `moves`: it only moves
-    elements, so that it may work on quantised constants as they are.
+    elements, so that it may work on quantised constants as they are. `states`: what it keeps between
+    runs elsewhere starts from zeros in every run here.
     """
 
     convert: Convert
     weights: bool = False
     moves: bool = False
+    states: bool = False
 
     @property
     def summary(self) -> str:
@@ -30,12 +32,14 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def converts(*ops: str, weights: bool = False, moves: bool = False) -> Callable[[Convert], Convert]:
+def converts(
+    *ops: str, weights: bool = False, moves: bool = False, states: bool = False
+) -> Callable[[Convert], Convert]:
     """Registers a function for TFLite operators; its docstring is shown to users."""
 
     def register(convert: Convert) -> Convert:
         for op in ops:
-            RULES[op] = Rule(convert, weights, moves)
+            RULES[op] = Rule(convert, weights, moves, states)
         return convert
 
     return register

@@ -1,0 +1,141 @@
+"""Custom operators that many models have: MediaPipe's, and the last step of detectors."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from flatbuffers import flexbuffers
+
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import converts
+from fourfold.ops._rules import Reduce
+from fourfold.ops._window import NO_PADDING, Padding, Pair, Pool2d, same
+from fourfold.ops.detection import Detection
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.slice import Slice
+from fourfold.ops.transpose_conv2d import TransposeConv2d
+
+# MediaPipe writes the runtime's own structs, whose numbers of paddings are one above the schema's.
+_PADDINGS = {1: "SAME", 2: "VALID"}
+_MARK = 0.1  # added to indices that are kept as floats, so that none is cut to the one below
+_LIMIT = 2**20
+
+
+def _struct(op: Operation, count: int) -> tuple[int, ...]:
+    """The first numbers of a raw struct of options."""
+    raw = op.record.custom_options.tobytes()
+    if len(raw) < 4 * count:
+        raise ValueError(f"its options have {len(raw)} bytes, and {4 * count} are needed")
+    numbers = struct.unpack_from(f"<{count}i", raw)
+    if numbers[0] not in _PADDINGS or not all(0 < number < _LIMIT for number in numbers[1:]):
+        raise ValueError(f"its options {numbers} are not possible")
+    return numbers
+
+
+def _image(op: Operation, index: int) -> Pair:
+    shape = op.input_type(index).shape
+    if len(shape) != 4:
+        raise ValueError(f"input {index} has rank {len(shape)}, not 4")
+    return shape[1], shape[2]
+
+
+def _same(sizes: Pair, filter: Pair, stride: Pair) -> Padding:
+    (top, bottom), (left, right) = (same(sizes[i], filter[i], stride[i]) for i in (0, 1))
+    return Padding(top, bottom, left, right)
+
+
+@converts("CUSTOM Convolution2DTransposeBias", weights=True)
+def transpose_bias(op: Operation) -> None:
+    """transpose_conv2d with its bias."""
+    padding, across, down = _struct(op, 3)
+    image, weights = _image(op, 0), op.weights(1)
+    filter = op.type_of(weights).shape[1:3]
+    if op.type_of(weights).rank != 4:
+        raise ValueError("its filter does not have rank 4")
+    sizes = [
+        size * step if _PADDINGS[padding] == "SAME" else (size - 1) * step + reach
+        for size, step, reach in zip(image, (down, across), filter, strict=True)
+    ]
+    size, stride = (sizes[0], sizes[1]), (down, across)
+    around = NO_PADDING
+    if _PADDINGS[padding] == "SAME":
+        around = _same(size, (filter[0], filter[1]), stride)
+    inputs = (op.input(0), weights, op.optional_weights(2))
+    op.give("transpose_conv2d", *inputs, attributes=TransposeConv2d(stride, around, size))
+
+
+def _pool(op: Operation) -> tuple[str, Pair, Pair, int]:
+    padding, across, down, wide, tall = _struct(op, 5)
+    raw = op.record.custom_options.tobytes()
+    activation = struct.unpack_from("<i", raw, 20)[0] if len(raw) >= 24 else 0
+    return _PADDINGS[padding], (tall, wide), (down, across), activation
+
+
+@converts("CUSTOM MaxPoolingWithArgmax2D")
+def max_pool_index(op: Operation) -> None:
+    """max_pool2d, and max_pool2d_index for the second output."""
+    kind, filter, stride, activation = _pool(op)
+    padding = _same(_image(op, 0), filter, stride) if kind == "SAME" else NO_PADDING
+    attributes = Pool2d(filter, stride, padding)
+    op.give("max_pool2d", op.input(0), attributes=attributes, activation=activation)
+    index = op.add("max_pool2d_index", op.input(0), attributes=attributes, part="index")
+    name = op.builder.names.fresh(f"{op.name}/mark")
+    mark = op.builder.constant(name, np.array(_MARK, np.float32))
+    op.give("add", index, mark, output=1)
+
+
+@converts("CUSTOM MaxUnpooling2D")
+def max_unpool(op: Operation) -> None:
+    """max_unpool2d."""
+    _, filter, stride, _ = _pool(op)
+    pads = [
+        max((size - 1) * step + reach - size * reach, 0) // 2
+        for size, step, reach in zip(_image(op, 0), stride, filter, strict=True)
+    ]
+    attributes = Pool2d(filter, stride, Padding(pads[0], 0, pads[1], 0))
+    op.give("max_unpool2d", op.input(0), op.input(1), attributes=attributes)
+
+
+@converts("CUSTOM TFLite_Detection_PostProcess", weights=True)
+def detection_post_process(op: Operation) -> None:
+    """detection, its columns cut into the four outputs."""
+    if len(op.outputs) != 4:
+        raise ValueError(f"it has {len(op.outputs)} outputs, not 4")
+    attributes = _detection(op)
+    found = op.add(
+        "detection", op.input(0), op.input(1), op.weights(2), attributes=attributes, part="found"
+    )
+    rows = attributes.rows
+    parts = ((0, 4, (1, rows, 4)), (4, 1, (1, rows)), (5, 1, (1, rows)))
+    for output, (first, count, shape) in enumerate(parts):
+        box = Slice((0, first), (rows, count), (1, 1))
+        part = op.add("slice", found, attributes=box, part=f"part{output}")
+        op.give("reshape", part, attributes=Reshape(shape), output=output)
+    exists = op.add("slice", found, attributes=Slice((0, 6), (rows, 1), (1, 1)), part="exists")
+    op.give("sum", exists, attributes=Reduce((0,), keep_dims=False), output=3)
+
+
+def _detection(op: Operation) -> Detection:
+    raw = op.record.custom_options.tobytes()
+    try:
+        options = flexbuffers.GetRoot(raw).AsMap
+        scales = tuple(float(options[f"{axis}_scale"].AsFloat) for axis in "yxhw")
+        return Detection(
+            most=int(options["max_detections"].AsInt),
+            classes=int(options["num_classes"].AsInt),
+            score=float(options["nms_score_threshold"].AsFloat),
+            overlap=float(options["nms_iou_threshold"].AsFloat),
+            scales=(scales[0], scales[1], scales[2], scales[3]),
+            classes_per_box=int(options["max_classes_per_detection"].AsInt),
+            boxes_per_class=_number(options, "detections_per_class", 100),
+            by_class=bool(_number(options, "use_regular_nms", 0)),
+        )
+    except (ValueError, TypeError, LookupError, struct.error, RecursionError) as error:
+        raise ValueError(f"its options cannot be read: {error}") from error
+
+
+def _number(options: flexbuffers.Map, key: str, default: int) -> int:
+    """An option that may be missing."""
+    found = key in {item.AsKey for item in options.Keys}
+    return int(options[key].AsInt) if found else default

@@ -1,0 +1,308 @@
+"""More TFLite ops, one small file for each way to use them: the references agree with LiteRT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from tflite_writer import Operator, Tensor, constant, write
+
+from fourfold.cpu.reference import evaluate
+from fourfold.formats import read_model
+from fourfold.types import TensorType
+
+interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+RANDOM = np.random.default_rng(11)
+SAME, VALID = 0, 1
+
+
+def weights(name: str, *shape: int) -> Tensor:
+    return constant(name, RANDOM.uniform(-1, 1, shape), "float32")
+
+
+def litert(model: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """LiteRT's own kernels, without the delegate that would replace them."""
+    resolver = interpreters.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = interpreters.Interpreter(
+        model_content=model, experimental_op_resolver_type=resolver
+    )
+    interpreter.allocate_tensors()
+    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
+
+
+def check(operator: Operator, *tensors: Tensor, low: float = -2.0, high: float = 2.0) -> None:
+    """Tensors without data that the operator reads are the inputs, states excepted."""
+    free = [t.name for t in tensors if t.data is None and not t.variable]
+    read = [name for name in free if name in operator.inputs]
+    data = write(tensors, [operator], read, operator.outputs)
+    graph = read_model(data).main
+    inputs = {name: draw(graph.types[name], low, high) for name in graph.inputs}
+    wanted = litert(data, list(inputs.values()))
+    found = list(evaluate(graph, inputs).values())
+    assert len(found) == len(wanted)
+    for array, expected in zip(found, wanted, strict=True):
+        assert array.shape == expected.shape
+        assert array.dtype == expected.dtype
+        np.testing.assert_allclose(array, expected, rtol=1e-5, atol=1e-5)
+
+
+def draw(type: TensorType, low: float, high: float) -> np.ndarray:
+    if type.dtype.value == "bool":
+        return RANDOM.uniform(size=type.shape) < 0.5
+    if type.dtype.is_integer:
+        return RANDOM.integers(int(low), int(high), type.shape, endpoint=True).astype(
+            type.dtype.numpy
+        )
+    return RANDOM.uniform(low, high, type.shape).astype(type.dtype.numpy)
+
+
+def out(*shape: int, dtype: str = "float32", name: str = "y") -> Tensor:
+    return Tensor(name, shape, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(
+    "op", ["EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"]
+)
+def test_comparisons(op: str, dtype: str) -> None:
+    tensors = [Tensor("a", (2, 3, 5), dtype), Tensor("b", (5,), dtype), out(2, 3, 5, dtype="bool")]
+    check(Operator(op, ["a", "b"], ["y"]), *tensors)
+
+
+@pytest.mark.parametrize("op", ["SIN", "COS", "CEIL", "ROUND", "RELU_0_TO_1", "SIGN"])
+def test_unary(op: str) -> None:
+    check(Operator(op, ["x"], ["y"]), Tensor("x", (2, 3, 7)), out(2, 3, 7), low=-9, high=9)
+
+
+def test_halves_round_to_even() -> None:
+    halves = constant("x", np.arange(-3.5, 4), "float32")
+    tensors = [Tensor("a", (8,)), halves, out(8, name="s"), out(8)]
+    operators = [Operator("ADD", ["a", "x"], ["s"]), Operator("ROUND", ["s"], ["y"])]
+    data = write(tensors, operators, ["a"], ["y"])
+    zeros = np.zeros(8, np.float32)
+    (found,) = evaluate(read_model(data).main, {"a": zeros}).values()
+    np.testing.assert_array_equal(found, litert(data, [zeros])[0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("op", ["FLOOR_DIV", "FLOOR_MOD"])
+def test_floor(op: str, dtype: str) -> None:
+    divisors = constant("b", [3, -3, 7, -7, 2], dtype)
+    tensors = [Tensor("a", (2, 3, 5), dtype), divisors, out(2, 3, 5, dtype=dtype)]
+    check(Operator(op, ["a", "b"], ["y"]), *tensors, low=-29, high=29)
+
+
+def test_logic() -> None:
+    a, b, y = (Tensor(name, (3, 5), "bool") for name in "aby")
+    check(Operator("LOGICAL_OR", ["a", "b"], ["y"]), a, b, y)
+    check(Operator("LOGICAL_NOT", ["a"], ["y"]), a, y)
+
+
+def test_atan2() -> None:
+    check(Operator("ATAN2", ["a", "b"], ["y"]), Tensor("a", (3, 5)), Tensor("b", (3, 5)), out(3, 5))
+
+
+@pytest.mark.parametrize("op", ["SELECT", "SELECT_V2"])
+@pytest.mark.parametrize("shape", [(2, 3, 5), (2,), (), (3, 1)])
+def test_select(op: str, shape: tuple[int, ...]) -> None:
+    if (op == "SELECT" and shape == (3, 1)) or (op == "SELECT_V2" and shape == (2,)):
+        pytest.skip("LiteRT takes other shapes here")
+    tensors = [Tensor("c", shape, "bool"), Tensor("a", (2, 3, 5)), Tensor("b", (2, 3, 5))]
+    check(Operator(op, ["c", "a", "b"], ["y"]), *tensors, out(2, 3, 5))
+
+
+def test_add_n() -> None:
+    tensors = [Tensor(name, (3, 5)) for name in "abc"]
+    check(Operator("ADD_N", ["a", "b", "c"], ["y"]), *tensors, out(3, 5))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [("REDUCE_PROD", "float32"), ("REDUCE_ANY", "bool"), ("REDUCE_ALL", "bool")],
+)
+def test_reduce(op: str, dtype: str, keep: bool) -> None:
+    tensors = [Tensor("x", (2, 3, 5), dtype), constant("axes", [1, -1]), out(1, dtype=dtype)]
+    check(Operator(op, ["x", "axes"], ["y"], "ReducerOptions", {"KeepDims": keep}), *tensors)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_cumsum(axis: int, exclusive: bool, reverse: bool) -> None:
+    fields = {"Exclusive": exclusive, "Reverse": reverse}
+    tensors = [Tensor("x", (3, 5, 7)), constant("axis", axis), out(3, 5, 7)]
+    check(Operator("CUMSUM", ["x", "axis"], ["y"], "CumsumOptions", fields), *tensors)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_one_hot(axis: int) -> None:
+    tensors = [
+        Tensor("i", (3, 5), "int32"),
+        constant("depth", 4),
+        constant("on", 2.5, "float32"),
+        constant("off", -1.0, "float32"),
+        out(1),
+    ]
+    inputs = [tensor.name for tensor in tensors[:4]]
+    operator = Operator("ONE_HOT", inputs, ["y"], "OneHotOptions", {"Axis": axis})
+    check(operator, *tensors, low=-1, high=5)
+
+
+def test_arg_min() -> None:
+    tensors = [Tensor("x", (3, 5, 7)), constant("axis", 1), out(3, 7, dtype="int64")]
+    check(Operator("ARG_MIN", ["x", "axis"], ["y"], "ArgMinOptions", {"OutputType": 4}), *tensors)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_top_k(dtype: str) -> None:
+    outputs = [out(2, 3, 5, dtype=dtype, name="v"), out(2, 3, 5, dtype="int32", name="i")]
+    tensors = [Tensor("x", (2, 3, 13), dtype), constant("k", 5), *outputs]
+    check(Operator("TOPK_V2", ["x", "k"], ["v", "i"], "TopKV2Options"), *tensors)
+
+
+def test_gather_nd_and_scatter_nd() -> None:
+    places = constant("i", [[[0, 1], [2, 0]], [[1, 3], [2, 3]]])
+    check(Operator("GATHER_ND", ["x", "i"], ["y"]), Tensor("x", (3, 5, 7)), places, out(2, 2, 7))
+    places = constant("i", [[0], [2], [0]])
+    tensors = [places, Tensor("x", (3, 5)), constant("s", [4, 5]), out(4, 5)]
+    check(Operator("SCATTER_ND", ["i", "x", "s"], ["y"]), *tensors)
+
+
+def test_broadcast_to() -> None:
+    tensors = [Tensor("x", (3, 1)), constant("s", [2, 3, 5]), out(2, 3, 5)]
+    check(Operator("BROADCAST_TO", ["x", "s"], ["y"], version=2), *tensors)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("adjoint", [(False, False), (True, False), (False, True), (True, True)])
+def test_batch_matmul(adjoint: tuple[bool, bool], known: bool) -> None:
+    left = (2, 3, 7, 5) if adjoint[0] else (2, 3, 5, 7)
+    right = (11, 7) if adjoint[1] else (7, 11)
+    other = weights("b", *right) if known else Tensor("b", (3, *right))
+    fields = {"AdjX": adjoint[0], "AdjY": adjoint[1]}
+    operator = Operator("BATCH_MATMUL", ["a", "b"], ["y"], "BatchMatMulOptions", fields)
+    check(operator, Tensor("a", left), other, out(2, 3, 5, 11))
+
+
+def test_blocks() -> None:
+    block, around = constant("b", [2, 3]), constant("p", [[1, 0], [0, 2]])
+    check(
+        Operator("SPACE_TO_BATCH_ND", ["x", "b", "p"], ["y"]),
+        *(Tensor("x", (2, 5, 7, 3)), block, around, out(12, 3, 3, 3)),
+    )
+    check(
+        Operator("BATCH_TO_SPACE_ND", ["x", "b", "p"], ["y"]),
+        *(Tensor("x", (12, 3, 5, 3)), block, around, out(2, 5, 13, 3)),
+    )
+
+
+def test_normalisations() -> None:
+    x, y = Tensor("x", (2, 3, 5, 7)), out(2, 3, 5, 7)
+    check(Operator("L2_NORMALIZATION", ["x"], ["y"], "L2NormOptions"), x, y)
+    check(Operator("LOG_SOFTMAX", ["x"], ["y"], "LogSoftmaxOptions"), x, y)
+    fields = {"Radius": 2, "Bias": 1.5, "Alpha": 0.3, "Beta": 0.7}
+    options = "LocalResponseNormalizationOptions"
+    check(Operator("LOCAL_RESPONSE_NORMALIZATION", ["x"], ["y"], options, fields), x, y)
+
+
+def test_embedding_lookup() -> None:
+    tensors = [Tensor("i", (3,), "int32"), weights("w", 11, 5), out(3, 5)]
+    check(Operator("EMBEDDING_LOOKUP", ["i", "w"], ["y"]), *tensors, low=0, high=10)
+
+
+def test_reverses() -> None:
+    x, y = Tensor("x", (3, 5, 7)), out(3, 5, 7)
+    check(Operator("REVERSE_V2", ["x", "a"], ["y"], "ReverseV2Options"), x, constant("a", [1]), y)
+    options, fields = "ReverseSequenceOptions", {"SeqDim": 1, "BatchDim": 0}
+    lengths = constant("n", [1, 5, 3])
+    check(Operator("REVERSE_SEQUENCE", ["x", "n"], ["y"], options, fields), x, lengths, y)
+
+
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize("bias", [False, True])
+def test_conv_3d(padding: int, bias: bool) -> None:
+    fields = {
+        "Padding": padding,
+        "StrideD": 1,
+        "StrideH": 2,
+        "StrideW": 2,
+        "DilationDFactor": 1,
+        "DilationHFactor": 1,
+        "DilationWFactor": 1,
+        "FusedActivationFunction": 1,
+    }
+    tensors = [Tensor("x", (2, 5, 7, 11, 3)), weights("w", 2, 3, 3, 3, 5), weights("b", 5), out(1)]
+    inputs = ["x", "w", "b" if bias else None]
+    check(Operator("CONV_3D", inputs, ["y"], "Conv3DOptions", fields), *tensors)
+
+
+@pytest.mark.parametrize("activation", [0, 1])
+def test_svdf(activation: int) -> None:
+    tensors = [
+        Tensor("x", (2, 7)),
+        weights("f", 6, 7),
+        weights("t", 6, 5),
+        weights("b", 3),
+        Tensor("s", (2, 30), variable=True),
+        out(2, 3),
+    ]
+    fields = {"Rank": 2, "FusedActivationFunction": activation}
+    check(Operator("SVDF", list("xftbs"), ["y"], "SVDFOptions", fields), *tensors)
+
+
+LSTM = ["input", "forget", "cell", "output"]
+
+
+def lstm_tensors(kind: str, hidden: int, shown: int) -> list[Tensor | None]:
+    """All 24 inputs but the first; None where a cell of this kind has nothing."""
+    coupled = "coupled" in kind
+    first = [None if coupled and gate == "input" else gate for gate in LSTM]
+
+    def each(title: str, *shape: int) -> list[Tensor | None]:
+        return [None if gate is None else weights(f"{title}_{gate}", *shape) for gate in first]
+
+    peepholes = [each("seen", hidden)[n] if "peephole" in kind else None for n in (0, 1, 3)]
+    projected = "projected" in kind
+    return [
+        *each("w", hidden, 5),
+        *each("r", hidden, shown),
+        *peepholes,
+        *each("bias", hidden),
+        weights("projection", shown, hidden) if projected else None,
+        weights("projection_bias", shown) if projected else None,
+        Tensor("shown", (2, shown), variable=True),
+        Tensor("kept", (2, hidden), variable=True),
+        *(each("norm", hidden) if "normed" in kind else [None] * 4),
+    ]
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize(
+    "kind", ["plain", "coupled", "peephole", "projected", "normed", "normed coupled peephole"]
+)
+def test_sequence_lstm(kind: str, time_major: bool) -> None:
+    hidden, steps = 7, 3
+    shown = 6 if "projected" in kind else hidden
+    lead = (steps, 2) if time_major else (2, steps)
+    others = lstm_tensors(kind, hidden, shown)
+    fields: dict[str, Any] = {
+        "FusedActivationFunction": 4,
+        "TimeMajor": time_major,
+        "CellClip": 0.7,
+        "ProjClip": 0.4 if "projected" in kind else 0.0,
+    }
+    operator = Operator(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        ["x", *(None if tensor is None else tensor.name for tensor in others)],
+        ["y"],
+        "UnidirectionalSequenceLSTMOptions",
+        fields,
+    )
+    known = [tensor for tensor in others if tensor is not None]
+    check(operator, Tensor("x", (*lead, 5)), *known, out(*lead, shown))
