@@ -57,7 +57,6 @@ class Origin(Protocol):
         units: Sequence[str],
         inputs: Sequence[str],
         outputs: Sequence[str],
-        constants: Mapping[str, np.ndarray],
     ) -> bytes:
         """A file with these units alone, which gets and gives these values."""
 

@@ -42,7 +42,7 @@ _LEAVES = ("const", "name", "splat", "lane", "part")
 
 def render(kernel: Kernel, entry: str) -> str:
     """The text of one entry point."""
-    return _Renderer(kernel).text(entry)
+    return Renderer(kernel).text(entry)
 
 
 def type_name(kind: str, width: int) -> str:
@@ -50,7 +50,7 @@ def type_name(kind: str, width: int) -> str:
     return base if width == 1 else f"{base}{width}"
 
 
-class _Renderer:
+class Renderer:
     """Holds what has to be declared at the top of the text while the body is written."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -126,8 +126,8 @@ class _Renderer:
                 yield f"{pad}}}"
             case Barrier():
                 yield f"{pad}barrier(CLK_LOCAL_MEM_FENCE);"
-            case LocalArray(pointer, kind, width, size):
-                yield f"{pad}__local {type_name(kind, width)} {pointer.name}[{size}];"
+            case LocalArray():
+                yield f"{pad}{self._local_array(statement)}"
             case Leave():
                 yield f"{pad}return;"
 
@@ -178,7 +178,7 @@ class _Renderer:
             case "const":
                 return literal(item)
             case "name":
-                return str(operands[0])
+                return self._name(str(operands[0]))
             case "splat" | "vector":
                 lanes = ", ".join(of(x, 0) for x in operands)
                 text = f"({type_name(item.kind, item.width)})({lanes})"
@@ -238,12 +238,19 @@ class _Renderer:
             text = f"convert_{STORAGE[pointer.dtype]}{suffix}({text})"
         return f"{self._typed(pointer, width)}[{index}] = {text}"
 
+    def _name(self, title: str) -> str:
+        return title
+
+    def _local_array(self, array: LocalArray) -> str:
+        kind = type_name(array.kind, array.width)
+        return f"__local {kind} {array.pointer.name}[{array.size}];"
+
     def _raw(self, pointer: Pointer) -> str:
         """The pointer as one to pairs of 32-bit words."""
         title = f"{pointer.name}_raw"
-        self.casts[title] = (
-            f"__global const uint2 *{title} = (__global const uint2 *){pointer.name};"
-        )
+        const = "const " if "const" in self._space(pointer) else ""
+        kind = f"__global {const}uint2"
+        self.casts[title] = f"{kind} *{title} = ({kind} *){pointer.name};"
         return title
 
     def _typed(self, pointer: Pointer, width: int) -> str:

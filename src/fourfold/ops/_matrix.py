@@ -98,7 +98,7 @@ def _fits(site: Site, tile: MatrixTile) -> bool:
     snug = tile.columns * tile.warps < 2 * blocks and (
         tile.rows == 1 or tile.rows * ROWS < site.output.pixels + ROWS
     )
-    fits = items <= min(512, site.device.max_work_group) and shared <= site.device.local_memory - 64
+    fits = items <= min(256, site.device.max_work_group) and shared <= site.device.local_memory - 64
     return fits and snug and tile.split <= site.input.slices // 4
 
 

@@ -12,9 +12,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
 from fourfold.kernel.prelude import NVIDIA
 from fourfold.plan import Program
-from fourfold.plan import Program
 from fourfold.players import opencl
-from fourfold.players._program import build_text
 from fourfold.players._program import build_text
 
 _MATRIX = """

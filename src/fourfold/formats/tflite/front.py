@@ -86,7 +86,7 @@ class Front:
         self.data += struct.pack(f"<I{len(found)}i", len(found), *found)
         return position
 
-    def bytes(self, content: bytes) -> int:
+    def block(self, content: bytes) -> int:
         self.align(ALIGNMENT, after=4)
         position = len(self.data)
         self.data += struct.pack("<I", len(content)) + content

@@ -116,4 +116,4 @@ def _write_buffers(front: Front, old: list[Table], arrays: list[np.ndarray]) -> 
             front.mark(f"outside {number}", front.table({1: Place(place), 2: Long(size)}))
     for name, array in zip(new, arrays, strict=True):
         front.mark(name, front.table({0: f"data of {name}"}))
-        front.mark(f"data of {name}", front.bytes(np.ascontiguousarray(array).tobytes()))
+        front.mark(f"data of {name}", front.block(np.ascontiguousarray(array).tobytes()))

@@ -1,0 +1,97 @@
+"""Operators that stay as the file has them: which values they read, and whether sizes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from fourfold.formats.tflite.constants import quantization_of
+from fourfold.formats.tflite.convert._builder import Builder
+from fourfold.formats.tflite.records import (
+    FileRecord,
+    OperatorRecord,
+    SubgraphRecord,
+    TensorRecord,
+)
+from fourfold.formats.tflite.tensors import declared
+from fourfold.graph import Node
+from fourfold.ops.foreign import Foreign
+from fourfold.types import DType, TensorType
+
+# The sizes of their results are among the values that they read, or follow from them.
+COUNTING = {"WHERE", "UNIQUE", "HASHTABLE_FIND", "SEGMENT_SUM", "BROADCAST_ARGS"}
+# The same, where anything but their first input is computed at run time.
+SIZED = {
+    *("RESHAPE", "FILL", "TILE", "BROADCAST_TO", "EXPAND_DIMS", "RANGE", "ONE_HOT", "TOPK_V2"),
+    *("PAD", "PADV2", "MIRROR_PAD", "SLICE", "STRIDED_SLICE", "SPLIT_V", "SPARSE_TO_DENSE"),
+    *("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "TRANSPOSE_CONV", "SCATTER_ND", "RFFT2D"),
+    *("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY", "REDUCE_ALL"),
+    *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"),
+}
+CALLING = {"IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"}
+
+
+def unit_name(record: OperatorRecord, number: int, names: tuple[str, ...]) -> str:
+    """What the nodes of an operator are called: its first result, or its number if it has none."""
+    return names[record.outputs[0]] if record.outputs else f"{record.title} #{number}"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """An operator that no rule converts, in the graph that it belongs to."""
+
+    file: FileRecord
+    graph: SubgraphRecord
+    names: tuple[str, ...]
+    number: int
+    reason: str
+    unsized: Container[str] = ()  # values whose sizes are known at run time only
+
+    @property
+    def record(self) -> OperatorRecord:
+        return self.graph.operators[self.number]
+
+    def add_to(self, builder: Builder) -> Node:
+        """Its node: what the file itself holds is left out of the inputs."""
+        inputs = tuple(self._input(index, builder) for index in self.record.inputs)
+        outputs = tuple(self.names[index] for index in self.record.outputs)
+        types = tuple(self._type(index) for index in self.record.outputs)
+        for name, type in zip(outputs, types, strict=True):
+            builder.constants.pop(name, None)
+            builder.types[name] = type
+        sizes = self._sizes_change(builder) or any(name in self.unsized for name in inputs if name)
+        title, number = self.record.title, self.number
+        attributes = Foreign("tflite", (number,), title, self.reason, types, sizes)
+        name = unit_name(self.record, number, self.names)
+        node = Node("foreign", inputs, outputs, attributes, name=name)
+        builder.nodes.append(node)
+        return node
+
+    def _input(self, index: int, builder: Builder) -> str | None:
+        if index == -1 or self.graph.tensors[index].variable:
+            return None
+        stored = self.file.buffers[self.graph.tensors[index].buffer].size > 0
+        return None if stored or self.names[index] not in builder.types else self.names[index]
+
+    def _type(self, index: int) -> TensorType:
+        """The file's type; integers with one scale are seen as the real numbers they stand for."""
+        tensor = self._tensor(index)
+        quantization = quantization_of(tensor) if tensor.quantized else None
+        plain = quantization is None or quantization.axis is not None
+        return declared(tensor) if plain else declared(tensor).with_dtype(DType.F32)
+
+    def _sizes_change(self, builder: Builder) -> bool:
+        """Whether the file's own sizes of the results may be wrong this time."""
+        op, read = self.record.op, [index for index in self.record.inputs if index != -1]
+        known = [(index, builder.types.get(self.names[index])) for index in read]
+        if any(type and type.shape != self._tensor(index).shape for index, type in known):
+            return True
+        if op in CALLING:
+            return any(-1 in (self._tensor(index).signature or ()) for index in self.record.outputs)
+        computed = [
+            i for i in read[1:] if self._input(i, builder) not in {None, *builder.constants}
+        ]
+        return op in COUNTING or (op in SIZED and bool(computed))
+
+    def _tensor(self, index: int) -> TensorRecord:
+        return self.graph.tensors[index]

@@ -1,0 +1,124 @@
+"""The main graph of a TFLite file by the names of its values, to write parts of it out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from fourfold.formats.tflite.constants import quantization_of, quantize
+from fourfold.formats.tflite.flatbuffer import Content
+from fourfold.formats.tflite.foreign import CALLING, unit_name
+from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
+from fourfold.formats.tflite.write import Excerpt, write_excerpt
+from fourfold.types import DType, Quantization
+
+RESOURCES = "resources"  # all of them as one: who calls another graph may touch any
+
+
+@dataclass(frozen=True)
+class FileOrigin:
+    """A graph of a file, its units and its tensors by name."""
+
+    source: Content
+    file: FileRecord
+    main: int
+    names: tuple[str, ...]
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> SubgraphRecord:
+        return self.file.subgraphs[self.main]
+
+    @property
+    def content(self) -> bytes:
+        return bytes(self.source)
+
+    @cached_property
+    def units(self) -> Mapping[str, int]:
+        pairs = enumerate(self.graph.operators)
+        return {unit_name(record, number, self.names): number for number, record in pairs}
+
+    @cached_property
+    def titles(self) -> Mapping[str, str]:
+        return {name: self.graph.operators[i].title for name, i in self.units.items()}
+
+    @cached_property
+    def states(self) -> Mapping[str, tuple[str, ...]]:
+        found = {name: tuple(self._states(i)) for name, i in self.units.items()}
+        return {name: shared for name, shared in found.items() if shared}
+
+    def _states(self, number: int) -> Iterator[str]:
+        """Variables that it reads, and values that only one interpreter can understand."""
+        record = self.graph.operators[number]
+        for index in {*record.inputs, *record.outputs} - {-1}:
+            tensor = self.graph.tensors[index]
+            if tensor.dtype in (DType.RESOURCE, DType.VARIANT, None):
+                yield RESOURCES
+            elif tensor.variable or tensor.dtype is DType.STRING:
+                yield self.names[index]
+        if record.op == "CALL_ONCE" or (record.op in CALLING and self._has_resources):
+            yield RESOURCES
+
+    @cached_property
+    def _has_resources(self) -> bool:
+        tensors = (tensor for graph in self.file.subgraphs for tensor in graph.tensors)
+        return any(tensor.dtype is DType.RESOURCE for tensor in tensors)
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    def number(self, value: str) -> int:
+        return self._numbers[value]
+
+    def reads(self, unit: str) -> tuple[str, ...]:
+        record = self.graph.operators[self.units[unit]]
+        read = [i for i in record.inputs if i != -1 and not self._holds(i)]
+        return tuple(self.names[i] for i in read if self.names[i] not in self.known)
+
+    def writes(self, unit: str) -> tuple[str, ...]:
+        return tuple(self.names[i] for i in self.graph.operators[self.units[unit]].outputs)
+
+    def _holds(self, index: int) -> bool:
+        tensor = self.graph.tensors[index]
+        return tensor.variable or self.file.buffers[tensor.buffer].size > 0
+
+    def grid(self, value: str) -> tuple[Quantization, DType] | None:
+        tensor = self.graph.tensors[self.number(value)]
+        found = quantization_of(tensor) if tensor.quantized else None
+        return None if found is None or tensor.dtype is None else (found, tensor.dtype)
+
+    def write(
+        self,
+        units: Sequence[str],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> bytes:
+        operators = sorted(self.units[name] for name in units)
+        excerpt = Excerpt(
+            operators=operators,
+            inputs=[self.number(name) for name in inputs],
+            outputs=[self.number(name) for name in outputs],
+            constants=self._folded(operators),
+            subgraph=self.main,
+            calls=any(self._calls(self.graph.operators[number]) for number in operators),
+        )
+        return write_excerpt(self.source, excerpt)
+
+    def _folded(self, operators: Sequence[int]) -> Mapping[int, np.ndarray]:
+        """What these operators read and what was computed while the model was read."""
+        read = {i for number in operators for i in self.graph.operators[number].inputs} - {-1}
+        found = {i: self.known.get(self.names[i]) for i in sorted(read) if not self._holds(i)}
+        return {i: self._as_stored(i, array) for i, array in found.items() if array is not None}
+
+    def _as_stored(self, index: int, array: np.ndarray) -> np.ndarray:
+        """A constant in the type that the file has it in."""
+        grid = self.grid(self.names[index])
+        return array if grid is None else quantize(array, *grid)
+
+    @staticmethod
+    def _calls(record: OperatorRecord) -> bool:
+        return record.op in CALLING

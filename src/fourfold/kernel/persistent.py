@@ -1,0 +1,169 @@
+"""The one kernel that runs a whole plan: it walks a table of stages and calls the function of each.
+
+Two ways to share the work of a stage. *Claim*: groups take chunks from a counter and go on when
+all chunks
+are done; a group only waits for chunks that a running group has claimed, so any number of groups
+is safe,
+one included. *Share*: every group takes its fixed part and all meet at a barrier, which is faster
+and
+needs all groups to be resident at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.stage import HEAD, Kind, render_stage, stage_call
+
+ENTRY = "one_launch"
+STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
+CHUNKS = 32  # how finely the work of a stage is cut where groups claim it
+
+# Where groups claim their work. The state holds counters: one for leaving, two for each stage.
+_CLAIM = """
+    for (int stage = 0; stage < stages; stage++) {{
+        __global const int *row = table + stage * {stride};
+        volatile __global int *claimed = state + (1 + 2 * stage) * {apart};
+        volatile __global int *done = claimed + {apart};
+        const int chunks = (row[1] + row[2] - 1) / row[2];
+        for (;;) {{
+            const int chunk = atomic_inc(claimed);
+            if (chunk >= chunks) break;
+            const int stop = min((chunk + 1) * row[2], row[1]);
+            for (int virtual = chunk * row[2]; virtual < stop; virtual++) {{
+                switch (row[0]) {{
+{cases}
+                }}
+            }}
+            mem_fence(CLK_GLOBAL_MEM_FENCE);
+            atomic_inc(done);
+        }}
+        while (*done < chunks);
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+    }}
+    // The last group to leave makes the counters ready for the next run.
+    if (atomic_inc(state) == (int)get_num_groups(0) - 1) {{
+        for (int i = 0; i <= 2 * stages; i++) state[i * {apart}] = 0;
+    }}
+"""
+
+_SHARE = """
+    __local int rows[{twice}];
+    {pool}
+    const int item = get_local_id(0);
+    const int group = get_group_id(0);
+    const int groups = get_num_groups(0);
+    const uint before = phase_of(state);
+    uint phase = before;
+    for (int i = item; i < {stride}; i += {items}) rows[i] = table[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int stage = 0; stage < stages; stage++) {{
+        __local const int *row = rows + stage % 2 * {stride};
+        switch (row[0]) {{
+{cases}
+        }}
+        if (stage + 1 < stages) {{
+            __local int *next = rows + (stage + 1) % 2 * {stride};
+            for (int i = item; i < {stride}; i += {items}) next[i] = table[(stage + 1) * {stride} +
+            i];
+            phase = meet(state, phase, group, groups);
+        }}
+    }}
+"""
+
+# Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The
+# top bit
+# flips once a round, because the first group adds what is missing to half of the range; nothing is
+# reset.
+_MEET = """
+static uint phase_of(__global int *state)
+{
+    uint now;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
+    return now & 0x80000000u;
+}
+
+static uint meet(__global int *state, uint phase, int group, int groups)
+{
+    const uint flipped = phase ^ 0x80000000u;
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        const uint step = group == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
+        asm volatile("red.release.gpu.global.add.u32 [%0], %1;"
+            :: "l"(state), "r"(step) : "memory");
+        uint now;
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
+        } while ((now & 0x80000000u) != flipped);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return flipped;
+}
+"""
+
+
+def row_stride(kinds: Sequence[Kind]) -> int:
+    """Numbers in a row of the table."""
+    return -(-(HEAD + max(kind.numbers for kind in kinds)) // 4) * 4
+
+
+def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
+    """The functions of all kinds and the kernel that calls them; `items` work-items form a
+    group.
+    """
+    functions = [render_stage(kind) for kind in kinds]
+    claims = items == 1
+    body = _claim_body(kinds, buffers) if claims else _share_body(kinds, buffers, items)
+    pointers = ",\n    ".join(
+        f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
+    )
+    head = f"__kernel void {ENTRY}(\n    {pointers},\n    int stages,\n    int table_at)"
+    bases = [f"    __global uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
+    word = "volatile " if claims else ""
+    bases += [
+        "    __global const uchar *restrict constants = b1;",
+        "    __global const int *table = (__global const int *)(b1 + table_at);",
+        f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
+    ]
+    before = [] if claims else [_MEET]
+    return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
+
+
+def _claim_body(kinds: Sequence[Kind], buffers: int) -> str:
+    cases = "\n".join(
+        f"                case {number}: {stage_call(kind, buffers, 1)} break;"
+        for number, kind in enumerate(kinds)
+    )
+    return _CLAIM.format(stride=row_stride(kinds), apart=STATE_STRIDE, cases=cases)
+
+
+def _share_body(kinds: Sequence[Kind], buffers: int, items: int) -> str:
+    cases = "\n".join(_rounds(number, kind, buffers, items) for number, kind in enumerate(kinds))
+    stride = row_stride(kinds)
+    pool = max(items // kind.items * kind.local_bytes // 16 for kind in kinds)
+    declared = f"__local float4 pool[{pool}];" if pool else ""
+    return _SHARE.format(stride=stride, twice=2 * stride, pool=declared, items=items, cases=cases)
+
+
+def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
+    """A case of the switch: this group's virtual groups, as many at once as there are items for.
+
+    Beyond the last one, a kernel with barriers makes the last one again, since all must meet there.
+    """
+    together = items // kind.items
+    lines = [
+        f"        case {number}:",
+        f"            for (int first = group * {together}; first < row[1]; "
+        f"first += groups * {together}) {{",
+        f"                int virtual = first + item / {kind.items};",
+    ]
+    if kind.local_bytes:
+        lines.append("                virtual = min(virtual, row[1] - 1);")
+    else:
+        lines.append("                if (virtual < row[1])")
+    lines += [
+        f"                {stage_call(kind, buffers, items)}",
+        "            }",
+        "            break;",
+    ]
+    return "\n".join(lines)

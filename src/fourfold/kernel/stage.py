@@ -1,0 +1,143 @@
+"""Renders kernels as stages of one persistent launch: functions that a loop over a table calls.
+
+A stage does not know who launched it. Its work-groups are virtual: a real group of work-items runs
+one or
+several of them side by side, each with its own part of local memory, round after round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fourfold.kernel.expression import Pointer
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.opencl import STORAGE, Renderer
+from fourfold.kernel.statement import LocalArray
+
+_AXES = "xyz"
+HEAD = 6  # numbers in front of a row: kind, groups, chunk, groups along x, along y, spare
+_WIDTHS = {"float": 4, "int": 4, "half": 2, "bool": 4}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One function of the persistent kernel: its text, and what a row of the table must hold for
+    it.
+    """
+
+    name: str
+    kernel: Kernel
+    constant: tuple[bool, ...]
+
+    @property
+    def items(self) -> int:
+        """Work-items of one virtual group."""
+        return self.kernel.local_items
+
+    @property
+    def numbers(self) -> int:
+        return 2 * len(self.kernel.buffers) + len(self.kernel.sizes)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory of one virtual group, in whole vectors of sixteen bytes."""
+        arrays = [item for item in self.kernel.body if isinstance(item, LocalArray)]
+        return sum(_vectors(array) * 16 for array in arrays)
+
+
+def _vectors(array: LocalArray) -> int:
+    return -(-array.size * array.width * _WIDTHS[array.kind] // 16)
+
+
+def render_stage(kind: Kind) -> str:
+    """The text of a kernel as a function."""
+    return _StageRenderer(kind).text(kind.name)
+
+
+class _StageRenderer(Renderer):
+    """Like the renderer of entry points, but ids, memory and pointers come from the caller.
+
+    Pointers into the arena are neither const nor restrict: another stage has just written there,
+    and a
+    compiler that knew better could read it through a cache that does not know of that.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(kind.kernel)
+        pairs = zip(kind.kernel.buffers, kind.constant, strict=True)
+        self.constant = {argument.pointer.name for argument, is_constant in pairs if is_constant}
+        self.pool = 0
+
+    def text(self, entry: str) -> str:
+        kernel = self.kernel
+        body = list(self._block(kernel.body, 1, {}))
+        parameters = [
+            f"{self._space(a.pointer)}*{'restrict ' if a.pointer.name in self.constant else ''}"
+            f"{a.pointer.name}"
+            for a in kernel.buffers
+        ]
+        parameters += [f"int {size}" for size in kernel.sizes]
+        parameters += ["int group_x", "int group_y", "int group_z", "int item"]
+        if any(isinstance(item, LocalArray) for item in kernel.body):
+            parameters.append("__local float4 *pool")
+        head = f"static void {entry}(\n    " + ",\n    ".join(parameters) + ")"
+        tops = [*self._ids(), *(f"    {line}" for line in self.casts.values())]
+        return "\n".join([f"// {kernel.title}", head, "{", *tops, *body, "}", ""])
+
+    def _ids(self) -> list[str]:
+        lines, rest = [], "item"
+        for axis, size in enumerate(self.kernel.local):
+            title = _AXES[axis]
+            place = "0" if size == 1 else f"{rest} % {size}"
+            lines.append(f"    const int local_{title} = {place};")
+            lines.append(f"    const int global_{title} = group_{title} * {size} + local_{title};")
+            rest = rest if size == 1 else f"{rest} / {size}"
+        return lines
+
+    def _space(self, pointer: Pointer) -> str:
+        word = "const " if pointer.name in self.constant else ""
+        return f"__global {word}{STORAGE[pointer.dtype]} "
+
+    def _name(self, title: str) -> str:
+        for kind in ("global", "local"):
+            for axis, letter in enumerate(_AXES):
+                if title == f"get_{kind}_id({axis})":
+                    return f"{kind}_{letter}"
+        return title
+
+    def _local_array(self, array: LocalArray) -> str:
+        kind = array.kind if array.width == 1 else f"{array.kind}{array.width}"
+        start = self.pool
+        self.pool += _vectors(array)
+        return f"__local {kind} *{array.pointer.name} = (__local {kind} *)(pool + {start});"
+
+
+def stage_call(kind: Kind, buffers: int, items: int) -> str:
+    """The call of a stage for the row at hand: pointers and sizes from the table, ids from
+    `virtual`.
+    """
+    arguments = []
+    at = HEAD
+    for argument, is_constant in zip(kind.kernel.buffers, kind.constant, strict=True):
+        storage = STORAGE[argument.pointer.dtype]
+        if is_constant:
+            arguments.append(f"(__global const {storage} *)constants + row[{at + 1}]")
+        else:
+            arguments.append(
+                f"(__global {storage} *){_base(f'row[{at}]', buffers)} + row[{at + 1}]"
+            )
+        at += 2
+    arguments += [f"row[{at + number}]" for number in range(len(kind.kernel.sizes))]
+    arguments += ["virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / row[4]"]
+    arguments.append("0" if items == 1 else f"item % {kind.items}")
+    if kind.local_bytes:
+        arguments.append(f"pool + item / {kind.items} * {kind.local_bytes // 16}")
+    return f"{kind.name}({', '.join(arguments)});"
+
+
+def _base(number: str, buffers: int) -> str:
+    """The buffer of a number, by comparison: an indexed array of pointers would be memory."""
+    text = "b0"
+    for index in range(1, buffers):
+        text = f"({number} == {index} ? b{index} : {text})"
+    return text

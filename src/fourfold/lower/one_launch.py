@@ -1,0 +1,95 @@
+"""A plan's launches as stages of one launch: the table that a persistent kernel walks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.opencl import preludes
+from fourfold.kernel.persistent import CHUNKS, ENTRY, STATE_STRIDE, persistent_text, row_stride
+from fourfold.kernel.stage import Kind, render_stage
+from fourfold.kernel.statement import LocalArray
+from fourfold.lower.assemble import CONSTANTS, Constants
+from fourfold.plan import Argument, BufferUse, Launch
+
+GPU_ITEMS = 256
+LARGEST = 2**31 - 1
+
+
+def refuses_one_launch(
+    kernels: Sequence[Kernel], launches: Sequence[Launch], device: DeviceInfo
+) -> str | None:
+    """Why these launches cannot be one, or None."""
+    if not device.is_cpu and not device.matrix_units:
+        return "groups of this device cannot wait for each other in a known way"
+    items = 1 if device.is_cpu else GPU_ITEMS
+    for kernel in kernels:
+        size = kernel.local_items
+        if size > items or items % size:
+            return f"a kernel wants groups of {size}"
+        if device.is_cpu and any(isinstance(item, LocalArray) for item in kernel.body):
+            return "a kernel needs local memory"
+    offsets = [
+        a.offset for launch in launches for a in launch.arguments if isinstance(a, BufferUse)
+    ]
+    return "memory is too large for the table" if max(offsets, default=0) > LARGEST else None
+
+
+def join_launches(
+    kernels: Sequence[Kernel],
+    launches: Sequence[Launch],
+    constants: Constants,
+    buffers: int,
+    device: DeviceInfo,
+) -> tuple[str, Launch]:
+    """The text of the persistent kernel and its launch; `buffers` counts all, the state last."""
+    kinds, numbers = _kinds(kernels, launches)
+    items = 1 if device.is_cpu else GPU_ITEMS
+    stride = row_stride(kinds)
+    table = np.zeros((len(launches), stride), np.int32)
+    for row, number, launch in zip(table, numbers, launches, strict=True):
+        _fill(row, number, launch, kinds[number], device)
+    start = constants.offset(table)
+    text = preludes(kernels) + persistent_text(kinds, buffers, items)
+    uses = tuple(BufferUse(number, 0) for number in range(buffers))
+    groups = device.compute_units
+    arguments: tuple[Argument, ...] = (*uses, len(launches), start)
+    title = f"{len(launches)} stages"
+    return text, Launch(ENTRY, arguments, (groups * items,), (items,), ENTRY, title)
+
+
+def state_bytes(stages: int) -> int:
+    """Counters of the persistent kernel: one that all meet at, and two for each stage."""
+    return (1 + 2 * stages) * STATE_STRIDE * 4
+
+
+def _kinds(kernels: Sequence[Kernel], launches: Sequence[Launch]) -> tuple[list[Kind], list[int]]:
+    """The distinct functions, and for every launch the number of its own."""
+    kinds: dict[str, tuple[int, Kind]] = {}
+    numbers = []
+    for kernel, launch in zip(kernels, launches, strict=True):
+        uses = [a for a in launch.arguments if isinstance(a, BufferUse)]
+        constant = tuple(use.buffer == CONSTANTS for use in uses)
+        text = render_stage(Kind("stage", kernel, constant))
+        if text not in kinds:
+            kinds[text] = (len(kinds), Kind(f"{kernel.title}_{len(kinds)}", kernel, constant))
+        numbers.append(kinds[text][0])
+    return [kind for _, kind in kinds.values()], numbers
+
+
+def _fill(row: np.ndarray, number: int, launch: Launch, kind: Kind, device: DeviceInfo) -> None:
+    """One row: kind, virtual groups, chunk, groups along x and y; then pointers, then sizes."""
+    counts = [size // local for size, local in zip(launch.grid, launch.local, strict=True)]
+    counts += [1] * (3 - len(counts))
+    total = counts[0] * counts[1] * counts[2]
+    chunk = max(1, -(-total // (CHUNKS * max(1, device.compute_units // 2))))
+    numbers = [number, total, chunk, counts[0], counts[1], 0]
+    for argument in launch.arguments:
+        if isinstance(argument, BufferUse):
+            numbers += [argument.buffer, argument.offset]
+        else:
+            numbers.append(argument)
+    row[: len(numbers)] = numbers

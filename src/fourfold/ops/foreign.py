@@ -1,0 +1,41 @@
+"""An operator known only by what its file says: it runs where the file's own engine runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.errors import ModelError
+from fourfold.op import Op, Types
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Which operators of the file it stands for, why they are not nodes, and what they give.
+
+    `dynamic` says that the sizes of the results are known only when they are there.
+    """
+
+    format: str
+    operators: tuple[int, ...]
+    title: str
+    reason: str
+    types: Types
+    dynamic: bool = False
+
+
+def infer(attributes: Foreign, *types: TensorType | None) -> Types:
+    return attributes.types
+
+
+def reference(attributes: Foreign, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    raise ModelError(
+        f"{attributes.title} has no definition here",
+        attributes.reason,
+        "install LiteRT with 'pip install fourfold[litert]', or see fourfold.register_op",
+    )
+
+
+OP = Op(name="foreign", attributes=Foreign, infer=infer, reference=reference, cases=())
