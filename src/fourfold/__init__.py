@@ -12,8 +12,10 @@ from fourfold.errors import (
 )
 from fourfold.players.opencl import devices
 from fourfold.session import KernelTime, Session, TensorInfo
+from fourfold.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
+del VERSION
 
 __all__ = [
     "BuildError",

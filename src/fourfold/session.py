@@ -118,7 +118,7 @@ class Session:
         return self.origin != "model"
 
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        """The outputs as new arrays by name, for inputs by name, by position, or for the only one."""
+        """The outputs as new arrays by name; inputs go by name, by position, or alone."""
         arrays = self._arrays(inputs)
         with self._lock:
             results = self._open_player().run(arrays)

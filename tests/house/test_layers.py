@@ -9,6 +9,7 @@ import pytest
 from house.source import FUNCTIONS, Module, imported, modules
 
 ROOMS = (
+    "version",
     "errors",
     "types",
     "device",
@@ -27,6 +28,7 @@ ROOMS = (
     "tune",
     "cpu",
     "compile",
+    "preparing",
     "opening",
     "session",
     "delegate",

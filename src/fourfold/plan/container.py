@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO
 from zlib import crc32
 
@@ -182,7 +181,7 @@ def _write(file: BinaryIO, sections: Sequence[Section]) -> int:
 
 def write_container(path: Path, sections: Sequence[Section], mode: int, sync: bool) -> int:
     """Write aside, then put in place: the file is whole or as it was before. Gives its size."""
-    aside = path.with_name(f".{path.name}.{token_hex(6)}")
+    aside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

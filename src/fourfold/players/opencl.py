@@ -22,7 +22,11 @@ _INSTALL = (
 )
 _PROBE = """
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
-__kernel void probe(__global float *out) { half a = (half)out[0]; out[0] = (float)(a * a + (half)1.0f); }
+__kernel void probe(__global float *out)
+{
+    half a = (half)out[0];
+    out[0] = (float)(a * a + (half)1.0f);
+}
 """
 
 
@@ -77,7 +81,7 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 
 def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
-    """The device of this number, or whose name, vendor or platform contains this text; 'auto' the first."""
+    """The device of this number, or with this in its name, vendor or platform; 'auto' the first."""
     known = devices()
     if isinstance(wanted, DeviceInfo):
         return wanted
@@ -132,7 +136,7 @@ def load_program(info: DeviceInfo, program: Program, binary: bytes) -> Any | Non
 
 
 class Player:
-    """A plan made ready on one device. Not safe for two threads at once; the session sees to that."""
+    """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: Any | None = None) -> None:
         self.info, self.plan = info, plan
@@ -180,7 +184,8 @@ class Player:
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs for these inputs, in the order of the plan's ports."""
-        return self._guard("running the model", lambda: self._run(arrays))
+        results: list[np.ndarray] = self._guard("running the model", lambda: self._run(arrays))
+        return results
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         queue, enqueue = self._queue, cl.enqueue_nd_range_kernel
@@ -220,7 +225,7 @@ class Player:
         return fetch_binary(self._program)
 
     def poison(self) -> None:
-        """Fill the arena and the outputs with NaN, so that a value nobody wrote is seen in the result."""
+        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
         for buffer, handle in zip(self.plan.buffers, self._buffers, strict=True):
             if buffer.kind in ("arena", "output"):
                 size = max(buffer.bytes, 64) // 4 * 4

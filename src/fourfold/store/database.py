@@ -30,6 +30,7 @@ CREATE TABLE IF NOT EXISTS loading(
   digest TEXT NOT NULL, process TEXT NOT NULL, since REAL NOT NULL, PRIMARY KEY(digest, process));
 CREATE TABLE IF NOT EXISTS quarantine(
   digest TEXT PRIMARY KEY, why TEXT NOT NULL, since REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS loaded(digest TEXT PRIMARY KEY);
 PRAGMA user_version = 1;
 """
 VERSION = 1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, TypeVar, cast
 
 from fourfold.errors import ModelError
@@ -21,6 +21,7 @@ from fourfold.store.keys import Parts, key_of
 from fourfold.store.shelf import FolderShelf, MemoryShelf, Shelf
 
 LIMIT = 2 << 30
+TABLES = ("entries", "choices", "models", "loading", "loaded", "quarantine")
 QUICK_MS = 50  # how long a note of a use may wait for its turn
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -93,7 +94,7 @@ class Entries:
     def put(self, kind: str, title: str, parts: Parts, data: Sequence[Section]) -> None:
         """Keep something; another entry of the same key gives way."""
         key = key_of(parts)
-        name = f"{kind}-{key}-{token_hex(4)}"
+        name = f"{kind}-{key}-{os.urandom(4).hex()}"
         size = self.shelf.write(name, entry_sections(kind, title, parts, data))
         try:
             with self.database.writing() as database:
@@ -162,7 +163,7 @@ class Entries:
     def clear(self) -> None:
         """Forget everything, tuned choices and quarantine too."""
         with self.database.writing() as database:
-            for table in ("entries", "choices", "models", "loading", "quarantine"):
+            for table in TABLES:
                 database.execute(f"DELETE FROM {table}")
         for name in self.shelf.names():
             self.shelf.remove(name)

@@ -52,10 +52,10 @@ def entry_sections(
     return [Section("entry", json.dumps(head, ensure_ascii=False).encode()), *data]
 
 
-def read_head(file: Container) -> tuple[str, str, Parts]:
+def read_head(file: Container, number: int = 0) -> tuple[str, str, Parts]:
     """Kind, title and parts of an entry's file."""
     try:
-        head = json.loads(bytes(file.section(0, "entry")))
+        head = json.loads(bytes(file.section(number, "entry")))
         kind, title, parts = head["kind"], head["title"], head["parts"]
         if kind not in KINDS or not all(isinstance(one, str) for one in (title, *parts.values())):
             raise ValueError("a field has the wrong type")

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Program
 from fourfold.types import Shape
+from fourfold.version import VERSION
 
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
@@ -37,14 +37,10 @@ def key_of(parts: Mapping[str, str]) -> str:
 @cache
 def engine_parts() -> Parts:
     """Which fourfold this is: its version, and the state of the sources that make plans."""
-    try:
-        known = version("fourfold")
-    except PackageNotFoundError:
-        known = "unknown"
     total = blake2b(digest_size=16)
     for line in _sources():
         total.update(line.encode())
-    return {"format": FORMAT, "engine": known, "sources": total.hexdigest()}
+    return {"format": FORMAT, "engine": VERSION, "sources": total.hexdigest()}
 
 
 def _sources() -> Iterator[str]:

@@ -50,6 +50,12 @@ def begin(database: sqlite3.Connection, digest: str, now: float) -> None:
 def end(database: sqlite3.Connection, digest: str) -> None:
     row = (digest, this_process())
     database.execute("DELETE FROM loading WHERE digest=? AND process=?", row)
+    database.execute("INSERT OR IGNORE INTO loaded VALUES(?)", (digest,))
+
+
+def was_loaded(database: sqlite3.Connection, digest: str) -> bool:
+    row = database.execute("SELECT 1 FROM loaded WHERE digest=?", (digest,)).fetchone()
+    return row is not None
 
 
 def verdict(database: sqlite3.Connection, digest: str, now: float) -> str | None:
@@ -66,4 +72,5 @@ def verdict(database: sqlite3.Connection, digest: str, now: float) -> str | None
 
 def condemn(database: sqlite3.Connection, digest: str, why: str, now: float) -> None:
     database.execute("INSERT OR REPLACE INTO quarantine VALUES(?,?,?)", (digest, why, now))
-    database.execute("DELETE FROM loading WHERE digest=?", (digest,))
+    for table in ("loading", "loaded"):
+        database.execute(f"DELETE FROM {table} WHERE digest=?", (digest,))

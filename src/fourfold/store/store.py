@@ -74,12 +74,21 @@ class Store(Entries):
     def loading(self, binary: bytes) -> Iterator[bool]:
         """Around the load of a binary: whether it may be loaded; not if it killed a process."""
         name = digest(binary)
+        if self._was_loaded(name):
+            yield True
+            return
         allowed = self._begin(name)
         try:
             yield allowed
         finally:
             if allowed:
                 self._end(name)
+
+    @never_fails(lambda: False)
+    def _was_loaded(self, name: str) -> bool:
+        """Whether this very binary was loaded before, which makes a sentinel needless."""
+        with self.database.reading() as database:
+            return sentinel.was_loaded(database, name)
 
     @never_fails(lambda: True)
     def _begin(self, name: str) -> bool:

@@ -1,0 +1,77 @@
+"""A store as one file, for other machines of the same make: written whole, checked when read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fourfold.errors import InputError, ModelError
+from fourfold.plan import Container, Section, write_container
+from fourfold.store.database import say_once
+from fourfold.store.entry import BINARY, PLAN, read_head
+from fourfold.store.store import Store
+
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+CONTENT = {PLAN: ("plan", "text", "constants"), BINARY: ("binary",)}
+
+
+def export_store(store: Store, path: Path) -> tuple[int, int, int]:
+    """Write everything that is whole into one file; gives entries, choices and bytes."""
+    sections: list[Section] = []
+    numbers: list[list[int]] = []
+    for file in _whole(store):
+        first = 1 + len(sections)
+        sections += [Section(name, file.section(at, name)) for at, name in enumerate(file.names)]
+        numbers.append(list(range(first, 1 + len(sections))))
+    choices = [[owner, key, choice, took] for key, choice, took, owner in store.choice_rows()]
+    head = {"entries": numbers, "choices": choices}
+    start = Section("store", json.dumps(head, ensure_ascii=False).encode())
+    try:
+        size = write_container(path, [start, *sections], 0o600, sync=True)
+    except OSError as error:
+        fix = "choose a place that can be written to, with enough room"
+        raise InputError(f"cannot write '{path}'", str(error), fix) from error
+    return len(numbers), len(choices), size
+
+
+def _whole(store: Store) -> Iterator[Container]:
+    for entry in store.entries():
+        try:
+            file = store.shelf.read(entry.file)
+            file.verify()
+        except (ModelError, OSError):
+            continue
+        yield file
+
+
+def import_store(store: Store, path: Path) -> tuple[int, int]:
+    """Take over what an exported file holds; gives entries and choices."""
+    try:
+        file = Container.open(path)
+        file.verify()
+        head = json.loads(bytes(file.section(0, "store")))
+        count = sum(_take(store, file, numbers) for numbers in head["entries"])
+        rows = [(str(a), str(b), str(c), float(d)) for a, b, c, d in head["choices"]]
+    except OSError as error:
+        raise InputError(f"cannot read '{path}'", str(error), "check the path") from error
+    except _WRONG as error:
+        why, fix = f"its table does not fit: {error!r}", "export the store again"
+        raise ModelError(f"'{path}' is damaged", why, fix) from error
+    for owner, key, choice, took in rows:
+        store.put_choice(owner, key, choice, took)
+    return count, len(rows)
+
+
+def _take(store: Store, file: Container, numbers: list[Any]) -> int:
+    kind, title, parts = read_head(file, numbers[0])
+    names = CONTENT[kind]
+    if len(numbers) != 1 + len(names):
+        say_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
+        return 0
+    data = [
+        Section(name, file.section(at, name)) for at, name in zip(numbers[1:], names, strict=True)
+    ]
+    store.put(kind, title, parts, data)
+    return 1

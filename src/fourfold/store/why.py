@@ -1,0 +1,70 @@
+"""Why a plan is not in the store: its key's parts beside those of the entry that comes nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fourfold.store.entry import PLAN, Entry
+from fourfold.store.keys import Parts, key_of
+
+MEANING = {
+    "driver": "the driver was changed",
+    "engine": "it was kept by another version of fourfold",
+    "format": "it was kept in another format",
+    "model": "the model file has other content",
+    "name": "it was kept for another device",
+    "precision": "it was kept for another precision",
+    "shapes": "it was kept for other input shapes",
+    "sizes": "the setting FOURFOLD_SIZES was another one",
+    "sources": "fourfold's own files have changed",
+    "token": "another model_token was passed",
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One part of the key: what is wanted, what is kept, and what that means."""
+
+    label: str
+    wanted: str
+    kept: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether there is an entry for the parts; if not, the nearest one and where it differs."""
+
+    hit: bool
+    entry: Entry | None
+    differences: tuple[Difference, ...] = ()
+
+
+def explain(parts: Parts, entries: Sequence[Entry], title: str) -> Answer:
+    """What the store has for a plan with these parts."""
+    plans = [entry for entry in entries if entry.kind == PLAN]
+    key = key_of(parts)
+    for entry in plans:
+        if entry.key == key:
+            return Answer(True, entry)
+    # The same model under other conditions is nearer than another model under the same.
+    near = [one for one in plans if one.parts.get("model") == parts["model"] or one.title == title]
+    if not near:
+        return Answer(False, None)
+    best = min(near, key=lambda one: len(differences(parts, one.parts)))
+    return Answer(False, best, tuple(differences(parts, best.parts)))
+
+
+def differences(wanted: Mapping[str, str], kept: Mapping[str, str]) -> list[Difference]:
+    labels = sorted({*wanted, *kept})
+    return [
+        Difference(
+            label,
+            wanted.get(label, "-"),
+            kept.get(label, "-"),
+            MEANING.get(label, "this fact of the device is another one"),
+        )
+        for label in labels
+        if wanted.get(label) != kept.get(label)
+    ]
