@@ -1,0 +1,191 @@
+"""Look after what is kept between runs: plans, binaries and tuned choices.
+
+The store is a folder of the user (FOURFOLD_CACHE, or --folder here). It may be removed at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._show import byte_count, show_json, show_table
+from fourfold.cli.inspect import age
+from fourfold.config import Config, byte_size
+from fourfold.errors import InputError
+from fourfold.opening import Request, request_parts
+from fourfold.players.opencl import find_device
+from fourfold.store import Store
+from fourfold.store.transfer import export_store, import_store
+from fourfold.store.why import Answer, explain
+
+
+@click.group(help=__doc__)
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Of the store.")
+@click.pass_context
+def command(context: click.Context, folder: Path | None) -> None:
+    config = Config.from_environment()
+    place = folder or config.cache
+    if place is None:
+        what, why = "nothing is kept", "FOURFOLD_CACHE is 'none'"
+        raise InputError(what, why, "set it to a folder, or pass --folder")
+    context.obj = Store(place, config.cache_limit)
+
+
+@command.command("list")
+@json_option
+@click.pass_obj
+def list_entries(store: Store, as_json: bool) -> None:
+    """Every entry with its size, hits and age, the last used first."""
+    entries = store.entries()
+    if as_json:
+        show_json({"folder": store.place, "entries": [asdict(entry) for entry in entries]})
+        return
+    rows = [
+        (
+            entry.kind,
+            entry.title,
+            entry.parts.get("device") or entry.parts.get("name", "-"),
+            entry.parts.get("precision", "-"),
+            byte_count(entry.size),
+            entry.hits,
+            age(entry.used),
+            entry.key[:12],
+        )
+        for entry in entries
+    ]
+    columns = ("kind", "model", "device", "precision", ">size", ">hits", ">last use", "key")
+    show_table(f"{store.place}: {len(rows)} entries", columns, rows)
+
+
+@command.command()
+@json_option
+@click.pass_obj
+def info(store: Store, as_json: bool) -> None:
+    """Where the store is, how much it holds, and what may not be loaded."""
+    entries = store.entries()
+    report: dict[str, Any] = {
+        "folder": store.place,
+        "limit": store.limit,
+        "bytes": sum(entry.size for entry in entries),
+        "plans": sum(entry.kind == "plan" for entry in entries),
+        "binaries": sum(entry.kind == "binary" for entry in entries),
+        "hits": sum(entry.hits for entry in entries),
+        "choices": len(store.choice_rows()),
+        "quarantined": [list(row) for row in store.quarantined()],
+    }
+    if as_json:
+        show_json(report)
+        return
+    click.echo(f"folder    {report['folder']}")
+    click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
+    click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries")
+    click.echo(f"choices   {report['choices']}")
+    click.echo(f"hits      {report['hits']}")
+    for name, reason, since in report["quarantined"]:
+        click.echo(f"not used  binary {name[:12]}: {reason}, {age(since)} ago")
+
+
+@command.command()
+@engine_options
+@json_option
+@click.pass_obj
+def why(store: Store, engine: Engine, as_json: bool) -> None:
+    """Whether a model would start from the store; if not, what the nearest entry lacks."""
+    config = Config.from_environment()
+    device = find_device(config.device if engine.device is None else engine.device)
+    request = Request(engine.model, device, config, engine.precision, engine.shapes)
+    parts = request_parts(request, store)
+    answer = explain(parts, store.entries(), request.title)
+    if as_json:
+        show_json({"model": engine.model, "parts": parts, **asdict(answer)})
+    else:
+        _show_answer(engine.model, answer)
+
+
+def _show_answer(model: str, answer: Answer) -> None:
+    if answer.hit and answer.entry is not None:
+        entry = answer.entry
+        click.echo(
+            f"{model}: kept {age(entry.made)} ago, {entry.hits} hits, {byte_count(entry.size)}"
+        )
+    elif answer.entry is None:
+        click.echo(f"{model}: nothing is kept for it; the next start keeps it")
+    else:
+        click.echo(f"{model}: not kept as it is wanted now; the nearest entry differs in")
+        rows = [(one.label, one.wanted, one.kept, one.meaning) for one in answer.differences]
+        show_table("", ("part", "wanted", "kept", "meaning"), rows)
+
+
+@command.command()
+@json_option
+@click.pass_obj
+def verify(store: Store, as_json: bool) -> None:
+    """Check every entry; damaged ones are forgotten."""
+    total, bad = len(store.entries()), store.verify()
+    if as_json:
+        damaged = [{"key": entry.key, "title": entry.title, "why": why} for entry, why in bad]
+        show_json({"folder": store.place, "entries": total, "damaged": damaged})
+        return
+    for entry, reason in bad:
+        click.echo(f"forgotten: {entry.kind} of {entry.title}: {reason}")
+    click.echo(f"{total - len(bad)} of {total} entries are whole")
+
+
+@command.command()
+@click.option("--limit", metavar="SIZE", help="As in --limit 500M  [default: the store's own]")
+@json_option
+@click.pass_obj
+def prune(store: Store, limit: str | None, as_json: bool) -> None:
+    """Forget the least recently used entries until the rest fits the limit."""
+    gone = store.prune(store.limit if limit is None else byte_size("--limit", limit))
+    size = sum(entry.size for entry in store.entries())
+    if as_json:
+        show_json({"folder": store.place, "forgotten": gone, "bytes": size})
+    else:
+        click.echo(f"{gone} entries forgotten, {byte_count(size)} left")
+
+
+@command.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@click.pass_obj
+def clear(store: Store, yes: bool, as_json: bool) -> None:
+    """Forget everything, tuned choices too."""
+    if not yes and not as_json:
+        click.confirm(f"forget everything in {store.place}, tuned choices too?", abort=True)
+    count = len(store.entries())
+    store.clear()
+    if as_json:
+        show_json({"folder": store.place, "forgotten": count})
+    else:
+        click.echo(f"{count} entries forgotten")
+
+
+@command.command("export")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option
+@click.pass_obj
+def export_file(store: Store, file: Path, as_json: bool) -> None:
+    """Write all entries and choices into one file."""
+    entries, choices, size = export_store(store, file)
+    if as_json:
+        show_json({"file": str(file), "entries": entries, "choices": choices, "bytes": size})
+    else:
+        click.echo(f"{entries} entries and {choices} choices in {file}, {byte_count(size)}")
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+@click.pass_obj
+def import_file(store: Store, file: Path, as_json: bool) -> None:
+    """Take over what an exported file holds. Take files from people you trust: they hold code."""
+    entries, choices = import_store(store, file)
+    if as_json:
+        show_json({"file": str(file), "entries": entries, "choices": choices})
+    else:
+        click.echo(f"{entries} entries and {choices} choices taken over from {file}")

@@ -1,0 +1,106 @@
+"""List what a prepared file holds: models, devices, sizes, ages.
+
+Every checksum is checked on the way.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from fourfold.cli._options import json_option
+from fourfold.cli._show import byte_count, show_json, show_table
+from fourfold.errors import InputError
+from fourfold.store.prepared import Prepared, is_prepared
+
+DAY = 86400.0
+
+
+@click.command(help=__doc__)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@json_option
+def command(file: str, as_json: bool) -> None:
+    if not is_prepared(file):
+        what, why = f"{file} is not a prepared file", "it does not start as one"
+        raise InputError(what, why, "make one with 'fourfold prepare MODEL -o out.fourfold'")
+    prepared = Prepared.open(file)
+    prepared.file.verify()
+    report = describe(prepared)
+    (show_json if as_json else show)({"file": file, **report})
+
+
+def describe(prepared: Prepared) -> dict[str, Any]:
+    """What is inside, as plain data."""
+    sizes = prepared.file.section_size
+    index = prepared.index
+    plans = [
+        {
+            "model": prepared.models[plan["model"]],
+            "device": plan["made_for"],
+            "precision": plan["precision"],
+            "shapes": plan["shapes"],
+            "needs": plan["needs"],
+            "bytes": sum(sizes(number) for number in plan["sections"]),
+            "weights": sizes(plan["sections"][2]),
+            "engine": plan["engine"],
+            "added": plan["added"],
+        }
+        for plan in index["plans"]
+    ]
+    binaries = [
+        {"device": one["parts"], "bytes": sizes(one["section"]), "added": one["added"]}
+        for one in index["binaries"]
+    ]
+    choices = [
+        {"device": one["device"], "choices": len(prepared.choices(one["device"]))}
+        for one in index["choices"]
+    ]
+    head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": index["models"]}
+    return {**head, "plans": plans, "binaries": binaries, "choices": choices}
+
+
+def show(report: dict[str, Any]) -> None:
+    title = f"{report['file']}: {byte_count(report['bytes'])}, by {report['made_by']}, whole"
+    rows = [
+        (one["name"], byte_count(one["bytes"]), age(one["added"]), one["digest"])
+        for one in report["models"]
+    ]
+    show_table(title, ("model", ">its file", ">age", "digest"), rows)
+    plans = [
+        (
+            one["model"],
+            one["device"]["name"],
+            one["device"]["kind"],
+            one["precision"],
+            byte_count(one["weights"]),
+            byte_count(one["bytes"]),
+            age(one["added"]),
+        )
+        for one in report["plans"]
+    ]
+    columns = ("model", "made for", "kind", "precision", ">weights", ">in all", ">age")
+    show_table("plans (equal weights are kept once)", columns, plans)
+    binaries = [
+        (
+            one["device"]["device"],
+            one["device"]["driver"],
+            byte_count(one["bytes"]),
+            age(one["added"]),
+        )
+        for one in report["binaries"]
+    ]
+    show_table("binaries", ("device", "driver", ">size", ">age"), binaries)
+    if report["choices"]:
+        counts = [(one["device"], one["choices"]) for one in report["choices"]]
+        show_table("tuned choices", ("device", ">choices"), counts)
+
+
+def age(since: float) -> str:
+    """How long ago, in words."""
+    seconds = max(0.0, time.time() - since)
+    for size, unit in ((DAY, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,133 @@
+"""Make models ready for shipping, as one file that starts hot.
+
+The file holds plans, packed weights, kernel texts, and for each device it was made on the
+binaries and tuned choices. Session("out.fourfold") needs neither the model nor its reader. --add
+keeps what is in an existing file. An interruption or a full disk leaves an existing file as it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fourfold.cli._options import json_option, parse_shape
+from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
+from fourfold.compile import Wish
+from fourfold.config import PRECISIONS, Config
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.players.opencl import find_device
+from fourfold.preparing import How, Progress, prepare_kinds, prepare_model, tune_model
+from fourfold.store import Store
+from fourfold.store.draft import Draft
+from fourfold.store.prepared import Prepared
+from fourfold.tune import LEVELS
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, required=True, type=FILE)
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="May be given again.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
+@click.option("--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
+@click.option(
+    "--tune", "level", type=click.Choice(tuple(LEVELS)), default="none", show_default=True
+)
+@click.option("--deadline", type=float, metavar="SECONDS", help="Of tuning a model, at most.")
+@click.option("--add", is_flag=True, help="Keep what the file already holds.")
+@click.option(
+    "--everywhere/--only-here", default=True, help="Also plans for other kinds of devices."
+)
+@json_option
+def command(
+    models: tuple[Path, ...],
+    output: Path,
+    devices: tuple[str, ...],
+    add: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    began = time.perf_counter()
+    draft = _start(output, add)
+    config = Config.from_environment()
+    way = _how(config, **how)
+    store = None if config.cache is None else Store(config.cache, config.cache_limit)
+    found = [find_device(name) for name in devices or (config.device,)]
+    rows = []
+    for model in models:
+        rows += [_prepare(draft, model, device, way, store) for device in found]
+        if way.everywhere:
+            prepare_kinds(draft, model, way, {device.kind for device in found})
+    size = draft.write(output)
+    report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
+    (show_json if as_json else _show)({**report, "prepared": rows})
+
+
+def _how(
+    config: Config,
+    precision: str | None,
+    shapes: tuple[str, ...],
+    level: str,
+    deadline: float | None,
+    everywhere: bool,
+) -> How:
+    sizes = dict(parse_shape(text) for text in shapes)
+    wish = Wish(precision or config.precision, config.sizes == "literal", sizes)
+    return How(wish, level, deadline, everywhere)
+
+
+def _start(output: Path, add: bool) -> Draft:
+    if add and output.exists():
+        return Draft.of(Prepared.open(str(output)))
+    if output.exists() and not add:
+        with output.open("rb") as file:
+            if file.read(8) not in (b"FOURFOLD", b""):
+                what, why = f"{output} is there already", "it is no prepared file"
+                raise InputError(what, why, "choose another name with -o")
+    return Draft()
+
+
+def _prepare(
+    draft: Draft, model: Path, device: DeviceInfo, how: How, store: Store | None
+) -> dict[str, Any]:
+    began = time.perf_counter()
+    with _tuning(f"tuning {model.name}") as report:
+        choices = tune_model(str(model), device, how, store, report)
+    tuned = time.perf_counter() - began
+    facts = prepare_model(draft, model, device, how, choices)
+    seconds = time.perf_counter() - began
+    names = {"model": model.stem, "device": device.name, "precision": how.wish.precision}
+    return {**names, "tuning": tuned, "seconds": seconds, **facts}
+
+
+@contextmanager
+def _tuning(title: str) -> Iterator[Progress]:
+    with progress() as bar:
+        task = bar.add_task(title, total=None)
+
+        def report(done: int, total: int, name: str) -> None:
+            bar.update(task, completed=done, total=total, description=f"{title} {name}".strip())
+
+        yield report
+
+
+def _show(report: dict[str, Any]) -> None:
+    columns = ("model", "device", "precision", ">launches", ">binary", ">tuning", ">in all")
+    rows = [
+        (
+            *(row[name] for name in ("model", "device", "precision", "launches")),
+            byte_count(row["binary"]),
+            duration(row["tuning"]),
+            duration(row["seconds"]),
+        )
+        for row in report["prepared"]
+    ]
+    title = f"{report['file']}: {byte_count(report['bytes'])} in {duration(report['seconds'])}"
+    show_table(title, columns, rows)
