@@ -10,6 +10,7 @@ from fourfold.ops import registry
 from fourfold.types import TensorType
 
 FOLDER = PACKAGE / "ops"
+DEFINED_ELSEWHERE = {"custom", "foreign"}  # by a caller, or by nobody here: there is nothing to try
 FILES = sorted(
     path.stem
     for path in FOLDER.iterdir()
@@ -32,7 +33,7 @@ def test_an_op_has_the_name_of_its_file(name: str) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_an_op_has_cases_that_can_be_read(name: str) -> None:
     op = registry()[name]
-    assert op.cases
+    assert op.cases or name in DEFINED_ELSEWHERE
     for case in op.cases:
         assert isinstance(case, Case)
         for text in case.inputs:

@@ -1,1 +1,1 @@
-"""Who runs nodes on the CPU: today the NumPy references."""
+"""Who runs nodes on the CPU: LiteRT where it is installed, else the NumPy references."""

@@ -40,17 +40,28 @@ class Origin(Protocol):
     def content(self) -> bytes:
         """All of the file."""
 
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The tensors of the graph's outputs."""
+
+    @property
+    def values(self) -> Mapping[str, int]:
+        """The tensors of the file by name."""
+
     def reads(self, unit: str) -> tuple[str, ...]:
         """The values that a unit needs and that the file does not hold itself."""
 
     def writes(self, unit: str) -> tuple[str, ...]:
         """The values that a unit gives."""
 
-    def number(self, value: str) -> int:
-        """The value's tensor in the file."""
+    def tensor(self, value: str) -> int | None:
+        """The value's tensor in the file; None for a value that only the graph has."""
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
         """How the file keeps a value that graphs see as real numbers: scale and integer type."""
+
+    def unit(self, node: str) -> str:
+        """The unit that nodes of this name belong to."""
 
     def write(
         self,

@@ -61,7 +61,8 @@ class Leftover:
             builder.types[name] = type
         sizes = self._sizes_change(builder) or any(name in self.unsized for name in inputs if name)
         title, number = self.record.title, self.number
-        attributes = Foreign("tflite", (number,), title, self.reason, types, sizes)
+        read = tuple(declared(self._tensor(i)) for i in self.record.inputs if i != -1)
+        attributes = Foreign("tflite", (number,), title, self.reason, types, read, sizes)
         name = unit_name(self.record, number, self.names)
         node = Node("foreign", inputs, outputs, attributes, name=name)
         builder.nodes.append(node)

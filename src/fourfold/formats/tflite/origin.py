@@ -15,6 +15,8 @@ from fourfold.formats.tflite.records import FileRecord, OperatorRecord, Subgraph
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 from fourfold.types import DType, Quantization
 
+_FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
+COMPOSITE = "STABLEHLO_COMPOSITE"
 RESOURCES = "resources"  # all of them as one: who calls another graph may touch any
 
 
@@ -35,6 +37,14 @@ class FileOrigin:
     @property
     def content(self) -> bytes:
         return bytes(self.source)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return self.graph.outputs
 
     @cached_property
     def units(self) -> Mapping[str, int]:
@@ -68,11 +78,30 @@ class FileOrigin:
         return any(tensor.dtype is DType.RESOURCE for tensor in tensors)
 
     @cached_property
-    def _numbers(self) -> Mapping[str, int]:
+    def values(self) -> Mapping[str, int]:
         return {name: index for index, name in enumerate(self.names)}
 
-    def number(self, value: str) -> int:
-        return self._numbers[value]
+    def tensor(self, value: str) -> int | None:
+        """Values of the float view and copies for outputs stand for the tensor that they are of."""
+        whole, _, ending = value.rpartition("/")
+        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
+
+    def _number(self, value: str) -> int:
+        number = self.tensor(value)
+        assert number is not None, f"'{value}' is no tensor of the file"
+        return number
+
+    def unit(self, node: str) -> str:
+        number = None if node in self.units else self.tensor(node)
+        name = node if number is None else self.names[number]
+        if name in self.units:
+            return name
+        return next((whole for whole in self._composites if node.startswith(f"{whole}/")), node)
+
+    @cached_property
+    def _composites(self) -> tuple[str, ...]:
+        """Units that are whole graphs, whose nodes have their name and one of their own."""
+        return tuple(name for name, title in self.titles.items() if title == COMPOSITE)
 
     def reads(self, unit: str) -> tuple[str, ...]:
         record = self.graph.operators[self.units[unit]]
@@ -87,7 +116,7 @@ class FileOrigin:
         return tensor.variable or self.file.buffers[tensor.buffer].size > 0
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
-        tensor = self.graph.tensors[self.number(value)]
+        tensor = self.graph.tensors[self._number(value)]
         found = quantization_of(tensor) if tensor.quantized else None
         return None if found is None or tensor.dtype is None else (found, tensor.dtype)
 
@@ -100,8 +129,8 @@ class FileOrigin:
         operators = sorted(self.units[name] for name in units)
         excerpt = Excerpt(
             operators=operators,
-            inputs=[self.number(name) for name in inputs],
-            outputs=[self.number(name) for name in outputs],
+            inputs=[self._number(name) for name in inputs],
+            outputs=[self._number(name) for name in outputs],
             constants=self._folded(operators),
             subgraph=self.main,
             calls=any(self._calls(self.graph.operators[number]) for number in operators),

@@ -1,0 +1,107 @@
+"""Runs a model file, or a part of one written as a file, in LiteRT on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fourfold.errors import DeviceError
+from fourfold.formats.tflite.constants import dequantize, quantize
+from fourfold.types import DType, Quantization, TensorType
+
+_RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
+Grid = tuple[Quantization, DType]
+
+
+@cache
+def runtime() -> Any | None:
+    """The module that has LiteRT's interpreter; None where none is installed."""
+    for name in _RUNTIMES:
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+def make_interpreter(content: bytes, threads: int | None) -> Any:
+    """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run."""
+    module = runtime()
+    if module is None:
+        raise DeviceError(
+            "LiteRT is not installed",
+            "parts of the model can run nowhere else",
+            "install it with 'pip install fourfold[litert]'",
+        )
+    return module.Interpreter(model_content=content, num_threads=threads)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A value that goes in or out: its tensor, the graph's type, and the file's own form of it."""
+
+    name: str
+    tensor: int
+    type: TensorType | None  # None where only the file has the value
+    grid: Grid | None = None
+
+    @property
+    def converts(self) -> bool:
+        """Whether the graph has real numbers where the file has integers."""
+        real = self.type is not None and self.type.dtype is DType.F32
+        return self.grid is not None and real
+
+    def into_file(self, array: np.ndarray) -> np.ndarray:
+        if self.grid is None or not self.converts:
+            return array
+        return quantize(array, *self.grid)
+
+    def into_graph(self, array: np.ndarray) -> np.ndarray:
+        if self.grid is None or not self.converts:
+            return array
+        return dequantize(array, self.grid[0])
+
+
+class LitertEngine:
+    """A file made ready in LiteRT. What `run` gives is valid until the next run."""
+
+    def __init__(
+        self,
+        content: bytes,
+        inputs: Sequence[Wire],
+        outputs: Sequence[Wire],
+        threads: int | None = None,
+    ) -> None:
+        self._content = content  # the interpreter reads weights in place
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        self._interpreter = make_interpreter(content, threads)
+        shapes: Mapping[int, Any] = {
+            detail["index"]: detail["shape"] for detail in self._interpreter.get_input_details()
+        }
+        for wire in self._inputs:
+            if wire.type is not None and tuple(shapes[wire.tensor]) != wire.type.shape:
+                self._interpreter.resize_tensor_input(wire.tensor, wire.type.shape)
+        self._interpreter.allocate_tensors()
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        interpreter = self._interpreter
+        for wire, array in zip(self._inputs, arrays, strict=True):
+            interpreter.set_tensor(wire.tensor, wire.into_file(array))
+        interpreter.invoke()
+        return [wire.into_graph(self._view(wire)) for wire in self._outputs]
+
+    def _view(self, wire: Wire) -> np.ndarray:
+        """The result where it lies. An empty one or one without a buffer has to be copied."""
+        try:
+            found: np.ndarray = self._interpreter.tensor(wire.tensor)()
+        except (ValueError, RuntimeError):
+            found = self._interpreter.get_tensor(wire.tensor)
+        return found
+
+    def close(self) -> None:
+        self._interpreter = None

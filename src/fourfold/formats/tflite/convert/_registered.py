@@ -1,0 +1,34 @@
+"""Custom operators that a user taught us (see fourfold.register_op)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.custom import CUSTOM_OPS
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.graph import Node
+from fourfold.ops import registry
+from fourfold.ops.custom import Custom
+from fourfold.types import DType, TensorType
+
+
+def registered_rule(custom_code: str) -> Rule | None:
+    return Rule(_convert) if custom_code in CUSTOM_OPS else None
+
+
+def _convert(op: Operation) -> None:
+    """as it was registered."""
+    options = op.record.custom_options.tobytes()
+    custom = Custom(op.record.custom_code, options, tuple(_seen(op.declared, op.clamped)))
+    inputs = tuple(None if name is None else op.type_of(name) for name in op.inputs)
+    types = registry()["custom"].infer(custom, *inputs)
+    custom = Custom(custom.name, options, types)
+    op.builder.nodes.append(Node("custom", op.inputs, op.outputs, custom, name=op.name))
+    op.builder.types.update(zip(op.outputs, types, strict=True))
+
+
+def _seen(types: Sequence[TensorType], real: bool) -> list[TensorType]:
+    """Where inputs are seen as real numbers, so are results that the file keeps as integers."""
+    small = (DType.I8, DType.U8, DType.I16)
+    return [type.with_dtype(DType.F32) if real and type.dtype in small else type for type in types]

@@ -1,0 +1,81 @@
+"""An op that a user defined for a custom operator (see fourfold.register_op)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.custom import CUSTOM_OPS
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.site import Site
+from fourfold.op import Op, Types, Variant
+from fourfold.ops._pointwise import pointwise_kernel
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Custom:
+    """The op's name, the operator's own options, and the types that the file gives its results."""
+
+    name: str
+    options: bytes
+    types: Types
+
+
+def infer(attributes: Custom, *types: TensorType | None) -> Types:
+    rule = CUSTOM_OPS[attributes.name].infer
+    return attributes.types if rule is None else tuple(rule(attributes.options, *types))
+
+
+def reference(attributes: Custom, *arrays: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    results = CUSTOM_OPS[attributes.name].reference(attributes.options, *arrays)
+    found = results if isinstance(results, tuple) else (results,)
+    return tuple(
+        np.asarray(array, type.dtype.numpy)
+        for array, type in zip(found, attributes.types, strict=True)
+    )
+
+
+def _build_kernel(site: Site) -> None:
+    assert isinstance(site.attributes, Custom)
+    kernel = CUSTOM_OPS[site.attributes.name].kernel
+    assert kernel is not None
+    kernel(site)
+
+
+def _refuse_kernel(site: Site) -> str | None:
+    assert isinstance(site.attributes, Custom)
+    there = CUSTOM_OPS[site.attributes.name].kernel is not None
+    return None if there else "it was registered without a kernel"
+
+
+def _build_pointwise(site: Site) -> None:
+    assert isinstance(site.attributes, Custom)
+    rule = CUSTOM_OPS[site.attributes.name].pointwise
+    assert rule is not None
+
+    def pointwise(attributes: Custom, *operands: Expression) -> Expression:
+        found: Expression = rule(attributes.options, *operands)
+        return found
+
+    pointwise_kernel(site, "custom", pointwise)
+
+
+def _refuse_pointwise(site: Site) -> str | None:
+    assert isinstance(site.attributes, Custom)
+    there = CUSTOM_OPS[site.attributes.name].pointwise is not None
+    return None if there else "it was registered without an expression"
+
+
+OP = Op(
+    name="custom",
+    attributes=Custom,
+    infer=infer,
+    reference=reference,
+    variants=(
+        Variant("kernel", _build_kernel, _refuse_kernel),
+        Variant("pointwise", _build_pointwise, _refuse_pointwise),
+    ),
+    cases=(),
+)

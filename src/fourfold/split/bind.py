@@ -1,0 +1,46 @@
+"""Units that must run together because they share what only one interpreter holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fourfold.split.units import Unit, producers_of
+
+Groups = tuple[frozenset[str], ...]
+
+
+def bind_units(units: Sequence[Unit], states: Mapping[str, tuple[str, ...]]) -> Groups:
+    """Groups of units that share a state, each with all that lies between its members."""
+    members: dict[str, set[str]] = {}
+    for unit in units:
+        for state in states.get(unit.name, ()):
+            members.setdefault(state, set()).add(unit.name)
+    groups = _merge(frozenset(names) for names in members.values() if len(names) > 1)
+    while True:
+        wider = _merge(_closure(units, group) for group in groups)
+        if wider == groups:
+            return groups
+        groups = wider
+
+
+def _merge(groups: Iterable[frozenset[str]]) -> Groups:
+    """The same units in groups that have none in common."""
+    merged: list[frozenset[str]] = []
+    for group in groups:
+        apart = [other for other in merged if not other & group]
+        merged = [*apart, group.union(*(other for other in merged if other & group))]
+    return tuple(merged)
+
+
+def _closure(units: Sequence[Unit], group: frozenset[str]) -> frozenset[str]:
+    """The group, and every unit on a way from one of its members to another."""
+    producer = producers_of(units)
+    needs = {unit.name: {producer[v] for v in unit.needs if v in producer} for unit in units}
+    after, before = set(group), set(group)
+    for unit in units:
+        if needs[unit.name] & after:
+            after.add(unit.name)
+    for unit in reversed(units):
+        if unit.name in before:
+            before |= needs[unit.name]
+    return frozenset(after & before)

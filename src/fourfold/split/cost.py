@@ -1,0 +1,111 @@
+"""What running a unit costs in each place: measured where it was, else estimated from its work.
+
+seconds = max(arithmetic / speed, bytes / bandwidth) + a fixed cost for each node. The speeds are
+coarse facts of a kind of device; they only have to tell a large layer from a small one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph, Node
+from fourfold.split.parts import Part
+from fourfold.split.units import GPU, LITERT, NUMPY, Unit
+
+_WEIGHTED = {"conv2d", "depthwise_conv2d", "fully_connected", "conv3d"}
+_WINDOWS = {"average_pool2d", "max_pool2d"}
+_VIEWS = {"reshape", "identity", "slice", "concat"}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast a place is: arithmetic and bytes a second, seconds for each node and each part."""
+
+    flops: float
+    bytes: float
+    node: float
+    part: float
+    transfer: float  # bytes in a second to and from the arrays of the caller
+
+
+def device_rates(device: DeviceInfo) -> Rates:
+    """What a device of this kind and size reaches in practice, about a third of what it could."""
+    units = device.compute_units
+    if device.is_cpu:
+        return Rates(units * 20e9, 12e9, 4e-6, 20e-6, 10e9)
+    flops = max(units, 1) * 40e9
+    if device.unified_memory:
+        return Rates(flops, 40e9, 6e-6, 60e-6, 10e9)
+    return Rates(flops, 300e9, 6e-6, 60e-6, 8e9)
+
+
+def cpu_rates(threads: int) -> Rates:
+    """LiteRT on so many threads."""
+    return Rates(threads * 20e9, 12e9, 1e-6, 10e-6, 10e9)
+
+
+NUMPY_RATES = Rates(1e9, 2e9, 30e-6, 5e-6, 1e15)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of units and parts. `measured` has those of units by place and name."""
+
+    graph: Graph
+    rates: Mapping[str, Rates]
+    measured: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    @staticmethod
+    def of(graph: Graph, device: DeviceInfo, threads: int) -> Costs:
+        rates = {GPU: device_rates(device), LITERT: cpu_rates(threads), NUMPY: NUMPY_RATES}
+        return Costs(graph, rates)
+
+    def unit(self, unit: Unit, place: str) -> float:
+        """Seconds of a unit, without bringing its values there."""
+        if (place, unit.name) in self.measured:
+            return self.measured[place, unit.name]
+        rates = self.rates[place]
+        work = sum(flops(self.graph, node) for node in unit.nodes)
+        moved = self._bytes({*unit.reads, *unit.writes, *self._weights(unit)})
+        nodes = sum(node.op not in _VIEWS for node in unit.nodes)
+        nodes = min(nodes, 1)  # what follows in the same operator is fused onto the first
+        return max(work / rates.flops, moved / rates.bytes) + nodes * rates.node
+
+    def transfer(self, part: Part) -> float:
+        """Seconds to bring a part's values there and back, and to wait for it."""
+        rates = self.rates[part.place]
+        return self._bytes({*part.inputs, *part.outputs}) / rates.transfer + rates.part
+
+    def part(self, part: Part) -> float:
+        return sum(self.unit(unit, part.place) for unit in part.units) + self.transfer(part)
+
+    def total(self, parts: Sequence[Part]) -> float:
+        return sum(self.part(part) for part in parts)
+
+    def _weights(self, unit: Unit) -> Iterable[str]:
+        return (v for node in unit.nodes for v in node.reads if v in self.graph.constants)
+
+    def _bytes(self, values: Iterable[str]) -> int:
+        types = (self.graph.types[value] for value in values if value in self.graph.types)
+        return sum(type.bytes for type in types if type.dtype.has_numpy)
+
+
+def flops(graph: Graph, node: Node) -> float:
+    """About how many additions and multiplications a node takes."""
+    if not node.outputs or not graph.types[node.outputs[0]].dtype.has_numpy:
+        return 0.0
+    output = graph.types[node.outputs[0]]
+    inputs = [type for type in graph.input_types(node) if type is not None]
+    rest = output.elements * len(node.tail)
+    if node.op in _WEIGHTED and len(inputs) > 1:
+        return 2.0 * output.elements * inputs[1].elements / max(output.channels, 1) + rest
+    if node.op == "transpose_conv2d" and len(inputs) > 1:
+        return 2.0 * inputs[0].elements * inputs[1].elements / max(inputs[0].channels, 1) + rest
+    if node.op == "batch_matmul" and inputs:
+        return 2.0 * output.elements * inputs[0].channels + rest
+    if node.op in _WINDOWS:
+        size = getattr(node.attributes, "size", (3, 3))
+        return float(output.elements * size[0] * size[1] + rest)
+    return float(max([output.elements, *(type.elements for type in inputs)]) + rest)

@@ -1,0 +1,138 @@
+"""Placement: what ran where and why, as a table, as JSON and as HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+from fourfold.split.choose import Choice, Task
+from fourfold.split.units import GPU, LITERT, NUMPY
+
+TITLES = {GPU: "GPU", LITERT: "CPU (LiteRT)", NUMPY: "CPU (NumPy)"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator of the model: where it runs, the reason if not on the GPU, and its time."""
+
+    name: str
+    op: str
+    place: str
+    part: int
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """One part: how many operators, their time, and what crosses its border."""
+
+    place: str
+    operators: int
+    seconds: float
+    transfer: float
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where every operator of a model runs. Times are estimates, in seconds."""
+
+    device: str
+    placement: str
+    rows: tuple[Row, ...]
+    parts: tuple[PartRow, ...]
+    cpu_seconds: float = 0.0
+
+    @staticmethod
+    def of(task: Task, choice: Choice, device: str, placement: str) -> Placement:
+        costs, rows, parts = task.costs, [], []
+        for number, part in enumerate(choice.parts):
+            for unit in part.units:
+                reason = "" if part.place == GPU else reason_for(task, choice, unit.name)
+                seconds = costs.unit(unit, part.place)
+                rows.append(Row(unit.name, unit.title, part.place, number, seconds, reason))
+            transfer = costs.transfer(part)
+            seconds = costs.part(part) - transfer
+            size = len(part.units)
+            parts.append(PartRow(part.place, size, seconds, transfer, part.inputs, part.outputs))
+        alone = [costs.unit(unit, task.cpu(unit) or GPU) for unit in task.units]
+        return Placement(device, placement, tuple(rows), tuple(parts), sum(alone))
+
+    @property
+    def seconds(self) -> float:
+        """The estimated time of a run, transfers included."""
+        return sum(part.seconds + part.transfer for part in self.parts)
+
+    @property
+    def on_gpu(self) -> int:
+        return sum(row.place == GPU for row in self.rows)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it runs on the GPU."""
+        return self.on_gpu == len(self.rows)
+
+    @property
+    def share(self) -> float:
+        """The part of the estimated time, transfers left out, that is spent on the GPU."""
+        total = sum(row.seconds for row in self.rows)
+        return sum(row.seconds for row in self.rows if row.place == GPU) / total if total else 1.0
+
+    @property
+    def summary(self) -> str:
+        count, parts = len(self.rows), len(self.parts)
+        if self.whole:
+            return f"all {count} operators run on {self.device}"
+        where = f"{self.on_gpu} of {count} operators run on {self.device}"
+        return f"{where} ({self.share:.0%} of the estimated time), in {parts} parts"
+
+    @property
+    def fallbacks(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.place != GPU)
+
+    def lines(self) -> Iterator[str]:
+        yield self.summary
+        for number, part in enumerate(self.parts):
+            names = f"{', '.join(part.inputs)} -> {', '.join(part.outputs)}"
+            title = f"{number}: {TITLES[part.place]}, {part.operators} operators"
+            times = f"{part.seconds * 1e3:.3f} ms + {part.transfer * 1e3:.3f} ms transfer"
+            yield f"  part {title}, about {times}: {names}"
+        for (op, place, reason), rows in self.grouped():
+            names = ", ".join(row.name for row in rows[:3]) + (", …" if len(rows) > 3 else "")
+            yield f"  {TITLES[place]}: {len(rows)} × {op} ({names}): {reason}"
+
+    def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[Row]]]:
+        """What is not on the GPU, by op and reason, the most frequent first."""
+        keys = [(row.op, row.place, row.reason) for row in self.fallbacks]
+        groups: dict[tuple[str, str, str], list[Row]] = {key: [] for key in keys}
+        for key, row in zip(keys, self.fallbacks, strict=True):
+            groups[key].append(row)
+        return [(key, groups[key]) for key, _ in Counter(keys).most_common()]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        totals = {"operators": len(self.rows), "on_gpu": self.on_gpu, "share": self.share}
+        times = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
+        return {"summary": self.summary, **totals, **times, **asdict(self)}
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{title}</th>" for title in ("operator", "op", "where", "ms", "why"))
+        body = "".join(
+            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td><td>{TITLES[row.place]}</td>"
+            f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
+            for row in self.rows
+        )
+        return f"<p>{escape(self.summary)}</p><table><tr>{head}</tr>{body}</table>"
+
+
+def reason_for(task: Task, choice: Choice, unit: str) -> str:
+    """Why a unit is not on the GPU: it cannot be, or it does not pay."""
+    return task.verdicts[unit].reasons[GPU] or choice.why.get(unit, "")

@@ -1,0 +1,72 @@
+"""Runs parts one after the other and hands the values between them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fourfold.errors import InputError
+from fourfold.split.parts import GPU, Part
+from fourfold.types import TensorType
+
+
+class Engine(Protocol):
+    """Whoever runs a part: arrays in, arrays out, in the order of the part's values."""
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part and who runs it."""
+
+    part: Part
+    engine: Engine
+
+
+class Runner:
+    """A model in parts. Not safe for two threads at once; the session sees to that."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        types: Mapping[str, TensorType],
+    ) -> None:
+        self.steps = tuple(steps)
+        self._inputs, self._outputs, self._types = tuple(inputs), tuple(outputs), types
+        self._last = {name: i for i, step in enumerate(steps) for name in step.part.inputs}
+        self._last |= dict.fromkeys(outputs, len(steps))
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The model's outputs for its inputs, both in the model's order."""
+        values = dict(zip(self._inputs, arrays, strict=True))
+        for number, step in enumerate(self.steps):
+            part = step.part
+            given = [self._given(name, values[name], part) for name in part.inputs]
+            values.update(zip(part.outputs, step.engine.run(given), strict=True))
+            for name in part.inputs:
+                if self._last[name] == number:
+                    values.pop(name, None)
+        return [values[name] for name in self._outputs]
+
+    def _given(self, name: str, array: np.ndarray, part: Part) -> np.ndarray:
+        """A value as a part can take it: a GPU part was made for one shape."""
+        expected = self._types[name]
+        if part.place == GPU and array.shape != expected.shape:
+            raise InputError(
+                f"'{name}' came out as {list(array.shape)}",
+                f"the GPU's part was made for {list(expected.shape)}, as the file says",
+                "open the model with placement='cpu', or give it inputs of the file's own shapes",
+            )
+        return np.ascontiguousarray(array) if part.place == GPU else array
+
+    def close(self) -> None:
+        for step in self.steps:
+            step.engine.close()

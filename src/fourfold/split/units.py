@@ -1,0 +1,131 @@
+"""Units: the nodes that one operator of the file became. They are placed together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+
+from fourfold.formats import Origin
+from fourfold.graph import Graph, Node
+from fourfold.ops.foreign import Foreign
+
+GPU, LITERT, NUMPY = "gpu", "litert", "numpy"
+PLACES = (GPU, LITERT, NUMPY)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Nodes of one name. `reads` come from outside, `reads_in_file` if the operator itself runs."""
+
+    name: str
+    title: str
+    nodes: tuple[Node, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    reads_in_file: tuple[str, ...] = ()
+    writes_in_file: tuple[str, ...] = ()
+    in_file: bool = False
+
+    @cached_property
+    def foreign(self) -> Foreign | None:
+        """What it stands for, if no rule converts its operator."""
+        found = (node.attributes for node in self.nodes)
+        return next((item for item in found if isinstance(item, Foreign)), None)
+
+    def inputs(self, place: str) -> tuple[str, ...]:
+        return self.reads_in_file if place == LITERT else self.reads
+
+    def outputs(self, place: str) -> tuple[str, ...]:
+        return self.writes_in_file if place == LITERT else self.writes
+
+    @property
+    def needs(self) -> set[str]:
+        """All that must be there before it can run, wherever that is."""
+        return {*self.reads, *self.reads_in_file}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Where a unit can run: for each place '' or the reason why not."""
+
+    unit: str
+    reasons: Mapping[str, str]
+
+    def allows(self, place: str) -> bool:
+        return not self.reasons[place]
+
+
+def find_units(graph: Graph, origin: Origin | None) -> tuple[Unit, ...]:
+    """The units in an order in which they can run."""
+    names = _group_names(graph, origin)
+    groups: dict[str, list[Node]] = {}
+    for node, name in zip(graph.nodes, names, strict=True):
+        groups.setdefault(name, []).append(node)
+    forms = _forms(graph, origin)
+    units = {name: _unit(graph, name, nodes, origin, forms) for name, nodes in groups.items()}
+    return tuple(units[name] for name in sort_units(units.values()))
+
+
+def _group_names(graph: Graph, origin: Origin | None) -> list[str]:
+    names = [node.name or (node.outputs[0] if node.outputs else node.op) for node in graph.nodes]
+    return names if origin is None else [origin.unit(name) for name in names]
+
+
+def _forms(graph: Graph, origin: Origin | None) -> Mapping[str, str]:
+    """For tensors that the graph has in another form only: the name of that form."""
+    values = [*graph.inputs, *(value for node in graph.nodes for value in node.outputs)]
+    if origin is None:
+        return {}
+    tensors = {origin.tensor(value): value for value in values if value in origin.values}
+    others = {origin.tensor(value): value for value in reversed(values)}
+    return {
+        name: others[number]
+        for name, number in origin.values.items()
+        if number not in tensors and number in others
+    }
+
+
+def _unit(
+    graph: Graph,
+    name: str,
+    nodes: list[Node],
+    origin: Origin | None,
+    forms: Mapping[str, str],
+) -> Unit:
+    writes = tuple(value for node in nodes for value in node.outputs)
+    known = {*writes, *graph.constants}
+    reads = dict.fromkeys(value for node in nodes for value in node.reads if value not in known)
+    if origin is None or name not in origin.titles:
+        return Unit(name, nodes[0].op, tuple(nodes), tuple(reads), writes)
+    values = dict.fromkeys((*origin.writes(name), *writes))
+    return Unit(
+        name=name,
+        title=origin.titles[name],
+        nodes=tuple(nodes),
+        reads=tuple(reads),
+        writes=writes,
+        reads_in_file=tuple(forms.get(value, value) for value in origin.reads(name)),
+        writes_in_file=tuple(value for value in values if origin.tensor(value) is not None),
+        in_file=True,
+    )
+
+
+def producers_of(units: Iterable[Unit]) -> Mapping[str, str]:
+    """The unit that gives each value."""
+    return {value: unit.name for unit in units for value in {*unit.writes, *unit.writes_in_file}}
+
+
+def sort_units(units: Iterable[Unit]) -> list[str]:
+    """Names in an order in which they can run; of several that could be next, the first given."""
+    found = list(units)
+    producer = producers_of(found)
+    needs = {
+        unit.name: sorted({producer[v] for v in unit.needs if v in producer} - {unit.name})
+        for unit in found
+    }
+    try:
+        return list(TopologicalSorter(needs).static_order())
+    except CycleError as error:
+        raise AssertionError(f"units wait for each other: {error.args[1]}") from error
