@@ -52,7 +52,9 @@ class FloatView:
         read = [index for index in record.inputs if index != -1]
         at_run_time = [index for index in read if self.names[index] not in constants]
         live = [*at_run_time, *(record.outputs if at_run_time else ())]
-        fixed = [self.tensors[i] for i in read if i not in at_run_time and self.tensors[i].quantized]
+        fixed = [
+            self.tensors[i] for i in read if i not in at_run_time and self.tensors[i].quantized
+        ]
         if any(tensor.quantization and tensor.quantization.details for tensor in fixed):
             raise Refuse("weights quantised by blocks are not supported yet")
         needed = any(self.tensors[index].quantized for index in live)
