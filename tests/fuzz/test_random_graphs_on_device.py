@@ -1,0 +1,46 @@
+"""Random graphs on the device give what the references give."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_graphs import Random
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.players import opencl
+from fourfold.rewrite import rewrite
+
+SEEDS = range(500, 512)
+
+
+def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    types = {name: graph.types[name] for name in graph.inputs}
+    return {n: np.asarray(random.uniform(-1, 1, t.shape), t.dtype.numpy) for n, t in types.items()}
+
+
+def play(graph: Graph, inputs: dict[str, np.ndarray], device: DeviceInfo, options: Options) -> list:
+    player = opencl.Player(device, make_plan(rewrite(graph, verify=True), device, options))
+    player.poison()
+    results = player.run([np.ascontiguousarray(inputs[name]) for name in graph.inputs])
+    player.close()
+    return results
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equal_to_the_references(seed: int, device: DeviceInfo) -> None:
+    graph = Random(seed).graph(size=10 + seed % 20)
+    inputs = inputs_of(graph, seed)
+    expected = evaluate(graph, inputs)
+    for name, result in zip(graph.outputs, play(graph, inputs, device, Options()), strict=True):
+        wanted = expected[name]
+        if wanted.dtype.kind == "f":
+            known = np.isfinite(wanted)
+            scale = max(1.0, float(np.abs(wanted[known]).max(initial=0)))
+            assert np.abs(result[known] - wanted[known]).max(initial=0) <= 1e-4 * scale, name
+        else:
+            np.testing.assert_array_equal(result, wanted, err_msg=name)

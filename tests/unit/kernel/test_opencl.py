@@ -1,0 +1,99 @@
+"""The OpenCL renderer: readable, deterministic, nothing twice, guards kept."""
+
+from __future__ import annotations
+
+from fourfold.kernel import expression as e
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.opencl import render
+from fourfold.kernel.place import Layout, own_place
+from fourfold.kernel.view import View
+from fourfold.types import DType, TensorType
+
+
+def doubled(literal: bool = False) -> Kernel:
+    kernel = Kernel("double", literal)
+    type_ = TensorType.parse("f32[5,8]")
+    views = []
+    for title in ("src", "dst"):
+        place = own_place(title, Layout.SLICED, type_, DType.F32)
+        pointer = kernel.pointer(title, DType.F32, place, writable=title == "dst")
+        views.append(View(kernel, pointer, type_, place))
+    pixel, slice_ = kernel.ids(5, 2)
+    views[1].store(pixel, slice_, views[0].load(pixel, slice_) * 2)
+    return kernel
+
+
+def test_the_whole_text() -> None:
+    assert render(doubled(), "double_0") == (
+        "// double\n"
+        "__kernel void double_0(\n"
+        "    __global const float *restrict src_base,\n"
+        "    long src_at,\n"
+        "    __global float *restrict dst_base,\n"
+        "    long dst_at,\n"
+        "    int src_pitch,\n"
+        "    int dst_pitch)\n"
+        "{\n"
+        "    __global const float *src = src_base + src_at;\n"
+        "    __global float *dst = dst_base + dst_at;\n"
+        "    __global const float4 *src_4 = (__global const float4 *)src;\n"
+        "    __global float4 *dst_4 = (__global float4 *)dst;\n"
+        "    const int x = get_global_id(0);\n"
+        "    const int y = get_global_id(1);\n"
+        "    const float4 src_v = src_4[y * src_pitch + x];\n"
+        "    dst_4[y * dst_pitch + x] = src_v * (float4)(2.0f);\n"
+        "}\n"
+    )
+
+
+def test_sizes_may_be_numbers() -> None:
+    kernel = doubled(literal=True)
+    assert kernel.sizes == {}
+    assert "y * 5 + x" in render(kernel, "double_0")
+
+
+def test_the_same_kernel_gives_the_same_text() -> None:
+    assert render(doubled(), "k") == render(doubled(), "k")
+
+
+def test_what_is_used_twice_is_computed_once() -> None:
+    kernel = Kernel("twice", literal=True)
+    x = e.name("x", "float")
+    part = e.exp(x)
+    kernel.variable(part * part, "v")
+    text = render(kernel, "k")
+    assert text.count("exp(x)") == 1
+
+
+def test_what_a_guard_protects_stays_behind_it() -> None:
+    kernel = Kernel("guard", literal=True)
+    pointer = kernel.pointer("src", DType.F32, None)
+    value = e.load(pointer, e.name("i", "int"), "float")
+    kernel.let(e.guarded(e.name("i", "int") < 3, value + value), "v")
+    assert "const float v = i < 3 ? src[i] + src[i] : 0.0f;" in render(kernel, "k")
+
+
+def test_a_loop_that_runs_once_leaves_no_trace() -> None:
+    kernel = Kernel("loop", literal=True)
+    with kernel.loop(1) as i:
+        kernel.variable(i + 2, "v")
+    text = render(kernel, "k")
+    assert "for" not in text
+    assert "int v = 2;" in text
+
+
+def test_truth_in_vectors_is_all_bits() -> None:
+    kernel = Kernel("truth", literal=True)
+    lanes = [e.name(f"i{n}", "int") < 3 for n in range(4)]
+    kernel.let(e.where(e.vector(*lanes), e.const(1.0, "float", 4), 0.0), "v")
+    assert "!= (int4)(0)" in render(kernel, "k")
+
+
+def test_numbers_that_c_writes_differently() -> None:
+    kernel = Kernel("numbers", literal=True)
+    for value in (float("inf"), float("-inf"), float("nan"), 1e30):
+        kernel.variable(e.const(value), "v")
+    kernel.variable(e.const(-(2**31)), "v")
+    text = render(kernel, "k")
+    for spelled in ("= INFINITY;", "= -INFINITY;", "= NAN;", "= 1e+30f;", "= INT_MIN;"):
+        assert spelled in text

@@ -1,0 +1,54 @@
+"""The arena: values that live together never overlap, and the total is near what must be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fourfold.lower.memory import Span, assign_offsets
+
+
+def bound(spans: dict[str, Span]) -> int:
+    """The most that is alive at once: no arena can be smaller."""
+    moments = range(1 + max(span.last for span in spans.values()))
+    return max(sum(s.bytes for s in spans.values() if s.first <= t <= s.last) for t in moments)
+
+
+def overlaps(spans: dict[str, Span], offsets: dict[str, int]) -> list[tuple[str, str]]:
+    names = list(spans)
+    return [
+        (a, b)
+        for i, a in enumerate(names)
+        for b in names[i + 1 :]
+        if spans[a].first <= spans[b].last
+        and spans[b].first <= spans[a].last
+        and offsets[a] < offsets[b] + spans[b].bytes
+        and offsets[b] < offsets[a] + spans[a].bytes
+    ]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_lives_never_overlap(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    spans = {}
+    for number in range(40):
+        first = int(random.integers(0, 30))
+        spans[f"v{number}"] = Span(
+            int(random.integers(1, 999)), first, first + int(random.integers(0, 9))
+        )
+    offsets, total = assign_offsets(spans, 64)
+    assert overlaps(spans, offsets) == []
+    assert all(offset % 64 == 0 for offset in offsets.values())
+    assert total >= max(offsets[name] + spans[name].bytes for name in spans)
+
+
+def test_a_chain_takes_its_largest_pair() -> None:
+    sizes = [64 * n for n in (3, 10, 20, 5, 9, 1)]
+    spans = {f"v{n}": Span(size, n, n + 1) for n, size in enumerate(sizes)}
+    offsets, total = assign_offsets(spans, 64)
+    assert overlaps(spans, offsets) == []
+    assert total == bound(spans) == 64 * 30
+
+
+def test_nothing_needs_nothing() -> None:
+    assert assign_offsets({}, 64) == ({}, 0)
