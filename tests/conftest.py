@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from fourfold.device import DeviceInfo
@@ -13,6 +15,10 @@ from fourfold.players.probe import probed
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--device", default=None, help="run device tests on this device only")
+
+
+def pytest_configure() -> None:
+    os.environ["FOURFOLD_CACHE"] = "none"  # tests keep nothing unless they say where
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

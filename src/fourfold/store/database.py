@@ -40,12 +40,12 @@ _said: set[str] = set()
 _lock = Lock()
 
 
-def say_once(line: str) -> None:
-    """One line in the log, once a process."""
+def say_once(line: str, about: str = "") -> None:
+    """One line in the log, once a process for what it is about."""
     with _lock:
-        if line in _said:
+        if (about or line) in _said:
             return
-        _said.add(line)
+        _said.add(about or line)
     log.warning("%s", line)
 
 

@@ -40,7 +40,8 @@ def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
             except Damaged as error:
                 self.renew(error)
             except (OSError, sqlite3.Error) as error:
-                say_once(f"the store in {self.place} cannot be used: {error}; going on without it")
+                line = f"the store in {self.place} cannot be used: {error}; going on without it"
+                say_once(line, about=self.place)
             return otherwise()
 
         return cast(F, guarded)

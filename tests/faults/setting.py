@@ -1,0 +1,72 @@
+"""A start that can be watched: a tiny plan in place of a compiled model, and all that was said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_plan import X, line
+
+import fourfold
+from fourfold import opening
+from fourfold.device import DeviceInfo
+from fourfold.plan import Compiled
+from fourfold.store import Store, database
+
+RIGHT = 2.0 * X + 1.0
+
+
+@dataclass
+class World:
+    """A model file, a store's folder, a device, and what happened."""
+
+    model: Path
+    folder: Path
+    device: DeviceInfo
+    log: pytest.LogCaptureFixture
+    made: int = 0
+    origins: list[str] = field(default_factory=list)
+
+    def compile(self, request: opening.Request, tuned: Mapping[str, str]) -> Compiled:
+        self.made += 1
+        return line(choices={"line": tuned.get("line")})
+
+    @property
+    def store(self) -> Store:
+        return Store(self.folder)
+
+    def start(self, source: Path | bytes | None = None) -> str:
+        """Open the model, check the result, and say where the plan came from."""
+        database._said.clear()
+        self.log.clear()
+        wanted = self.model if source is None else source
+        with fourfold.Session(wanted, self.device, cache=self.folder) as session:
+            found = session.run(X)
+        assert np.array_equal(found["the y"], RIGHT)
+        self.origins.append(session.origin)
+        return session.origin
+
+    @property
+    def said(self) -> list[str]:
+        return [one.getMessage() for one in self.log.records if one.levelno >= logging.WARNING]
+
+    def files(self, kind: str) -> list[Path]:
+        return sorted((self.folder / "entries").glob(f"{kind}-*"))
+
+
+def new_world(
+    tmp_path: Path,
+    device: DeviceInfo,
+    log: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> World:
+    model = tmp_path / "model.bin"
+    model.write_bytes(b"a model")
+    world = World(model, tmp_path / "store", device, log)
+    monkeypatch.setattr(opening, "compile_request", world.compile)
+    monkeypatch.setenv("FOURFOLD_BINARIES", "always")
+    return world

@@ -1,0 +1,88 @@
+"""Binaries that a driver refuses, or that kill the process: text is built instead."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from faults.setting import World
+from tiny_plan import line
+
+from fourfold.players import opencl
+from fourfold.store import Store
+from fourfold.store.keys import program_parts
+
+
+def put(world: World, binary: bytes) -> None:
+    parts = program_parts(line().plan.program, world.device)
+    world.store.put_binary("model.bin", parts, binary)
+
+
+@pytest.mark.parametrize("binary", [b"junk", b"\x7fELF" + bytes(100), b"0"])
+def test_a_binary_that_the_driver_refuses(
+    world: World, binary: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.start()
+    put(world, binary)
+    monkeypatch.setattr(opencl, "load_program", lambda *_: None)  # some drivers die on junk instead
+    assert world.start() == "store"
+    assert len(world.said) == 1
+    assert "refused a kept binary" in world.said[0]
+    assert [why for _, why, _ in world.store.quarantined()] == ["the driver refused it"]
+    assert world.start() == "store"
+    assert "not used" in world.said[0]
+
+
+def load_and_die(folder: str, binary: bytes) -> None:
+    with Store(Path(folder)).loading(binary) as allowed:
+        assert allowed
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes are not killed by signals there")
+def test_a_binary_whose_load_kills_the_process(world: World) -> None:
+    world.start()
+    put(world, b"poison")
+    child = multiprocessing.get_context("spawn").Process(
+        target=load_and_die, args=(str(world.folder), b"poison")
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    assert world.start() == "store"  # the result is checked in there: text was built
+    assert world.said == ["a kept binary is not used, because its load killed a process"]
+    assert [why for _, why, _ in world.store.quarantined()] == ["its load killed a process"]
+    assert world.start() == "store"
+
+
+def test_a_load_that_another_process_is_at_is_no_death(world: World) -> None:
+    store = world.store
+    with store.loading(b"fine") as first, Store(world.folder).loading(b"fine") as second:
+        assert (first, second) == (True, True)
+    assert store.quarantined() == []
+
+
+def test_a_binary_that_was_loaded_needs_no_sentinel(world: World) -> None:
+    store = world.store
+    with store.loading(b"fine"):
+        pass
+    with store.loading(b"fine") as allowed, store.database.reading() as database:
+        assert allowed
+        assert database.execute("SELECT COUNT(*) FROM loading").fetchone() == (0,)
+
+
+def test_an_interruption_of_a_load_is_no_death(world: World) -> None:
+    with pytest.raises(KeyboardInterrupt), world.store.loading(b"fine"):
+        raise KeyboardInterrupt
+    assert world.store.quarantined() == []
+    with world.store.loading(b"fine") as allowed:
+        assert allowed
+
+
+def test_without_binaries_text_is_built(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURFOLD_BINARIES", "never")
+    assert [world.start(), world.start()] == ["model", "store"]
+    assert world.files("binary") == []

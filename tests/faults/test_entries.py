@@ -1,0 +1,177 @@
+"""Damaged, swapped, foreign and future entries: one rebuild and one line, never a failure."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from faults.setting import World
+from tiny_plan import line
+
+from fourfold.plan.container import HEADER
+from fourfold.store.database import NAME
+from fourfold.store.keys import program_parts
+
+Damage = Callable[[bytearray], None]
+
+
+def truncated(data: bytearray) -> None:
+    del data[len(data) // 2 :]
+
+
+def emptied(data: bytearray) -> None:
+    data.clear()
+
+
+def short_of_one(data: bytearray) -> None:
+    del data[-1:]
+
+
+def longer(data: bytearray) -> None:
+    data.extend(b"more")
+
+
+def flipped(place: float) -> Damage:
+    def flip(data: bytearray) -> None:
+        data[int(place * (len(data) - 1))] ^= 0x10
+
+    return flip
+
+
+def flipped_at(place: int) -> Damage:
+    def flip(data: bytearray) -> None:
+        data[place] ^= 0x01
+
+    return flip
+
+
+def of_the_future(data: bytearray) -> None:
+    struct.pack_into("<I", data, 8, 99)
+    struct.pack_into("<I", data, HEADER.size - 4, crc32(data[: HEADER.size - 4]))
+
+
+DAMAGES = {
+    "truncated": truncated,
+    "emptied": emptied,
+    "short of one byte": short_of_one,
+    "longer": longer,
+    "flipped magic": flipped_at(0),
+    "flipped version": flipped_at(8),
+    "flipped file size": flipped_at(16),
+    "flipped table offset": flipped_at(24),
+    "flipped table crc": flipped_at(36),
+    "flipped header crc": flipped_at(60),
+    "flipped section name": flipped_at(HEADER.size),
+    "flipped section offset": flipped_at(HEADER.size + 16),
+    "flipped section size": flipped_at(HEADER.size + 24),
+    "flipped section crc": flipped_at(HEADER.size + 32),
+    "flipped last byte": flipped(1.0),
+    "of the future": of_the_future,
+}
+
+
+def damage(path: Path, how: Damage) -> None:
+    data = bytearray(path.read_bytes())
+    how(data)
+    path.write_bytes(data)
+
+
+def test_the_second_start_finds_what_the_first_kept(world: World) -> None:
+    assert [world.start(), world.start(), world.start()] == ["model", "store", "store"]
+    assert world.made == 1
+    assert world.said == []
+    assert {entry.kind: entry.hits for entry in world.store.entries()} == {"plan": 2, "binary": 2}
+
+
+@pytest.mark.parametrize("kind", ["plan", "binary"])
+@pytest.mark.parametrize("name", list(DAMAGES))
+def test_a_damaged_entry_is_made_anew(world: World, kind: str, name: str) -> None:
+    world.start()
+    (path,) = world.files(kind)
+    damage(path, DAMAGES[name])
+    assert world.start() == ("model" if kind == "plan" else "store")
+    assert len(world.said) == 1
+    assert f"a kept {kind} is made anew" in world.said[0]
+    assert world.start() == "store"
+    assert world.said == []
+
+
+def test_swapped_entries_are_seen(world: World, tmp_path: Path) -> None:
+    world.start()
+    world.model.write_bytes(b"another model")
+    world.start()
+    one, two = world.files("plan")
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    assert world.start() == "model"
+    assert "swapped" in world.said[0]
+
+
+def test_a_removed_file_is_a_miss(world: World) -> None:
+    world.start()
+    for path in (*world.files("plan"), *world.files("binary")):
+        path.unlink()
+    assert world.start() == "model"
+    assert world.start() == "store"
+
+
+@pytest.mark.parametrize("fact", ["driver", "name", "platform", "version"])
+def test_what_was_kept_for_another_device_is_not_used(world: World, fact: str) -> None:
+    mine = program_parts(line().plan.program, world.device)
+    other = replace(world.device, **{fact: "another"})
+    foreign = program_parts(line().plan.program, other)
+    world.start()
+    store = world.store
+    binary = store.find_binary(mine)
+    store.clear()
+    store.put_binary("model.bin", foreign, binary or b"")
+    assert world.start() == "model"
+    assert store.find_binary(mine) is not None
+
+
+def test_a_row_that_was_changed_is_not_believed(world: World) -> None:
+    world.start()
+    connection = sqlite3.connect(world.folder / NAME)
+    with connection:
+        connection.execute("UPDATE entries SET file='../../../etc/passwd' WHERE kind='plan'")
+    connection.close()
+    assert world.start() == "model"
+    assert len(world.said) == 1
+
+
+def test_changed_parts_do_not_make_an_entry_fit(world: World) -> None:
+    world.start()
+    connection = sqlite3.connect(world.folder / NAME)
+    with connection:
+        text = json.dumps({"model": "lies"})
+        connection.execute("UPDATE entries SET parts=?", (text,))
+    connection.close()
+    assert world.store.entries() == []
+    assert world.start() == "store"  # the file itself still says what it is good for
+
+
+def test_a_tuned_choice_that_changed_makes_a_new_plan(world: World) -> None:
+    world.start()
+    world.store.put_choice(_key(world), "line", "wide", 0.1)
+    assert [world.start(), world.start()] == ["model", "store"]
+    world.store.put_choice(_key(world), "something else", "wide", 0.1)
+    assert world.start() == "store"
+
+
+def _key(world: World) -> str:
+    from fourfold.store.keys import device_key
+
+    return device_key(world.device)
+
+
+def test_a_changed_model_is_another_model(world: World) -> None:
+    world.start()
+    world.model.write_bytes(b"b model")  # the same size within the same tick
+    assert world.start() == "model"

@@ -1,0 +1,74 @@
+"""Prepared files on devices they know, on others, after a driver change, and damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from faults.setting import World
+from tiny_plan import line
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import ModelError
+from fourfold.players.opencl import Player
+from fourfold.store.draft import Draft
+from fourfold.store.keys import program_parts
+
+
+def prepare(path: Path, made_for: DeviceInfo, binary_for: DeviceInfo, binary: bytes) -> Path:
+    draft = Draft()
+    draft.add_plan(draft.add_model("m", "digest", 1), made_for, line(), {})
+    draft.add_binary(program_parts(line().plan.program, binary_for), binary)
+    draft.write(path)
+    return path
+
+
+def real_binary(device: DeviceInfo) -> bytes:
+    player = Player(device, line().plan)
+    binary = player.binary()
+    player.close()
+    return binary
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "m.fourfold"
+
+
+def test_a_known_device_says_nothing(world: World, path: Path) -> None:
+    prepare(path, world.device, world.device, real_binary(world.device))
+    assert [world.start(path), world.start(path.read_bytes())] == ["file", "file"]
+    assert (world.made, world.said) == (0, [])
+
+
+def test_an_unknown_device_builds_from_text_and_says_so(world: World, path: Path) -> None:
+    other = replace(world.device, name="another")
+    prepare(path, other, other, b"not for this device")
+    assert world.start(path) == "file"
+    assert len(world.said) == 1
+    assert "was not prepared for" in world.said[0]
+
+
+def test_a_new_driver_builds_from_text_and_says_so(world: World, path: Path) -> None:
+    other = replace(world.device, driver="older")
+    prepare(path, world.device, other, b"not for this driver")
+    assert world.start(path) == "file"
+    assert len(world.said) == 1
+    assert "no binary for driver" in world.said[0]
+    assert world.start(path) == "file"  # the store has kept the binary of the first start
+    assert world.said == []
+
+
+def test_a_damaged_file_is_refused_in_words(world: World, path: Path) -> None:
+    prepare(path, world.device, world.device, b"binary")
+    content = path.read_bytes()
+    for place in (8, 70, 200, len(content) // 2):
+        damaged = bytearray(content)
+        damaged[place] ^= 4
+        path.write_bytes(damaged)
+        with pytest.raises(ModelError):
+            world.start(path)
+    path.write_bytes(content[:-1])
+    with pytest.raises(ModelError, match="bytes where"):
+        world.start(path)

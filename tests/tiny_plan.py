@@ -1,0 +1,44 @@
+"""A plan small enough to be built in no time: y = a * x + b over sixteen numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.plan import Buffer, BufferUse, Compiled, Launch, Plan, Port, Program
+from fourfold.types import DType, Quantization, TensorType
+
+COUNT = 16
+TEXT = """
+__kernel void line(__global const float *x, long x_at, __global const float *c, long c_at,
+                   __global float *y, long y_at, int count)
+{
+    int i = get_global_id(0);
+    if (i < count) y[y_at + i] = c[c_at] * x[x_at + i] + c[c_at + 1];
+}
+"""
+X = np.arange(COUNT, dtype=np.float32)
+
+
+def line(a: float = 2.0, b: float = 1.0, choices: dict[str, str | None] | None = None) -> Compiled:
+    """The plan for given constants."""
+    constants = np.zeros(64, np.uint8)
+    constants[:8] = np.array([a, b], np.float32).view(np.uint8)
+    kind = TensorType(DType.F32, (COUNT,))
+    buffers = (
+        Buffer("arena", "arena", 0),
+        Buffer("constants", "constants", 64),
+        Buffer("x", "input", 4 * COUNT),
+        Buffer("y", "output", 4 * COUNT),
+    )
+    arguments = (BufferUse(2, 0), BufferUse(1, 0), BufferUse(3, 0), COUNT)
+    plan = Plan(
+        name="main",
+        program=Program(TEXT, "-cl-std=CL1.2"),
+        buffers=buffers,
+        launches=(Launch("line", arguments, (COUNT,), (1,), "line", "y = line(x)"),),
+        inputs=(Port("x", kind, 2),),
+        outputs=(Port("y", kind, 3, Quantization((0.5,), (3,))),),
+        constants=constants,
+        precision="fp32",
+    )
+    return Compiled(plan, ("the x",), ("the y",), choices or {})

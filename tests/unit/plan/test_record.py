@@ -1,0 +1,103 @@
+"""Plans as files: the same plan comes back, and nonsense is refused in words."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_plan import line
+
+from fourfold.errors import ModelError
+from fourfold.plan import (
+    Compiled,
+    Container,
+    Plan,
+    Section,
+    container_bytes,
+    plan_record,
+    read_plan,
+)
+from fourfold.plan.record import plan_sections
+
+
+def again(compiled: Compiled) -> Compiled:
+    return read_plan(Container(container_bytes(plan_sections(compiled)), "it"), 0, 1, 2)
+
+
+def with_record(compiled: Compiled, record: Any) -> Compiled:
+    _, text, constants = plan_sections(compiled)
+    sections = [Section("plan", json.dumps(record).encode()), text, constants]
+    return read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
+
+
+def test_every_field_comes_back() -> None:
+    compiled = line(choices={"add f32[4]": "wide", "mul": None})
+    found = again(compiled)
+    for field in fields(Plan):
+        one, other = getattr(compiled.plan, field.name), getattr(found.plan, field.name)
+        assert np.array_equal(one, other) if field.name == "constants" else one == other
+    for name in ("input_names", "output_names", "choices"):
+        assert getattr(found, name) == getattr(compiled, name)
+
+
+def test_constants_are_not_copied() -> None:
+    found = again(line())
+    assert not found.plan.constants.flags.owndata
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("launches", 0, 1, 0), [9, 0]),
+        (("launches", 0, 1, 0), [2, -1]),
+        (("launches", 0, 1, 0), [2, 65]),
+        (("launches", 0, 1, 3), 2**40),
+        (("launches", 0, 1, 3), True),
+        (("launches", 0, 1, 3), 1.5),
+        (("launches", 0, 2), [0]),
+        (("launches", 0, 2), [16, 1]),
+        (("launches", 0, 3), [5]),
+        (("launches", 0, 0), 7),
+        (("inputs", 0, 1), "f32[17]"),
+        (("inputs", 0, 1), "q7[16]"),
+        (("inputs", 0, 2), 4),
+        (("outputs", 0, 3), [1, 2]),
+        (("buffers", 1, 2), 63),
+        (("buffers", 0, 1), "heap"),
+        (("input_names",), []),
+        (("precision",), None),
+    ],
+)
+def test_a_record_that_cannot_be_is_refused(path: tuple[Any, ...], value: Any) -> None:
+    record: Any = plan_record(line())
+    inner = record
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+    with pytest.raises(ModelError, match="damaged"):
+        with_record(line(), record)
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_random_records_are_refused_or_read(data: st.DataObject) -> None:
+    record: Any = json.loads(json.dumps(plan_record(line())))
+    key = data.draw(st.sampled_from(sorted(record)))
+    leaf = st.none() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
+    record[key] = data.draw(st.recursive(leaf, lambda inner: st.lists(inner, max_size=4)))
+    with suppress(ModelError):
+        with_record(line(), record)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"null", b"{", b"\xff", b"[" * 100_000])
+def test_no_json_no_plan(text: bytes) -> None:
+    _, source, constants = plan_sections(line())
+    content = container_bytes([Section("plan", text), source, constants])
+    with pytest.raises(ModelError):
+        read_plan(Container(content, "it"), 0, 1, 2)

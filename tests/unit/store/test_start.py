@@ -1,0 +1,116 @@
+"""How a session opens: no compile chain on the warm path, TFLite's words, where things are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_plan import X, line
+
+import fourfold
+from fourfold import opening
+from fourfold.device import DeviceInfo
+from fourfold.store.draft import Draft
+
+HEAVY = ("tflite", "fourfold.compile", "fourfold.formats", "fourfold.ops", "fourfold.rewrite",
+         "fourfold.lower", "fourfold.kernel", "fourfold.tune")  # fmt: skip
+WATCH = """
+import sys, numpy as np, fourfold
+with fourfold.Session(sys.argv[1], device=sys.argv[2], cache=sys.argv[3]) as session:
+    session.run(np.zeros(16, np.float32))
+print(session.origin, *(name for name in sys.modules if name in sys.argv[4:]))
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "m.bin"
+    path.write_bytes(b"a model")
+    monkeypatch.setattr(opening, "compile_request", lambda request, tuned: line())
+    return path
+
+
+def watch(source: Path, device: DeviceInfo, cache: Path) -> str:
+    words = [str(source), str(device.index), str(cache), *HEAVY]
+    source_folder = str(Path(fourfold.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {source_folder!r}){WATCH}", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_warm_start_imports_nothing_that_makes_plans(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    cache = tmp_path / "store"
+    fourfold.Session(model, device, cache=cache).close()
+    assert watch(model, device, cache) == "store"
+
+
+def test_a_prepared_start_imports_nothing_that_makes_plans(
+    device: DeviceInfo, tmp_path: Path
+) -> None:
+    path = tmp_path / "m.fourfold"
+    draft = Draft()
+    draft.add_plan(draft.add_model("m", "digest", 1), device, line(), {})
+    draft.write(path)
+    assert watch(path, device, tmp_path / "store") == "file"
+
+
+def test_serialization_dir_is_the_folder_of_the_store(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    folder = tmp_path / "tflite"
+    origins = []
+    for token in ("a", "a", "b"):
+        with fourfold.Session(
+            model, device, serialization_dir=str(folder), model_token=token
+        ) as session:
+            origins.append(session.origin)
+    assert origins == ["model", "store", "model"]
+    assert folder.is_dir()
+
+
+def test_unknown_words_are_refused(model: Path, device: DeviceInfo) -> None:
+    with pytest.raises(fourfold.InputError, match="did you mean 'serialization_dir'"):
+        fourfold.Session(model, device, serialisation_dir="x")
+    with pytest.raises(fourfold.InputError, match="both cache and serialization_dir"):
+        fourfold.Session(model, device, cache=None, serialization_dir="x")
+    with pytest.raises(fourfold.InputError, match="only a prepared file"):
+        fourfold.Session(model, device, cache=None, model="x")
+
+
+def test_nothing_is_kept_where_there_is_no_store(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        with fourfold.Session(model, device, cache=None) as session:
+            assert (session.origin, session.hit) == ("model", False)
+    assert [one.name for one in tmp_path.iterdir()] == ["m.bin"]
+
+
+def test_memory_keeps_for_this_process(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    model.write_bytes(b"only in memory")
+    origins = []
+    for _ in range(2):
+        with fourfold.Session(model, device, cache="memory") as session:
+            assert np.array_equal(session.run(X)["the y"], 2 * X + 1)
+            origins.append(session.origin)
+    assert origins == ["model", "store"]
+    assert [one.name for one in tmp_path.iterdir()] == ["m.bin"]
+
+
+def test_bytes_are_a_model_too(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    origins = []
+    for _ in range(2):
+        with fourfold.Session(model.read_bytes(), device, cache=tmp_path / "s") as session:
+            origins.append(session.origin)
+            assert session.hit == (session.origin == "store")
+            assert {"device", "open", "build", "upload"} <= set(session.timings)
+    assert origins == ["model", "store"]

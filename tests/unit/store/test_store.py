@@ -1,0 +1,170 @@
+"""The store: what goes in comes out, the oldest goes first, and misses are explained."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_plan import line
+
+from fourfold.plan import Section
+from fourfold.players.null import NULL_GPU
+from fourfold.store import Store, memory_store
+from fourfold.store.keys import device_key, engine_parts, key_of, plan_parts, program_parts
+from fourfold.store.transfer import export_store, import_store
+from fourfold.store.why import explain
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return Store(tmp_path / "store" if request.param == "folder" else None)
+
+
+def parts(model: str = "m", precision: str = "fp32") -> dict[str, str]:
+    return plan_parts({"model": model}, {}, NULL_GPU, {"precision": precision})
+
+
+def test_a_plan_comes_back(store: Store) -> None:
+    assert store.find_plan(parts()) is None
+    store.put_plan("m.tflite", parts(), line(3.0))
+    found = store.find_plan(parts())
+    assert found is not None
+    assert np.array_equal(found.plan.constants, line(3.0).plan.constants)
+    assert store.find_plan(parts("other")) is None
+    (entry,) = store.entries()
+    assert (entry.kind, entry.title, entry.hits) == ("plan", "m.tflite", 1)
+    assert entry.parts == parts()
+
+
+def test_a_binary_comes_back(store: Store) -> None:
+    key = program_parts(line().plan.program, NULL_GPU)
+    store.put_binary("m", key, b"\x7fELF")
+    assert store.find_binary(key) == b"\x7fELF"
+    assert store.find_binary({**key, "driver": "2"}) is None
+
+
+def test_a_plan_is_no_binary(store: Store) -> None:
+    store.put_plan("m", parts(), line())
+    assert store.find_binary(parts()) is None
+
+
+def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
+    store = Store(tmp_path, limit=30_000)
+    for name in "abc":
+        store.put("binary", name, parts(name), [Section("binary", bytes(7000))])
+    assert store.find_binary(parts("a")) is not None
+    store.put("binary", "d", parts("d"), [Section("binary", bytes(7000))])
+    titles = [entry.title for entry in store.entries()]
+    assert titles[0] == "d"
+    assert "a" in titles
+    assert "b" not in titles
+    assert sum(entry.size for entry in store.entries()) <= 30_000
+    assert len(os.listdir(tmp_path / "entries")) == len(titles)
+
+
+def test_prune_and_clear(store: Store) -> None:
+    for name in "abc":
+        store.put_plan(name, parts(name), line())
+    assert store.prune(0) == 3
+    store.put_plan("d", parts("d"), line())
+    store.put_choice("gpu", "conv", "wide", 0.1)
+    store.clear()
+    assert store.entries() == []
+    assert store.choices("gpu") == {}
+
+
+def test_verify_forgets_what_is_damaged(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put_plan("good", parts("good"), line())
+    store.put_plan("bad", parts("bad"), line())
+    bad = next(entry for entry in store.entries() if entry.title == "bad")
+    path = tmp_path / "entries" / bad.file
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    assert [
+        (entry.title, "bytes" in why or "checksum" in why) for entry, why in store.verify()
+    ] == [("bad", True)]
+    assert [entry.title for entry in store.entries()] == ["good"]
+
+
+def test_choices_are_by_device_and_by_what_is_computed(store: Store) -> None:
+    key = device_key(NULL_GPU)
+    store.put_choice(key, "conv2d f32[1,8]", '{"tile": 4}', 0.25)
+    store.put_choice(key, "conv2d f32[1,8]", '{"tile": 8}', 0.125)
+    store.put_choice("another", "conv2d f32[1,8]", "x", 1.0)
+    assert store.choices(key) == {"conv2d f32[1,8]": '{"tile": 8}'}
+    assert len(store.choice_rows()) == 2
+
+
+def test_an_exported_store_can_be_taken_over(tmp_path: Path, store: Store) -> None:
+    store.put_plan("m", parts(), line())
+    store.put_binary("m", program_parts(line().plan.program, NULL_GPU), b"\x7fELF")
+    store.put_choice("gpu", "conv", "wide", 0.5)
+    file = tmp_path / "all.fourfold"
+    assert export_store(store, file)[:2] == (2, 1)
+    other = Store(tmp_path / "other")
+    assert import_store(other, file) == (2, 1)
+    assert other.find_plan(parts()) is not None
+    assert other.find_binary(program_parts(line().plan.program, NULL_GPU)) == b"\x7fELF"
+    assert other.choices("gpu") == {"conv": "wide"}
+
+
+def test_why_names_what_differs(store: Store) -> None:
+    store.put_plan("m.tflite", parts(), line())
+    assert explain(parts(), store.entries(), "m.tflite").hit
+    answer = explain(parts(precision="mixed"), store.entries(), "m.tflite")
+    assert [(one.label, one.wanted, one.kept) for one in answer.differences] == [
+        ("precision", "mixed", "fp32")
+    ]
+    answer = explain(parts("changed"), store.entries(), "m.tflite")
+    assert [one.meaning for one in answer.differences] == ["the model file has other content"]
+    assert explain(parts("changed"), store.entries(), "n.tflite").entry is None
+
+
+def test_the_nearest_entry_is_the_one_with_fewest_differences(store: Store) -> None:
+    store.put_plan("m", {**parts(), "driver": "0.9", "precision": "fp16"}, line())
+    store.put_plan("m", {**parts(), "driver": "0.9"}, line())
+    answer = explain(parts(), store.entries(), "m")
+    assert [one.label for one in answer.differences] == ["driver"]
+
+
+def test_keys_tell_labels_and_values_apart() -> None:
+    assert key_of({"a": "b", "c": "d"}) == key_of({"c": "d", "a": "b"})
+    assert key_of({"a": "b"}) != key_of({"b": "a"})
+    assert key_of({"a": "b:1:c"}) != key_of({"a": "b", "1": "c"})
+    assert set(engine_parts()) == {"format", "engine", "sources"}
+
+
+def test_the_digest_of_a_model_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "store")
+    model = tmp_path / "m"
+    model.write_bytes(b"abc")
+    os.utime(model, (1, 1))  # long ago
+    first = store.model_digest(model)
+    monkeypatch.setattr(store, "_fresh_digest", lambda path: "read again")
+    assert store.model_digest(model) == first
+    model.write_bytes(b"abd")
+    assert store.model_digest(model) == "read again"
+
+
+def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    model = tmp_path / "m"
+    model.write_bytes(b"abc")
+    stamp = time.time_ns()
+    os.utime(model, ns=(stamp, stamp))
+    first = store.model_digest(model)
+    model.write_bytes(b"abd")
+    os.utime(model, ns=(stamp, stamp))  # the same size and time, another content
+    assert store.model_digest(model) != first
+
+
+def test_memory_is_one_store_a_process(tmp_path: Path) -> None:
+    assert memory_store() is memory_store()
+    memory_store().put_plan("m", parts("in memory"), line())
+    assert memory_store().find_plan(parts("in memory")) is not None
+    assert os.listdir(tmp_path) == []
