@@ -29,8 +29,11 @@ def runtime() -> Any | None:
     return None
 
 
-def make_interpreter(content: bytes, threads: int | None) -> Any:
-    """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run."""
+def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False) -> Any:
+    """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run.
+
+    With `keep_all` every tensor can be read after a run: plain kernels, and memory is not shared.
+    """
     module = runtime()
     if module is None:
         raise DeviceError(
@@ -38,7 +41,14 @@ def make_interpreter(content: bytes, threads: int | None) -> Any:
             "parts of the model can run nowhere else",
             "install it with 'pip install fourfold[litert]'",
         )
-    return module.Interpreter(model_content=content, num_threads=threads)
+    if not keep_all:
+        return module.Interpreter(model_content=content, num_threads=threads)
+    return module.Interpreter(
+        model_content=content,
+        num_threads=threads,
+        experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,11 @@ class LitertEngine:
         inputs: Sequence[Wire],
         outputs: Sequence[Wire],
         threads: int | None = None,
+        keep_all: bool = False,
     ) -> None:
         self._content = content  # the interpreter reads weights in place
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
-        self._interpreter = make_interpreter(content, threads)
+        self._interpreter = make_interpreter(content, threads, keep_all)
         shapes: Mapping[int, Any] = {
             detail["index"]: detail["shape"] for detail in self._interpreter.get_input_details()
         }
@@ -102,6 +113,10 @@ class LitertEngine:
         except (ValueError, RuntimeError):
             found = self._interpreter.get_tensor(wire.tensor)
         return found
+
+    def value(self, wire: Wire) -> np.ndarray:
+        """A copy of any tensor after a run, as the graph sees it (see `keep_all`)."""
+        return wire.into_graph(self._interpreter.get_tensor(wire.tensor))
 
     def close(self) -> None:
         self._interpreter = None

@@ -60,6 +60,9 @@ class Origin(Protocol):
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
         """How the file keeps a value that graphs see as real numbers: scale and integer type."""
 
+    def signature(self, value: str) -> tuple[int, ...]:
+        """The sizes of a value with -1 where the file leaves one open; empty if it leaves none."""
+
     def unit(self, node: str) -> str:
         """The unit that nodes of this name belong to."""
 

@@ -133,13 +133,13 @@ def _plans(
         if part.place == GPU:
             graph = part.graph(situation.graph)
             try:
-                plans[number] = _plan(situation, graph, choices)
+                plans[number] = make_plan_of(situation, graph, choices)
             except UnsupportedError as error:
                 judge.refuse(error.refusals, part.names)
     return plans if len(judge.refused) == before else None
 
 
-def _plan(situation: Situation, graph: Graph, choices: Mapping[str, str]) -> Plan:
+def make_plan_of(situation: Situation, graph: Graph, choices: Mapping[str, str]) -> Plan:
     options = Options(situation.wish.precision, situation.wish.literal)
     return make_plan(rewrite(graph), probed(situation.device), options, choices)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any
 
@@ -24,6 +24,7 @@ class Row:
     part: int
     seconds: float
     reason: str = ""
+    able: bool = True  # whether it could run on the GPU, too
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Placement:
             for unit in part.units:
                 reason = "" if part.place == GPU else reason_for(task, choice, unit.name)
                 seconds = costs.unit(unit, part.place)
-                rows.append(Row(unit.name, unit.title, part.place, number, seconds, reason))
+                row = Row(unit.name, unit.title, part.place, number, seconds, reason)
+                rows.append(replace(row, able=task.verdicts[unit.name].allows(GPU)))
             transfer = costs.transfer(part)
             seconds = costs.part(part) - transfer
             size = len(part.units)

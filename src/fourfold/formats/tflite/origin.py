@@ -91,6 +91,10 @@ class FileOrigin:
         assert number is not None, f"'{value}' is no tensor of the file"
         return number
 
+    def signature(self, value: str) -> tuple[int, ...]:
+        sizes = self.graph.tensors[self._number(value)].signature or ()
+        return sizes if -1 in sizes else ()
+
     def unit(self, node: str) -> str:
         number = None if node in self.units else self.tensor(node)
         name = node if number is None else self.names[number]

@@ -1,0 +1,71 @@
+"""Say where a model would run on a device, why, and what could be better; runs nothing.
+
+Without a GPU at hand, --device null answers for a GPU of no particular make.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._show import duration, show_json, show_table
+from fourfold.compile import Wish
+from fourfold.config import Config
+from fourfold.players import opencl
+from fourfold.players.null import NULL_GPU
+from fourfold.report.check import Report, check_model
+from fourfold.split.placement import TITLES, Placement
+
+
+@click.command(help=__doc__)
+@engine_options
+@json_option
+def command(engine: Engine, as_json: bool) -> None:
+    config = Config.from_environment()
+    wanted = engine.device or config.device
+    device = NULL_GPU if wanted == "null" else opencl.find_device(wanted)
+    precision = engine.precision or config.precision
+    wish = Wish(precision, config.sizes == "literal", dict(engine.shapes or {}))
+    report = check_model(engine.model, Path(engine.model).name, device, wish)
+    if as_json:
+        show_json({"model": engine.model, "device": str(device), **report.to_json()})
+    else:
+        show(Path(engine.model).name, report)
+
+
+def show(title: str, report: Report) -> None:
+    placement = report.placement
+    click.echo(f"{title}: {placement.summary}")
+    alone = duration(placement.cpu_seconds)
+    click.echo(f"estimated {duration(placement.seconds)} a run, {alone} on the CPU alone")
+    show_parts(placement)
+    if placement.fallbacks:
+        rows = (
+            (len(rows), op, TITLES[place], reason, ", ".join(row.name for row in rows[:4]))
+            for (op, place, reason), rows in placement.grouped()
+        )
+        show_table("not on the GPU", (">count", "op", "runs on", "why", "operators"), rows)
+    if report.advice:
+        lines = ((duration(item.seconds), item.kind, str(item)) for item in report.advice)
+        show_table("advice", (">could save", "about", "what"), lines)
+    else:
+        click.echo("nothing to advise")
+
+
+def show_parts(placement: Placement) -> None:
+    rows = (
+        (
+            number,
+            TITLES[part.place],
+            part.operators,
+            duration(part.seconds),
+            duration(part.transfer),
+            ", ".join(part.inputs),
+            ", ".join(part.outputs),
+        )
+        for number, part in enumerate(placement.parts)
+    )
+    columns = (">part", "runs on", ">operators", ">time", ">transfer", "gets", "gives")
+    show_table("parts", columns, rows)

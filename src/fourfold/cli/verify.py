@@ -1,0 +1,120 @@
+"""Compare a model's outputs, and with --layers every value on the way, with LiteRT's.
+
+Inputs come from a folder: NAME.npy for each input, or, where the model has one input, any number
+of arrays and pictures. Without one they are random. Ends with 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import fourfold
+from fourfold.cli._images import Scaling
+from fourfold.cli._inputs import Port, random_inputs, read_input
+from fourfold.cli._options import Engine, engine_options, json_option, seed_option
+from fourfold.cli._show import shape_text, show_json, show_table
+from fourfold.compile import Wish
+from fourfold.config import Config
+from fourfold.errors import InputError
+from fourfold.report.verify import (
+    Layer,
+    Verification,
+    compare_layers,
+    compare_outputs,
+    run_litert,
+)
+
+Sample = tuple[str, dict[str, np.ndarray]]
+FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
+
+
+@click.command(help=__doc__)
+@engine_options
+@click.option("--inputs", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--layers", is_flag=True, help="Every value on the way, too.")
+@seed_option
+@json_option
+def command(engine: Engine, folder: Path | None, layers: bool, seed: int, as_json: bool) -> None:
+    reports: dict[str, Any] = {}
+    with engine.open() as session:
+        for title, arrays in samples(session.inputs, folder, seed):
+            found = verify(engine, session, arrays, layers)
+            reports[title] = found.to_json()
+            if not as_json:
+                show(f"{Path(engine.model).name} with {title}", found)
+    agrees = all(report["agrees"] for report in reports.values())
+    if as_json:
+        show_json({"model": engine.model, "agrees": agrees, "samples": reports})
+    click.get_current_context().exit(0 if agrees else 1)
+
+
+def verify(
+    engine: Engine, session: fourfold.Session, arrays: dict[str, np.ndarray], layers: bool
+) -> Verification:
+    ours = list(session.run(arrays).values())
+    names = [info.name for info in session.outputs]
+    inputs = list(arrays.values())
+    theirs = run_litert(Path(engine.model).read_bytes(), inputs)
+    outputs = compare_outputs(ours, theirs, names, session.precision)
+    on_the_way: tuple[Layer, ...] = ()
+    if layers:
+        literal = Config.from_environment().sizes == "literal"
+        wish = Wish(session.precision, literal, dict(engine.shapes or {}))
+        on_the_way = compare_layers(engine.model, session.device, wish, inputs)
+    return Verification(session.precision, str(session.device), outputs, on_the_way)
+
+
+def samples(ports: Sequence[Port], folder: Path | None, seed: int) -> Iterator[Sample]:
+    if folder is None:
+        yield f"random inputs, seed {seed}", random_inputs(ports, seed)
+        return
+    if len(ports) > 1:
+        files = {port.name: folder / f"{port.name.replace('/', '_')}.npy" for port in ports}
+        arrays = {port.name: read_input(files[port.name], port, Scaling()) for port in ports}
+        yield f"the arrays in {folder.name}", arrays
+        return
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() in FILES)
+    if not found:
+        what = f"{folder} has no inputs"
+        raise InputError(what, "none of its files is an array or a picture", "put some there")
+    for path in found:
+        yield path.name, {ports[0].name: read_input(path, ports[0], Scaling())}
+
+
+def short(name: str, most: int = 48) -> str:
+    """The first of the names that an exporter strung together, or its end."""
+    first = name.split(";")[0]
+    return first if len(first) <= most else f"…{first[-most:]}"
+
+
+def show(title: str, found: Verification) -> None:
+    columns = ("value", "op", ">shape", ">largest", ">mean", ">allowed", ">NaN", "verdict")
+    kept = [layer for layer in found.layers if not layer.agrees]
+    rows = (
+        (
+            short(layer.name),
+            layer.op,
+            shape_text(layer.shape),
+            f"{layer.difference.largest:.2e}",
+            f"{layer.difference.mean:.2e}",
+            f"{layer.allowed:.0e}",
+            layer.difference.nan + layer.difference.infinite,
+            layer.verdict,
+        )
+        for layer in (*kept, *found.outputs)
+    )
+    show_table(f"{title} on {found.device}, {found.precision}", columns, rows)
+    if found.layers:
+        click.echo(
+            f"{len(found.layers) - len(kept)} of {len(found.layers)} values on the way agree"
+        )
+    if found.first is not None:
+        first = found.first
+        click.echo(f"first to differ: {first.op} '{first.name}': {first.verdict}")
+    else:
+        click.echo("all agree with LiteRT")

@@ -1,0 +1,46 @@
+"""How far one array is from another: the largest and mean difference, NaN and overflow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+HALF_LIMIT = 65504.0  # the largest number that a half can hold
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Differences relative to the range of what was expected; counts of what is no number."""
+
+    largest: float
+    mean: float
+    nan: int = 0
+    infinite: int = 0
+    beyond_half: int = 0  # expected numbers that a half cannot hold
+
+    @property
+    def broken(self) -> bool:
+        return bool(self.nan or self.infinite) or not np.isfinite(self.largest)
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray) -> Difference:
+    """Ours beside theirs. Arrays of other shapes, or without numbers where theirs have, are far."""
+    if ours.shape != theirs.shape:
+        return Difference(float("inf"), float("inf"))
+    if not ours.size:
+        return Difference(0.0, 0.0)
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    nan = int((np.isnan(a) & ~np.isnan(b)).sum())
+    infinite = int((np.isinf(a) & ~np.isinf(b)).sum())
+    both = np.isfinite(a) & np.isfinite(b)
+    apart = np.abs(a[both] - b[both])
+    reach = float(np.ptp(b[both])) if both.any() else 0.0
+    reach = reach or float(np.abs(b[both]).max(initial=0.0)) or 1.0
+    return Difference(
+        largest=float(apart.max(initial=0.0)) / reach,
+        mean=float(apart.mean()) / reach if apart.size else 0.0,
+        nan=nan,
+        infinite=infinite,
+        beyond_half=int((np.abs(b[both]) > HALF_LIMIT).sum()),
+    )
