@@ -12,6 +12,7 @@ from fourfold.rewrite.find_hard_swish import find_hard_swish
 from fourfold.rewrite.find_prelu import find_prelu
 from fourfold.rewrite.find_softmax import find_softmax
 from fourfold.rewrite.fold_constants import fold_constants
+from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
 from fourfold.rewrite.fuse_pointwise import fuse_pointwise
 from fourfold.rewrite.hoist_transposes import hoist_transposes
@@ -35,6 +36,7 @@ PIPELINE: tuple[Pass, ...] = (
     share_equal,  # no two nodes compute the same
     merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers
+    fold_dilation,  # no convolution works on blocks of a batch that gaps could stand for
     merge_pads,  # no pad stands before what could pad for itself
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
