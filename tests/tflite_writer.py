@@ -251,16 +251,22 @@ class _Writer:
             "OpcodeIndex": self.codes.index(key),
         }
         if operator.custom_options:
-            raw = np.frombuffer(operator.custom_options, np.uint8)
-            parts["CustomOptions"] = self.vector(raw, "uint8")
+            parts["CustomOptions"] = self.part(operator.custom_options)
         if operator.options:
-            vectors = {
-                name: self.vector(value) if isinstance(value, tuple | list) else value
-                for name, value in operator.fields.items()
-            }
-            parts["BuiltinOptions"] = self.table(operator.options, vectors)
-            parts["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, operator.options)
+            vectors = {name: self.part(value) for name, value in operator.fields.items()}
+            second = "" if hasattr(tflite.BuiltinOptions, operator.options) else "2"
+            union = getattr(tflite, f"BuiltinOptions{second}")
+            parts[f"BuiltinOptions{second}"] = self.table(operator.options, vectors)
+            parts[f"BuiltinOptions{second}Type"] = getattr(union, operator.options)
         return self.table("Operator", parts)
+
+    def part(self, value: Any) -> Any:
+        """What has to be written before the table that holds it, as its offset."""
+        if isinstance(value, str):
+            return self.builder.CreateString(value)
+        if isinstance(value, bytes):
+            return self.vector(np.frombuffer(value, np.uint8), "uint8")
+        return self.vector(value) if isinstance(value, tuple | list) else value
 
     def code(self, op: str, custom_code: str, version: int) -> int:
         number = getattr(tflite.BuiltinOperator, op)

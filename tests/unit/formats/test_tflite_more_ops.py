@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from tflite_writer import Operator, Tensor, constant, write
+from flatbuffers import flexbuffers
+from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 from fourfold.cpu.reference import evaluate
+from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model
 from fourfold.types import TensorType
 
@@ -306,3 +309,151 @@ def test_sequence_lstm(kind: str, time_major: bool) -> None:
     )
     known = [tensor for tensor in others if tensor is not None]
     check(operator, Tensor("x", (*lead, 5)), *known, out(*lead, shown))
+
+
+@pytest.mark.parametrize("kind", ["plain", "coupled peephole", "projected"])
+def test_full_lstm(kind: str) -> None:
+    hidden = 7
+    shown = 6 if "projected" in kind else hidden
+    others = lstm_tensors(kind, hidden, shown)[:19]
+    operator = Operator(
+        "LSTM",
+        ["x", *(None if tensor is None else tensor.name for tensor in others)],
+        ["y"],
+        "LSTMOptions",
+        {"FusedActivationFunction": 4, "CellClip": 0.7},
+    )
+    known = [tensor for tensor in others if tensor is not None]
+    check(operator, Tensor("x", (2, 5)), *known, out(2, shown))
+
+
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize("stride", [(2, 2), (1, 3)])
+def test_transpose_convolution_with_bias(padding: int, stride: tuple[int, int]) -> None:
+    """MediaPipe's op, which LiteRT lacks, is LiteRT's own op and an addition."""
+    (down, across), rows = stride, 2 if padding == VALID else 0
+    size = (5 * down + max(rows + 1 - down, 0), 7 * across + max(rows + 1 - across, 0))
+    filter, bias = weights("w", 4, 3, 3, 6), weights("b", 4)
+    x, y, z = Tensor("x", (2, 5, 7, 6)), out(2, *size, 4), out(2, *size, 4, name="z")
+    raw = struct.pack("<3i", padding + 1, across, down)
+    ours = Operator(
+        "CUSTOM",
+        ["x", "w", "b"],
+        ["y"],
+        custom_code="Convolution2DTransposeBias",
+        custom_options=raw,
+    )
+    fields = {"Padding": padding, "StrideH": down, "StrideW": across}
+    theirs = [
+        Operator("TRANSPOSE_CONV", ["s", "w", "x"], ["z"], "TransposeConvOptions", fields),
+        Operator("ADD", ["z", "b"], ["y"]),
+    ]
+    shape = constant("s", [2, *size, 4])
+    array = draw(TensorType.parse("f32[2,5,7,6]"), -1, 1)
+    (wanted,) = litert(write([x, filter, bias, shape, y, z], theirs, ["x"], ["y"]), [array])
+    graph = read_model(write([x, filter, bias, y], [ours], ["x"], ["y"])).main
+    (found,) = evaluate(graph, {"x": array}).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_unpooling_turns_pooling_round() -> None:
+    raw = struct.pack("<6i", 1, 2, 2, 2, 2, 0)
+    tensors = [
+        *(Tensor("x", (2, 6, 8, 3)), out(2, 3, 4, 3, name="v"), out(2, 3, 4, 3, name="i")),
+        out(2, 6, 8, 3),
+    ]
+    operators = [
+        Operator(
+            "CUSTOM", ["x"], ["v", "i"], custom_code="MaxPoolingWithArgmax2D", custom_options=raw
+        ),
+        Operator("CUSTOM", ["v", "i"], ["y"], custom_code="MaxUnpooling2D", custom_options=raw),
+    ]
+    graph = read_model(write(tensors, operators, ["x"], ["i", "y"])).main
+    x = draw(graph.types["x"], -1, 1)
+    index, found = evaluate(graph, {"x": x}).values()
+    blocks = x.reshape(2, 3, 2, 4, 2, 3)
+    largest = blocks.max(axis=(2, 4), keepdims=True)
+    np.testing.assert_array_equal(found, np.where(blocks == largest, blocks, 0).reshape(x.shape))
+    assert index.min() >= 0.1
+    assert index.max() < 3.2
+
+
+@pytest.mark.parametrize("regular", [False, True])
+@pytest.mark.parametrize("background", [False, True])
+def test_detection(regular: bool, background: bool) -> None:
+    options = {
+        "max_detections": 7,
+        "max_classes_per_detection": 1,
+        "detections_per_class": 5,
+        "use_regular_nms": regular,
+        "nms_score_threshold": 0.2,
+        "nms_iou_threshold": 0.4,
+        "num_classes": 3,
+        "y_scale": 10.0,
+        "x_scale": 10.0,
+        "h_scale": 5.0,
+        "w_scale": 5.0,
+    }
+    count, classes = 29, 4 if background else 3
+    anchors = constant("a", RANDOM.uniform(0.1, 0.9, (count, 4)), "float32")
+    names = ["boxes", "classes", "scores", "count"]
+    shapes = [(1, 7, 4), (1, 7), (1, 7), (1,)]
+    outputs = [out(*shape, name=name) for name, shape in zip(names, shapes, strict=True)]
+    operator = Operator(
+        "CUSTOM",
+        ["b", "s", "a"],
+        names,
+        custom_code="TFLite_Detection_PostProcess",
+        custom_options=bytes(flexbuffers.Dumps(options)),
+    )
+    boxes, scores = Tensor("b", (1, count, 4)), Tensor("s", (1, count, classes))
+    data = write([boxes, scores, anchors, *outputs], [operator], ["b", "s"], names)
+    graph = read_model(data).main
+    inputs = {name: draw(graph.types[name], 0, 1) for name in graph.inputs}
+    wanted = litert(data, list(inputs.values()))
+    found = list(evaluate(graph, inputs).values())
+    number = int(wanted[3][0])
+    assert number > 0
+    np.testing.assert_array_equal(found[3], wanted[3])
+    for array, expected in zip(found[:3], wanted[:3], strict=True):
+        np.testing.assert_allclose(array[:, :number], expected[:, :number], rtol=1e-5, atol=1e-5)
+
+
+def composite(decomposition: int, inner: list[Operator]) -> bytes:
+    """Two equal composites in a row, and the graph that defines them."""
+    options = "StableHLOCompositeOptions"
+    settings = bytes(flexbuffers.Dumps({}))
+    fields = {
+        "Name": "test",
+        "DecompositionSubgraphIndex": decomposition,
+        "CompositeAttributes": settings,
+    }
+    tensors = [Tensor(name, (3, 5)) for name in ("x", "m", "y")]
+    outer = [
+        Operator("STABLEHLO_COMPOSITE", [source], [target], options, fields)
+        for source, target in (("x", "m"), ("m", "y"))
+    ]
+    parts = [Tensor(name, (3, 5)) for name in ("p", "q", "r")]
+    graphs = [
+        Subgraph(tensors, outer, ["x"], ["y"]),
+        Subgraph(parts, inner, ["p"], ["r"], "inner"),
+    ]
+    return write_model(graphs)
+
+
+def test_a_composite_is_what_its_graph_says() -> None:
+    data = composite(1, [Operator("ABS", ["p"], ["q"]), Operator("ADD", ["p", "q"], ["r"])])
+    graph = read_model(data).main
+    x = draw(graph.types["x"], -1, 1)
+    assert [node.op for node in graph.nodes] == ["absolute", "add"] * 2
+    (found,) = evaluate(graph, {"x": x}).values()
+    np.testing.assert_allclose(found, litert(data, [x])[0], rtol=1e-6)
+
+
+def test_a_composite_that_cannot_be() -> None:
+    unknown = [Operator("UNIQUE", ["p"], ["r"])]
+    with pytest.raises(UnsupportedError, match="inside of it, UNIQUE"):
+        read_model(composite(1, unknown))
+    for number in (0, 7, -1):
+        with pytest.raises(ModelError, match="defines it"):
+            read_model(composite(number, [Operator("ABS", ["p"], ["r"])]))

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fourfold.errors import InputError, ModelError, Refusal, nearest
 from fourfold.formats.tflite.constants import array_of, quantization_of
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._builder import Budget, Builder, Refuse, Rejected
 from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registered import registered_rule
 from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.formats.tflite.foreign import Leftover
+from fourfold.formats.tflite.options import CompositeOptions
 from fourfold.formats.tflite.quantized import FloatView
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.tensors import (
@@ -26,6 +30,7 @@ from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, Shape
 
 _DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+MOST_DEPTH, MOST_VALUES = 8, 2**17  # of composites inside of each other, and what they become
 _FIX = "export the model again; if other tools accept the file, report it"
 
 
@@ -36,6 +41,7 @@ class Converted:
     graph: Graph | None
     names: tuple[str, ...]
     refusals: tuple[Refusal, ...]
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)  # constants, folded ones, too
 
 
 def convert_subgraph(
@@ -48,10 +54,9 @@ def convert_subgraph(
 ) -> Converted:
     """With `foreign`, what no rule converts becomes a node that stands for the operator itself."""
     builder = Builder(budget, reshaped=bool(shapes))
-    names = tensor_names(record)
+    names = tuple(builder.names.fresh(name) for name in tensor_names(record))
     view = FloatView(builder, record.tensors, names, quantized)
     walk = _Walk(file, record, builder, view, names, foreign=foreign)
-    walk.name_tensors()
     walk.take_inputs(shapes)
     for number, operator in enumerate(record.operators):
         walk.number = number
@@ -74,10 +79,7 @@ class _Walk:
     foreign: bool = False
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
-
-    def name_tensors(self) -> None:
-        for name in self.names:
-            self.builder.names.fresh(name)
+    depth: int = 0  # how many composites this graph is inside of
 
     def take_inputs(self, shapes: Mapping[str, Shape]) -> None:
         known = {self.names[index] for index in self.record.inputs}
@@ -115,16 +117,19 @@ class _Walk:
             raise ModelError(what, str(error) or type(error).__name__, _FIX) from error
 
     def _convert(self, record: OperatorRecord, outputs: tuple[str, ...]) -> None:
-        rule = rules().get(record.op)
+        if isinstance(record.options, CompositeOptions):
+            _inline(self, record, record.options.decomposition)
+            return
+        rule = registered_rule(record.custom_code) or rules().get(record.title)
         if rule is None:
             for index in record.inputs:
                 self._check_order(index)
             raise Refuse("this op is not known yet")
         if not outputs:
             raise ValueError("it has no outputs")
-        inputs = tuple(None if i == -1 else self._value(i) for i in record.inputs)
+        inputs = tuple(None if i == -1 else self._value(i, rule.states) for i in record.inputs)
         viewed = self._check_values(record, rule)
-        self._check_sizes(inputs)
+        _check_sizes(inputs, self.unsized)
         types = tuple(declared(self.record.tensors[index]) for index in record.outputs)
         operation = Operation(self.builder, record, inputs, outputs, types)
         operation = self.view.enter(operation) if viewed else operation
@@ -137,11 +142,6 @@ class _Walk:
         if self.guessed.intersection(name for name in inputs if name is not None):
             self.guessed.update(outputs)
 
-    def _check_sizes(self, inputs: tuple[str | None, ...]) -> None:
-        for name in inputs:
-            if name in self.unsized:
-                raise Refuse(f"the shape of '{name}' is known only at run time")
-
     def _claim(self, record: OperatorRecord) -> None:
         """Every value is written once, and neither inputs nor constants are written at all."""
         for index in record.outputs:
@@ -153,11 +153,13 @@ class _Walk:
             raise ValueError("two of its outputs are the same")
         self.written.update(record.outputs)
 
-    def _value(self, index: int) -> str:
+    def _value(self, index: int, zeros: bool = False) -> str:
         """The value of a tensor that must exist by now."""
         name, tensor = self.names[index], self.record.tensors[index]
         if index in self.written or name in self.builder.constants:
             return name
+        if tensor.variable and zeros:
+            return self.builder.zeros(name, declared(tensor))
         if tensor.variable:
             raise Refuse(f"it reads '{name}', a state that is kept between runs")
         self._check_order(index)
@@ -252,7 +254,7 @@ class _Walk:
             inputs = tuple(self.names[index] for index in self.record.inputs)
             outputs = tuple(self.view.stored(index) for index in self.record.outputs)
             graph = self.builder.finish(inputs, outputs, self.record.name or "main")
-        return Converted(graph, self.names, tuple(self.refusals))
+        return Converted(graph, self.names, tuple(self.refusals), self.builder.constants)
 
     def _finish_output(self, index: int) -> None:
         name = self.names[index]
@@ -263,3 +265,41 @@ class _Walk:
         except _DAMAGE as error:
             what = f"output '{name}' of graph '{self.record.name}' has no value"
             raise ModelError(what, str(error), _FIX) from error
+
+
+def _check_sizes(inputs: tuple[str | None, ...], unsized: set[str]) -> None:
+    for name in inputs:
+        if name in unsized:
+            raise Refuse(f"the shape of '{name}' is known only at run time")
+
+
+def _inline(outer: _Walk, record: OperatorRecord, number: int) -> None:
+    """A composite as the operators of the graph that defines it."""
+    if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MOST_DEPTH:
+        raise ValueError(f"graph {number}, which defines it, is not there or contains itself")
+    if len(outer.builder.types) > MOST_VALUES:
+        raise Refuse(f"with it there would be more than {MOST_VALUES} values")
+    inner = outer.file.subgraphs[number]
+    ports = [(record.inputs, inner.inputs), (record.outputs, inner.outputs)]
+    if any(len(mine) != len(theirs) for mine, theirs in ports) or -1 in record.inputs:
+        raise Refuse(f"its values do not fit those of graph {number}, which defines it")
+    values = dict(zip(inner.outputs, (outer.names[index] for index in record.outputs), strict=True))
+    given = zip(inner.inputs, (outer._value(index) for index in record.inputs), strict=True)
+    values.update(given)
+    if len(values) != len(inner.inputs) + len(inner.outputs):
+        raise Refuse(f"graph {number}, which defines it, gives back an input")
+    fresh = outer.builder.names.fresh
+    title = outer.names[record.outputs[0]]
+    names = tuple(
+        values[index] if index in values else fresh(f"{title}/{name}")
+        for index, name in enumerate(tensor_names(inner))
+    )
+    view = FloatView(outer.builder, inner.tensors, names, outer.view.allowed)
+    walk = _Walk(outer.file, inner, outer.builder, view, names, depth=outer.depth + 1)
+    walk.written.update(inner.inputs)
+    for operator in inner.operators:
+        walk.convert(operator)
+        if walk.refusals:
+            raise Refuse(f"inside of it, {walk.refusals[0]}")
+    for index in inner.outputs:
+        walk._value(index)

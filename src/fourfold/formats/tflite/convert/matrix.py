@@ -5,6 +5,7 @@ from __future__ import annotations
 from fourfold.formats.tflite.convert._builder import Refuse
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.convert.recurrent import full_lstm
 from fourfold.formats.tflite.options import FullyConnectedOptions, LSTMOptions
 from fourfold.formats.tflite.schema import LSTM_BASIC
 from fourfold.ops.concat import Concat
@@ -32,11 +33,14 @@ def fully_connected(op: Operation) -> None:
     op.give("fully_connected", *inputs, activation=options.activation)
 
 
-@converts("LSTM", weights=True)
+@converts("LSTM", weights=True, states=True)
 def lstm(op: Operation) -> None:
-    """concat, fully_connected, slices and pointwise ops (the basic cell only)."""
-    if op.options(LSTMOptions).kernel_type != LSTM_BASIC or len(op.inputs) != 5:
-        raise Refuse("only the basic LSTM cell with 5 inputs is supported")
+    """concat, fully_connected, slices and pointwise ops; states are zeros when a run starts."""
+    if op.options(LSTMOptions).kernel_type != LSTM_BASIC:
+        full_lstm(op)
+        return
+    if len(op.inputs) != 5:
+        raise ValueError(f"it has {len(op.inputs)} inputs, not 5")
     if len(op.outputs) != 4:
         raise ValueError(f"it has {len(op.outputs)} outputs, not 4")
     x, before, state = op.input(0), op.input(1), op.input(4)

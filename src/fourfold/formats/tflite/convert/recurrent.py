@@ -13,13 +13,18 @@ import numpy as np
 from fourfold.formats.tflite.convert._builder import Refuse
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import converts
-from fourfold.formats.tflite.options import SVDFOptions, UnidirectionalSequenceLSTMOptions
+from fourfold.formats.tflite.options import (
+    LSTMOptions,
+    SVDFOptions,
+    UnidirectionalSequenceLSTMOptions,
+)
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.graph import NONE
 from fourfold.ops._rules import Reduce
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
+from fourfold.types import TensorType
 
 MOST_STEPS = 64
 _INPUTS = 24
@@ -65,18 +70,14 @@ def _matrix(op: Operation, value: str) -> tuple[int, int]:
 def sequence_lstm(op: Operation) -> None:
     """fully_connected and pointwise ops for each step; states are zeros when a run starts."""
     options = op.options(UnidirectionalSequenceLSTMOptions)
-    x = op.input_type(0)
-    if len(op.inputs) not in (_INPUTS - 4, _INPUTS) or x.rank != 3:
-        raise ValueError(f"it has {len(op.inputs)} inputs, the first of them {x}")
     if options.diagonal_recurrent_tensors:
         raise Refuse("its recurrent weights are diagonals")
-    if not 0 <= options.activation < len(ACTIVATIONS):
-        raise Refuse(f"fused activation number {options.activation} is not supported")
+    x = _checked(op, options.activation, 3)
     axis = 0 if options.time_major else 1
     steps = x.shape[axis]
     if steps > MOST_STEPS:
         raise Refuse(f"it has {steps} steps, and at most {MOST_STEPS} are written out")
-    cell = _Cell(op, options)
+    cell = _Cell(op, options, op.input(0))
     outputs = [cell.step(number, axis) for number in range(steps)]
     shape = op.type_of(outputs[0]).shape
     wide = Reshape((*shape[:axis], 1, *shape[axis:]))
@@ -87,12 +88,33 @@ def sequence_lstm(op: Operation) -> None:
     op.give("concat", *parts, attributes=Concat(axis))
 
 
+def full_lstm(op: Operation) -> None:
+    """One step of such a cell, for an op that takes no sequence."""
+    options = op.options(LSTMOptions)
+    x = _checked(op, options.activation, 2)
+    wide = Reshape((x.shape[0], 1, x.shape[1]))
+    sequence = op.add("reshape", op.input(0), attributes=wide, part="sequence")
+    cell = _Cell(op, options, sequence)
+    op.give("identity", cell.step(0, 1))
+
+
+def _checked(op: Operation, activation: int, rank: int) -> TensorType:
+    """The type of the first input, after a look at the others."""
+    x = op.input_type(0)
+    if len(op.inputs) not in (_INPUTS - 4, _INPUTS) or x.rank != rank:
+        raise ValueError(f"it has {len(op.inputs)} inputs, the first of them {x}")
+    if not 0 <= activation < len(ACTIVATIONS):
+        raise Refuse(f"fused activation number {activation} is not supported")
+    return x
+
+
 @dataclass
 class _Cell:
     """The cell between two steps: what it showed last, and what it keeps."""
 
     op: Operation
-    options: UnidirectionalSequenceLSTMOptions
+    options: UnidirectionalSequenceLSTMOptions | LSTMOptions
+    values: str  # of all steps
 
     def __post_init__(self) -> None:
         op = self.op
@@ -104,7 +126,7 @@ class _Cell:
         self.units = _matrix(op, op.weights(_FROM_INPUT + _SHOW))[0]
         whole = self._joined(_FROM_INPUT)
         # All steps at once: only what depends on the state has to wait.
-        self.ahead = op.add("fully_connected", op.input(0), whole, self._bias(), part="ahead")
+        self.ahead = op.add("fully_connected", self.values, whole, self._bias(), part="ahead")
         self.recurrent = self._joined(_FROM_STATE)
 
     def _joined(self, first: int) -> str:
