@@ -21,11 +21,16 @@ STAGES = ("graph", "rewritten", "plan", "kernels")
 
 @dataclass(frozen=True)
 class Wish:
-    """How a plan is to be made: precision, sizes as numbers in the text or not, input shapes."""
+    """How a plan is to be made: precision, sizes as numbers or not, input shapes, launches."""
 
     precision: str = "fp32"
     literal: bool = False
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    form: str = "auto"
+
+    @property
+    def options(self) -> Options:
+        return Options(self.precision, self.literal, self.form)
 
 
 class Asked(Mapping[str, str]):
@@ -61,7 +66,7 @@ def compile_model(
     graph = rewrite(loaded.main)
     last = _note(timings, "rewrite", last)
     asked = Asked(choices)
-    plan = make_plan(graph, probed(device), Options(wish.precision, wish.literal), asked)
+    plan = make_plan(graph, probed(device), wish.options, asked)
     _note(timings, "lower", last)
     return Compiled(plan, loaded.input_names, loaded.output_names, asked.answers)
 
@@ -84,5 +89,5 @@ def stage_text(model: str | bytes, stage: str, device: DeviceInfo, wish: Wish) -
     graph = rewrite(graph)
     if stage == "rewritten":
         return str(graph)
-    plan = make_plan(graph, probed(device), Options(wish.precision, wish.literal))
+    plan = make_plan(graph, probed(device), wish.options)
     return str(plan) if stage == "plan" else plan.program.text

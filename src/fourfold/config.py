@@ -13,6 +13,7 @@ from platformdirs import user_cache_path
 from fourfold.errors import InputError, nearest
 
 PRECISIONS = ("fp32", "mixed", "fp16")
+LAUNCHES = ("auto", "list", "one")
 SIZES = ("auto", "literal", "argument")
 BINARIES = ("auto", "always", "never")
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -35,10 +36,12 @@ class Config:
     sizes: str = "auto"  # tensor sizes in kernels: literals, arguments, or as the device likes
     cache_limit: int = 2 << 30  # bytes; what was not used for the longest time goes first
     binaries: str = "auto"  # keep them: where the driver gives them without work, always, never
+    launches: str = "auto"  # a plan as a list of launches, as one, or as the device likes
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("sizes", self.sizes, SIZES)
+        _one_of("launches", self.launches, LAUNCHES)
         _one_of("binaries", self.binaries, BINARIES)
 
     @staticmethod
@@ -58,6 +61,7 @@ class Config:
             precision=_choice(variables, "FOURFOLD_PRECISION", PRECISIONS),
             cache=_folder(variables.get("FOURFOLD_CACHE", "")),
             sizes=_choice(variables, "FOURFOLD_SIZES", SIZES),
+            launches=_choice(variables, "FOURFOLD_LAUNCHES", LAUNCHES),
             cache_limit=byte_size("FOURFOLD_CACHE_LIMIT", variables.get("FOURFOLD_CACHE_LIMIT")),
             binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
         )

@@ -136,16 +136,23 @@ def request_parts(request: Request, store: Store) -> Parts:
             why = error.strerror or str(error)
             raise InputError(f"cannot open '{request.model}'", why, fix) from error
     model = {"model": content, "token": request.token}
-    how = {"precision": request.wanted_precision, "sizes": str(request.literal)}
+    how = {
+        "precision": request.wanted_precision,
+        "sizes": str(request.literal),
+        "launches": request.config.launches,
+    }
     return plan_parts(model, request.shapes or {}, request.device, how)
 
 
-def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
+def compile_request(
+    request: Request, tuned: Mapping[str, str], form: str | None = None
+) -> Compiled:
     """The long way."""
     began = time.perf_counter()
     chain = compile_chain()
     request.timings["imports"] = time.perf_counter() - began
-    wish = chain.Wish(request.wanted_precision, request.literal, dict(request.shapes or {}))
+    shapes, form = dict(request.shapes or {}), form or request.config.launches
+    wish = chain.Wish(request.wanted_precision, request.literal, shapes, form)
     compiled: Compiled = chain.compile_model(
         request.model, request.device, wish, tuned, request.timings
     )

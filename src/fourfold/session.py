@@ -15,13 +15,20 @@ import numpy as np
 from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
-from fourfold.opening import Model, Request, compile_chain, make_player, open_model
+from fourfold.opening import (
+    Model,
+    Request,
+    compile_chain,
+    compile_request,
+    make_player,
+    open_model,
+)
 from fourfold.plan import Plan, Port
 from fourfold.players import opencl
 from fourfold.players._program import binaries_cost_nothing
 from fourfold.players.null import NULL_GPU
 from fourfold.store import Store, memory_store
-from fourfold.store.keys import program_parts
+from fourfold.store.keys import device_key, program_parts
 from fourfold.types import Quantization, Shape
 
 Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -127,12 +134,28 @@ class Session:
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
     def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
-        """The shortest time of every launch over some runs, by the device's own clock."""
+        """The shortest time of every launch over some runs, by the device's own clock.
+
+        A plan that is played as one launch is made anew as a list of them for this.
+        """
         arrays = self._arrays(inputs)
         with self._lock:
-            times = self._open_player().profile(arrays, runs)
-        pairs = zip(self.plan.launches, times, strict=True)
+            player = self._open_player()
+            listed = self._as_list()
+            times = (listed or player).profile(arrays, runs)
+        launches = (listed or player).plan.launches
+        if listed is not None:
+            listed.close()
+        pairs = zip(launches, times, strict=True)
         return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
+
+    def _as_list(self) -> opencl.Player | None:
+        """Another player with one launch a kernel, where this session has all in one."""
+        if self.plan.stages == len(self.plan.launches) or self.origin == "file":
+            return None
+        tuned = {} if self._store is None else self._store.choices(device_key(self.device))
+        compiled = compile_request(self._request, tuned, form="list")
+        return opencl.Player(self.device, compiled.plan)
 
     def _keep_binary(self) -> None:
         """Fetch the binary beside the runs: some drivers take seconds for it."""
@@ -196,7 +219,8 @@ def stage(
     config = Config.from_environment()
     chain = compile_chain()
     info = NULL_GPU if device in (None, "null") else opencl.find_device(device or "auto")
-    wish = chain.Wish(precision or config.precision, config.sizes == "literal", dict(shapes or {}))
+    literal, form = config.sizes == "literal", config.launches
+    wish = chain.Wish(precision or config.precision, literal, dict(shapes or {}), form)
     source = model if isinstance(model, bytes) else os.fspath(model)
     return str(chain.stage_text(source, stage, info, wish))
 

@@ -26,6 +26,7 @@ class Options:
 
     precision: str = "fp32"
     literal: bool = False
+    form: str = "auto"  # 'list' of launches, 'one' launch, or as the device likes
 
     @property
     def real(self) -> str:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl import STORAGE, Renderer
+from fourfold.kernel.opencl import Renderer
+from fourfold.kernel.opencl_expression import STORAGE
 from fourfold.kernel.statement import LocalArray
 
 _AXES = "xyz"

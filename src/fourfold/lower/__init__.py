@@ -11,6 +11,7 @@ from fourfold.kernel.site import Options
 from fourfold.lower.assemble import (
     ARENA,
     CONSTANT_ALIGNMENT,
+    CONSTANTS,
     Constants,
     Homes,
     Texts,
@@ -19,6 +20,7 @@ from fourfold.lower.assemble import (
 )
 from fourfold.lower.launches import Built, build_kernels
 from fourfold.lower.memory import Span, assign_offsets
+from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
 from fourfold.lower.places import choose_places
 from fourfold.plan import Buffer, Plan, Port, Program
 
@@ -32,21 +34,28 @@ def make_plan(
 
     `choices` says for what is computed (`Site.key`) how it is best done there.
     """
+    choices = {} if choices is None else choices
     places = choose_places(graph, options)
-    built = build_kernels(graph, places, device, options, choices or {})
+    built = build_kernels(graph, places, device, options, choices)
     homes = _plan_memory(graph, built, places, device)
-    constants = Constants(graph)
-    texts = Texts()
+    constants, texts = Constants(graph), Texts()
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
-    blob = constants.blob()
-    ports = [Buffer(name, "input", graph.types[name].bytes) for name in graph.inputs]
+    buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0)]
+    buffers += [Buffer(name, "input", graph.types[name].bytes) for name in graph.inputs]
     results = list(dict.fromkeys(graph.outputs))
-    ports += [Buffer(name, "output", graph.types[name].bytes) for name in results]
-    buffers = (Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", blob.nbytes))
+    buffers += [Buffer(name, "output", graph.types[name].bytes) for name in results]
+    text = texts.text(options)
+    kernels = [item.kernel for item in built]
+    if wants_one_launch(kernels, launches, device, options, choices):
+        buffers.append(Buffer("state", "state", state_bytes(len(launches))))
+        text, launch = join_launches(kernels, launches, constants, len(buffers), device)
+        launches, text = (launch,), texts.head(options) + text
+    blob = constants.blob()
+    buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
     return Plan(
         name=graph.name,
-        program=Program(texts.text(options), BUILD_OPTIONS),
-        buffers=(*buffers, *ports),
+        program=Program(text, BUILD_OPTIONS),
+        buffers=tuple(buffers),
         launches=launches,
         inputs=tuple(_port(graph, name, homes) for name in graph.inputs),
         outputs=tuple(_port(graph, name, homes) for name in graph.outputs),

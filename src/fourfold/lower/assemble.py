@@ -76,11 +76,16 @@ class Texts:
             self.entries[body] = (f"{kernel.title}_{number}", kernel)
         return self.entries[body][0]
 
+    def head(self, options: Options) -> str:
+        return "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if options.real == "half" else ""
+
     def text(self, options: Options) -> str:
-        head = ["#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"] if options.real == "half" else []
         before = preludes(kernel for _, kernel in self.entries.values())
         return "\n".join(
-            [*head, before, *(render(kernel, name) for name, kernel in self.entries.values())]
+            [
+                self.head(options) + before,
+                *(render(kernel, name) for name, kernel in self.entries.values()),
+            ]
         )
 
 

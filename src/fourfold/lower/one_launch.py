@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 
 import numpy as np
 
@@ -10,12 +11,14 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import preludes
 from fourfold.kernel.persistent import CHUNKS, ENTRY, STATE_STRIDE, persistent_text, row_stride
+from fourfold.kernel.site import Options
 from fourfold.kernel.stage import Kind, render_stage
 from fourfold.kernel.statement import LocalArray
 from fourfold.lower.assemble import CONSTANTS, Constants
 from fourfold.plan import Argument, BufferUse, Launch
 
 GPU_ITEMS = 256
+FEW = 4
 LARGEST = 2**31 - 1
 
 
@@ -38,6 +41,35 @@ def refuses_one_launch(
     return "memory is too large for the table" if max(offsets, default=0) > LARGEST else None
 
 
+def form_key(launches: Sequence[Launch]) -> str:
+    """What a plan computes as a whole, as a key for the choice between one launch and several."""
+    digest = blake2b("".join(str(launch) for launch in launches).encode(), digest_size=16)
+    return f"launches of {len(launches)} kernels {digest.hexdigest()}"
+
+
+def wants_one_launch(
+    kernels: Sequence[Kernel],
+    launches: Sequence[Launch],
+    device: DeviceInfo,
+    options: Options,
+    choices: Mapping[str, str],
+) -> bool:
+    """Whether to play the plan as one launch: as asked for, as tuned, or where launches are
+    dear.
+    """
+    form = options.form
+    if form == "auto":
+        form = choices.get(form_key(launches), "one" if _is_dear(launches, device) else "list")
+    return (
+        form == "one" and bool(launches) and refuses_one_launch(kernels, launches, device) is None
+    )
+
+
+def _is_dear(launches: Sequence[Launch], device: DeviceInfo) -> bool:
+    """On a large GPU a launch costs more than the barrier that replaces it."""
+    return not device.is_cpu and len(launches) >= FEW
+
+
 def join_launches(
     kernels: Sequence[Kernel],
     launches: Sequence[Launch],
@@ -57,8 +89,9 @@ def join_launches(
     uses = tuple(BufferUse(number, 0) for number in range(buffers))
     groups = device.compute_units
     arguments: tuple[Argument, ...] = (*uses, len(launches), start)
-    title = f"{len(launches)} stages"
-    return text, Launch(ENTRY, arguments, (groups * items,), (items,), ENTRY, title)
+    count = len(launches)
+    launch = Launch(ENTRY, arguments, (groups * items,), (items,), ENTRY, f"{count} stages", count)
+    return text, launch
 
 
 def state_bytes(stages: int) -> int:

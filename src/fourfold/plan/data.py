@@ -12,7 +12,7 @@ from fourfold.types import Quantization, TensorType
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of device memory: 'arena', 'constants', 'input' or 'output'."""
+    """A piece of device memory: 'arena', 'constants', 'input', 'output' or 'state'."""
 
     name: str
     kind: str
@@ -40,6 +40,7 @@ class Launch:
     local: tuple[int, ...]
     title: str
     node: str
+    stages: int = 1
 
     def __str__(self) -> str:
         arguments = ", ".join(
@@ -81,6 +82,11 @@ class Plan:
     outputs: tuple[Port, ...]
     constants: np.ndarray
     precision: str
+
+    @property
+    def stages(self) -> int:
+        """How many kernels run, one after the other: launches, or the stages of the only one."""
+        return sum(launch.stages for launch in self.launches)
 
     def bytes(self, kind: str) -> int:
         """The size of all buffers of a kind."""

@@ -22,7 +22,7 @@ from fourfold.plan.data import (
 )
 from fourfold.types import Quantization, TensorType
 
-KINDS = ("arena", "constants", "input", "output")
+KINDS = ("arena", "constants", "input", "output", "state")
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
@@ -91,18 +91,19 @@ def _launch_record(launch: Launch) -> list[Any]:
         for item in launch.arguments
     ]
     grids = [list(launch.grid), list(launch.local)]
-    return [launch.entry, arguments, *grids, launch.title, launch.node]
+    return [launch.entry, arguments, *grids, launch.title, launch.node, launch.stages]
 
 
 def _launch(item: list[Any], buffers: tuple[Buffer, ...]) -> Launch:
-    entry, arguments, grid, local, title, node = item
+    entry, arguments, grid, local, title, node, stages = item
     sizes, groups = _sizes(grid), _sizes(local)
     if not 1 <= len(sizes) <= 3 or len(sizes) != len(groups):
         raise ValueError("a grid has one to three sides")
     if any(side % group for side, group in zip(sizes, groups, strict=True)):
         raise ValueError("a grid is not whole groups")
     uses = tuple(_argument(one, buffers) for one in arguments)
-    return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node))
+    count = _whole(stages, 1, 2**31)
+    return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node), count)
 
 
 def _argument(item: Any, buffers: tuple[Buffer, ...]) -> Argument:

@@ -148,6 +148,7 @@ class Player:
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
+        self._guard("setting host memory aside", self._stage)
         self._replay = [self._bind(launch) for launch in plan.launches]
         self.timings["upload"] = time.perf_counter() - started
 
@@ -164,9 +165,30 @@ class Player:
             if buffer.kind == "constants":
                 mode = flags.READ_ONLY | flags.COPY_HOST_PTR
                 self._buffers.append(cl.Buffer(self._context, mode, hostbuf=self.plan.constants))
+            elif buffer.kind == "state":
+                zeros = np.zeros(buffer.bytes, np.uint8)
+                mode = flags.READ_WRITE | flags.COPY_HOST_PTR
+                self._buffers.append(cl.Buffer(self._context, mode, hostbuf=zeros))
             else:
                 size = max(buffer.bytes, 64)
                 self._buffers.append(cl.Buffer(self._context, flags.READ_WRITE, size))
+
+    def _stage(self) -> None:
+        """Host memory that the device's copy engine reaches by itself, for what goes in and out.
+
+        A device that shares the host's memory needs none.
+        """
+        self._staged: dict[int, np.ndarray] = {}
+        if self.info.unified_memory or self.info.kind != "gpu":
+            return
+        mode = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        for port in (*self.plan.inputs, *self.plan.outputs):
+            if port.buffer not in self._staged and port.type.elements:
+                pinned = cl.Buffer(self._context, mode, port.type.bytes)
+                shape, dtype = port.type.shape, port.type.dtype.numpy
+                both = cl.map_flags.READ | cl.map_flags.WRITE
+                array, _ = cl.enqueue_map_buffer(self._queue, pinned, both, 0, shape, dtype)
+                self._staged[port.buffer] = array
 
     def _bind(self, launch: Launch) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
         """A kernel object of its own for each launch, with every argument set once and for all."""
@@ -188,17 +210,26 @@ class Player:
         return results
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        queue, enqueue = self._queue, cl.enqueue_nd_range_kernel
+        queue, buffers, staged = self._queue, self._buffers, self._staged
         for port, array in zip(self.plan.inputs, arrays, strict=True):
-            cl.enqueue_copy(queue, self._buffers[port.buffer], array, is_blocking=False)
+            pinned = staged.get(port.buffer)
+            if pinned is not None:
+                np.copyto(pinned, array)
+                array = pinned
+            if array.size:
+                cl.enqueue_copy(queue, buffers[port.buffer], array, is_blocking=False)
         for kernel, grid, local in self._replay:
-            enqueue(queue, kernel, grid, local)
-        results = [np.empty(port.type.shape, port.type.dtype.numpy) for port in self.plan.outputs]
-        for port, result in zip(self.plan.outputs, results, strict=True):
+            cl.enqueue_nd_range_kernel(queue, kernel, grid, local)
+        results = []
+        for port in self.plan.outputs:
+            result = staged.get(port.buffer)
+            if result is None:
+                result = np.empty(port.type.shape, port.type.dtype.numpy)
             if result.size:
-                cl.enqueue_copy(queue, result, self._buffers[port.buffer], is_blocking=False)
+                cl.enqueue_copy(queue, result, buffers[port.buffer], is_blocking=False)
+            results.append(result)
         queue.finish()
-        return results
+        return [result.copy() for result in results] if staged else results
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
@@ -234,7 +265,7 @@ class Player:
 
     def close(self) -> None:
         """Give the device's memory back."""
-        self._replay = []
+        self._replay, self._staged = [], {}
         for buffer in self._buffers:
             buffer.release()
         self._buffers = []
