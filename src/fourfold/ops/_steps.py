@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from fourfold.kernel.expression import Expression, convert, floor, maximum, minimum
+from fourfold.kernel.expression import Expression, call, convert, maximum, minimum, round_even
 
 
-def count_steps(
-    x: Expression, inverse: float | Expression, low: float | Expression, high: float | Expression
-) -> Expression:
-    """clamp(round(x / scale), low, high), ties up as in LiteRT; in floats, as halves end too soon."""
-    steps = floor(convert(x, "float") * inverse + 0.5)
-    return minimum(maximum(steps, low), high)
+def count_steps(attributes: Any, x: Expression) -> Expression:
+    """clamp(round(x / scale), low, high), in floats: halves cannot count that far.
+
+    A tie goes to the even neighbour, as in most of LiteRT's kernels, or away from a pivot.
+    """
+    steps, pivot = convert(x, "float") * attributes.inverse, attributes.pivot
+    if pivot is None:
+        steps = round_even(steps)
+    else:
+        steps = call("round", steps - float(pivot)) + float(pivot)
+    return minimum(maximum(steps, attributes.low), attributes.high)
 
 
-def reference_steps(x: np.ndarray, inverse: float, low: float, high: float) -> np.ndarray:
+def reference_steps(attributes: Any, x: np.ndarray) -> np.ndarray:
     """The same in NumPy, with the roundings of f32."""
-    steps = np.floor(x.astype(np.float32) * np.float32(inverse) + np.float32(0.5))
-    return np.clip(steps, np.float32(low), np.float32(high))
+    steps = x.astype(np.float32) * np.float32(attributes.inverse)
+    if attributes.pivot is None:
+        steps = np.rint(steps)
+    else:
+        pivot = np.float32(attributes.pivot)
+        away = steps - pivot
+        steps = np.copysign(np.floor(np.abs(away) + np.float32(0.5)), away) + pivot
+    return np.clip(steps, np.float32(attributes.low), np.float32(attributes.high))
 
 
 def inverse_of(scale: float) -> float:

@@ -1,4 +1,4 @@
-"""y = (x - zero_point) * scale: the real numbers that integers stand for."""
+"""y = (x - zero_point) * scale: the real numbers that integers, or counted steps, stand for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class Dequantize:
 @takes("dequantize", 1)
 def infer(attributes: Dequantize, x: TensorType) -> Types:
     require_kind("dequantize", NUMBERS, x)
-    require(x.dtype.is_integer, "dequantize", f"{x} says what it means")
     return (x.with_dtype(DType.F32),)
 
 
@@ -59,5 +58,6 @@ OP = Op(
         *unary_cases(Dequantize(0.1, -5), dtype="i8", low=-128, high=127),
         Case(("i16[2,5,7,12]",), Dequantize(0.001, 0), low=-32768, high=32767),
         Case(("i32[3,5]",), Dequantize(0.01, 0), low=-1000, high=1000),
+        Case(("f32[2,3,5]",), Dequantize(0.03, 0)),
     ),
 )

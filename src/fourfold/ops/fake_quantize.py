@@ -1,4 +1,4 @@
-"""y = min(max(round(x / scale), low), high) * scale: the real numbers that integers can stand for."""
+"""y = min(max(round(x / scale), low), high) * scale: the real numbers that integers stand for."""
 
 from __future__ import annotations
 
@@ -15,13 +15,23 @@ from fourfold.ops._steps import count_steps, inverse_of, reference_steps
 
 @dataclass(frozen=True)
 class FakeQuantize:
-    """A grid around zero: how far apart its numbers are, and its first and last in steps."""
+    """A grid around zero: how far apart its numbers are, and its first and last in steps.
 
-    PARAMETERS: ClassVar = ("scale", "inverse", "low", "high")
+    `step` is how far apart they are in the result, where that is something else: 1 counts them.
+    Ties go to even numbers, or away from `pivot`.
+    """
+
+    PARAMETERS: ClassVar = ("inverse", "low", "high", "distance")
 
     scale: float
     low: int
     high: int
+    step: float | None = None
+    pivot: int | None = None
+
+    @property
+    def distance(self) -> float:
+        return self.scale if self.step is None else self.step
 
     @property
     def inverse(self) -> float:
@@ -29,13 +39,12 @@ class FakeQuantize:
 
 
 def reference(attributes: FakeQuantize, x: np.ndarray) -> np.ndarray:
-    steps = reference_steps(x, attributes.inverse, attributes.low, attributes.high)
-    return np.asarray(steps * np.float32(attributes.scale), x.dtype)
+    steps = reference_steps(attributes, x)
+    return np.asarray(steps * np.float32(attributes.distance), x.dtype)
 
 
 def pointwise(attributes: FakeQuantize, x: Expression) -> Expression:
-    steps = count_steps(x, attributes.inverse, attributes.low, attributes.high)
-    return steps * attributes.scale
+    return count_steps(attributes, x) * attributes.distance
 
 
 OP = Op(
@@ -44,5 +53,10 @@ OP = Op(
     infer=same_type("fake_quantize"),
     reference=reference,
     pointwise=pointwise,
-    cases=unary_cases(FakeQuantize(0.02, -128, 127), FakeQuantize(0.0001, -32768, 32767)),
+    cases=unary_cases(
+        FakeQuantize(0.02, -128, 127),
+        FakeQuantize(0.0001, -32768, 32767),
+        FakeQuantize(0.02, 0, 255, 1.0),
+        FakeQuantize(0.5, -9, 9, pivot=-2),
+    ),
 )

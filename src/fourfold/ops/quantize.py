@@ -25,6 +25,7 @@ class Quantize:
     high: int
     zero_point: int
     to: DType
+    pivot: int | None = None
 
     @property
     def inverse(self) -> float:
@@ -41,13 +42,12 @@ def infer(attributes: Quantize, x: TensorType) -> Types:
 
 
 def reference(attributes: Quantize, x: np.ndarray) -> np.ndarray:
-    steps = reference_steps(x, attributes.inverse, attributes.low, attributes.high)
+    steps = reference_steps(attributes, x)
     return np.asarray((steps + np.float32(attributes.zero_point)).astype(attributes.to.numpy))
 
 
 def pointwise(attributes: Quantize, x: Expression) -> Expression:
-    steps = count_steps(x, attributes.inverse, attributes.low, attributes.high)
-    return convert(steps + attributes.zero_point, "int")
+    return convert(count_steps(attributes, x) + attributes.zero_point, "int")
 
 
 OP = Op(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fourfold.graph import Graph
 from fourfold.rewrite.check_graph import check
+from fourfold.rewrite.count_steps import count_steps
 from fourfold.rewrite.drop_identities import drop_identities
 from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
@@ -39,6 +40,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_dilation,  # no convolution works on blocks of a batch that gaps could stand for
     merge_pads,  # no pad stands before what could pad for itself
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
+    count_steps,  # weighted sums of quantised numbers are sums of whole numbers
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
 )
 

@@ -74,12 +74,17 @@ class Constants:
 
     def add(self, name: str, array: np.ndarray) -> str:
         """A new constant, under a name that nobody has yet."""
+        fresh = self.declare(name, TensorType.of(array))
+        self._arrays[fresh] = array
+        return fresh
+
+    def declare(self, name: str, type_: TensorType) -> str:
+        """A new value that some node will make, under a name that nobody has yet."""
         fresh, count = name, 0
         while fresh in self._types:
             count += 1
             fresh = f"{name}:{count}"
-        self._types[fresh] = TensorType.of(array)
-        self._arrays[fresh] = array
+        self._types[fresh] = type_
         return fresh
 
     def apply(self, nodes: Iterable[Node]) -> Graph:

@@ -30,7 +30,8 @@ def _merged(graph: Graph, node: Node) -> Node:
     low, high = max(before.low, after.low), min(before.high, after.high)
     if low > high or source.outputs[0] in graph.outputs:
         return node
-    return replace(node, inputs=source.inputs, attributes=replace(after, low=low, high=high))
+    merged = replace(after, low=low, high=high, pivot=before.pivot)
+    return replace(node, inputs=source.inputs, attributes=merged)
 
 
 def _is_idle(graph: Graph, node: Node, read: set[str]) -> bool:

@@ -17,19 +17,21 @@ from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
 from fourfold.types import DType, Quantization
 
 # They give back numbers that they were given, or zeros.
-_KEEP_GRID = frozenset(
-    """BATCH_TO_SPACE_ND BROADCAST_TO CONCATENATION DEPTH_TO_SPACE DYNAMIC_UPDATE_SLICE EXPAND_DIMS
-    GATHER GATHER_ND MAXIMUM MAX_POOL_2D MINIMUM MIRROR_PAD PACK PAD PADV2 QUANTIZE REDUCE_MAX
-    REDUCE_MIN RELU RESHAPE RESIZE_NEAREST_NEIGHBOR REVERSE_V2 SELECT SELECT_V2 SLICE
-    SPACE_TO_BATCH_ND SPACE_TO_DEPTH SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TILE TOPK_V2 TRANSPOSE
-    UNPACK ZEROS_LIKE""".split()
-)
+_KEEP_GRID = {
+    *("BATCH_TO_SPACE_ND", "BROADCAST_TO", "CONCATENATION", "DEPTH_TO_SPACE", "EXPAND_DIMS"),
+    *("DYNAMIC_UPDATE_SLICE", "GATHER", "GATHER_ND", "MAXIMUM", "MAX_POOL_2D", "MINIMUM"),
+    *("MIRROR_PAD", "PACK", "PAD", "PADV2", "QUANTIZE", "REDUCE_MAX", "REDUCE_MIN", "RELU"),
+    *("RESHAPE", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SELECT", "SELECT_V2", "SLICE"),
+    *("SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
+    *("TILE", "TOPK_V2", "TRANSPOSE", "UNPACK", "ZEROS_LIKE"),
+}
 _WITHIN = {
     "LSTM": "between its gates",
     "SVDF": "between its two products",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "between its gates",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "between its steps",
 }
+_FROM_ZERO = frozenset({"AVERAGE_POOL_2D"})  # they round the integers away from their own zero
 _AS_STORED = frozenset({"BITCAST", "CAST"})  # they look at the integers themselves
 _CHANGES_GRID = frozenset({"DEQUANTIZE", "QUANTIZE"})
 _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
@@ -88,8 +90,10 @@ class FloatView:
             if exact != final:
                 grid = self._result(record, index)
                 assert grid is not None
-                name = operation.name
-                self.builder.node("fake_quantize", (exact,), grid.fake_quantize, final, name)
+                attributes, name = grid.fake_quantize, operation.name
+                if record.op in _FROM_ZERO:
+                    attributes = replace(attributes, pivot=-grid.zero_point)
+                self.builder.node("fake_quantize", (exact,), attributes, final, name)
 
     def stored(self, index: int) -> str:
         """A value as the integers of the file, for what must have them as they are."""

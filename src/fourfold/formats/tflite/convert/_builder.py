@@ -93,8 +93,13 @@ class Builder:
             stored = self.constants[name]
             if not self.budget.take(self.types[name].with_dtype(DType.F32), stored.nbytes):
                 raise Refuse(f"'{name}' is too large to be dequantised")
-            array = dequantize(stored, self.quantization.get(name))
-            self.reals[name] = self.constant(self.names.fresh(f"{name}/float"), array)
+            quantization = self.quantization.get(name)
+            real = self.constant(
+                self.names.fresh(f"{name}/float"), dequantize(stored, quantization)
+            )
+            self.reals[name] = real
+            if quantization is not None:
+                self.quantization[real] = quantization
         return self.reals[name]
 
     def node(

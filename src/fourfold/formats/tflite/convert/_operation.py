@@ -55,7 +55,8 @@ class Operation:
         """An input as float: quantised or half constants are widened."""
         name = self.input(index)
         type = self.builder.types[name]
-        narrow = name in self.builder.quantization or type.dtype is DType.F16
+        quantized = name in self.builder.quantization and type.dtype is not DType.F32
+        narrow = quantized or type.dtype is DType.F16
         return self.builder.real(name) if narrow and name in self.builder.constants else name
 
     def optional_weights(self, index: int) -> str | None:

@@ -1,0 +1,199 @@
+"""x = fake_quantize(..; s); y = conv2d(x, w, b); z = fake_quantize(y; t)
+->  n = fake_quantize(..; s, step 1); y = conv2d(n, v, c); z = fake_quantize(y * m; 1)
+
+n, v and c count the steps in which x, w and b were stored, so floats (and halves, as far as they
+are stored) keep them and their products exactly: sums are those of integer arithmetic. What only
+moves, picks or averages goes on with counted steps; whoever needs real numbers reads n * s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fourfold.graph import Graph, Node
+from fourfold.ops.dequantize import Dequantize
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.pad import Pad
+from fourfold.ops.quantize import Quantize
+from fourfold.rewrite._names import Constants
+from fourfold.rewrite._stored import stored_steps
+
+# For each weighted sum, the axis of its weights along which the output channels lie.
+_CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
+# f(s * x) = s * f(x) for every positive s; all inputs are counted in the same steps.
+_HOMOGENEOUS = {
+    *("average_pool2d", "batch_to_space", "concat", "depth_to_space", "identity", "leaky_relu"),
+    *("max_pool2d", "maximum", "mean", "minimum", "mirror_pad", "negate", "pad", "reduce_max"),
+    *("reduce_min", "relu", "reshape", "resize_bilinear", "resize_nearest", "slice"),
+    *("space_to_batch", "space_to_depth", "sum", "tile", "transpose"),
+}
+_INDEXED = {"gather", "gather_nd"}  # the same for their first input
+_ORDERING = {"arg_max", "arg_min"}  # f(s * x) = f(x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Count:
+    """A value in steps: real = counted * unit. A sum has one unit for each channel."""
+
+    name: str
+    unit: float
+    units: np.ndarray | None = None
+
+
+def count_steps(graph: Graph) -> Graph:
+    grids = (FakeQuantize, Dequantize)
+    if not any(isinstance(node.attributes, grids) for node in graph.nodes):
+        return graph
+    work = _Work(graph, Constants(graph))
+    for node in graph.nodes:
+        if node.tail or len(node.outputs) != 1 or not work.count(node):
+            work.keep(node)
+    return work.finish()
+
+
+@dataclass
+class _Work:
+    """The nodes so far, and which values are known as counted steps."""
+
+    graph: Graph
+    values: Constants
+    nodes: list[Node] = field(default_factory=list)
+    counts: dict[str, _Count] = field(default_factory=dict)
+    sources: dict[str, Node] = field(default_factory=dict)  # nodes that make real numbers
+
+    def count(self, node: Node) -> bool:
+        """Adds the node in its counting form, if it has one."""
+        match node.attributes:
+            case Dequantize() as attributes:
+                return self._read(node, attributes)
+            case FakeQuantize() as attributes:
+                return self._round(node, attributes)
+            case Quantize() as attributes:
+                return self._store(node, attributes)
+        if node.op in _CHANNEL_AXIS:
+            return self._sum(node)
+        return self._pass_on(node)
+
+    def keep(self, node: Node) -> None:
+        """Adds a node that needs real numbers."""
+        for name in node.reads:
+            self._make_real(name)
+        self.nodes.append(node)
+
+    def finish(self) -> Graph:
+        for name in self.graph.outputs:
+            self._make_real(name)
+        kept: list[Node] = []
+        needed = {*self.graph.outputs}
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                needed.update(node.reads)
+                kept.append(node)
+        return self.values.apply(reversed(kept))
+
+    def _make_real(self, name: str) -> None:
+        source = self.sources.pop(name, None)
+        if source is not None:
+            self.nodes.append(source)
+
+    def _add(self, node: Node, unit: float) -> None:
+        """A node that counts what the node of the same output made in real numbers."""
+        output = node.outputs[0]
+        name = self.values.declare(f"{output}/steps", self.graph.types[output])
+        self.nodes.append(replace(node, outputs=(name,)))
+        self.counts[output] = _Count(name, unit)
+        real = Dequantize(unit, 0)
+        self.sources[output] = Node("dequantize", (name,), (output,), real, name=node.name)
+
+    def _read(self, node: Node, attributes: Dequantize) -> bool:
+        if self.graph.types[str(node.inputs[0])].dtype.is_float:
+            return False
+        self._add(replace(node, attributes=replace(attributes, scale=1.0)), attributes.scale)
+        self.sources[node.outputs[0]] = node
+        return True
+
+    def _round(self, node: Node, attributes: FakeQuantize) -> bool:
+        if attributes.distance == 1.0 and str(node.inputs[0]) not in self.counts:
+            self.counts[node.outputs[0]] = _Count(node.outputs[0], 1.0)
+            return False
+        source, scale = self._scaled(node, attributes.scale)
+        counting = replace(attributes, scale=scale, step=1.0)
+        self._add(replace(node, inputs=(source,), attributes=counting), attributes.distance)
+        return True
+
+    def _store(self, node: Node, attributes: Quantize) -> bool:
+        source, scale = self._scaled(node, attributes.scale)
+        attributes = replace(attributes, scale=scale)
+        self.nodes.append(replace(node, inputs=(source,), attributes=attributes))
+        return True
+
+    def _scaled(self, node: Node, scale: float) -> tuple[str, float]:
+        """What to round for a node, and the scale of its grid in the unit of that."""
+        name = str(node.inputs[0])
+        count = self.counts.get(name)
+        if count is None:
+            self._make_real(name)
+            return name, scale
+        if count.units is None:
+            return count.name, 1.0 if count.unit == scale else scale / count.unit
+        # In this order of roundings XNNPACK has its factors, too.
+        factors = self.values.add(f"{name}/factors", count.units / np.float32(scale))
+        steps = self.values.declare(f"{name}/scaled", self.graph.types[name])
+        self.nodes.append(Node("mul", (count.name, factors), (steps,), name=node.name))
+        return steps, 1.0
+
+    def _sum(self, node: Node) -> bool:
+        """A weighted sum of whole numbers, if all it reads was stored as such."""
+        output = node.outputs[0]
+        source, weights, bias = (*node.inputs, None)[:3]
+        count = self.counts.get(str(source))
+        if count is None or count.units is not None or not self._is_only_rounded(output):
+            return False
+        factors = stored_steps(self.graph, weights, _CHANNEL_AXIS[node.op])
+        offsets = None if bias is None else stored_steps(self.graph, bias, 0)
+        if factors is None or (bias is not None and offsets is None):
+            return False
+        inputs = (
+            count.name,
+            self.values.add(f"{weights}/steps", factors.whole),
+            None if offsets is None else self.values.add(f"{bias}/steps", offsets.whole),
+        )
+        name = self.values.declare(f"{output}/sum", self.graph.types[output])
+        self.nodes.append(replace(node, inputs=inputs, outputs=(name,)))
+        units = np.float32(count.unit) * factors.scales
+        channels = self.graph.types[output].channels
+        self.counts[output] = _Count(name, 0.0, np.broadcast_to(units, (channels,)))
+        return True
+
+    def _is_only_rounded(self, name: str) -> bool:
+        readers = self.graph.readers.get(name, ())
+        if len(readers) != 1 or readers[0].tail or name in self.graph.outputs:
+            return False
+        return isinstance(readers[0].attributes, FakeQuantize | Quantize)
+
+    def _pass_on(self, node: Node) -> bool:
+        indexed = node.op in _INDEXED
+        if not (indexed or node.op in _HOMOGENEOUS or node.op in _ORDERING):
+            return False
+        counted = node.inputs[:1] if indexed else node.inputs
+        counts = [self.counts.get(str(name)) for name in counted]
+        units = {None if count is None else count.unit for count in counts}
+        if len(units) != 1 or None in units or any(c and c.units is not None for c in counts):
+            return False
+        (unit,) = units
+        assert unit is not None
+        inputs = (*(count.name for count in counts if count), *node.inputs[len(counts) :])
+        attributes = node.attributes
+        if isinstance(attributes, Pad):
+            attributes = replace(attributes, value=attributes.value / unit)
+        counting = replace(node, inputs=inputs, attributes=attributes)
+        if node.op in _ORDERING:
+            self.nodes.append(counting)
+        elif inputs == node.inputs:
+            self.counts[node.outputs[0]] = _Count(node.outputs[0], unit)
+            self.nodes.append(node)
+        else:
+            self._add(counting, unit)
+        return True
