@@ -1,5 +1,6 @@
 """fourfold runs neural networks on any GPU, and starts hot."""
 
+from fourfold.custom import register_op
 from fourfold.device import DeviceInfo
 from fourfold.errors import (
     BuildError,
@@ -30,4 +31,5 @@ __all__ = [
     "TensorInfo",
     "UnsupportedError",
     "devices",
+    "register_op",
 ]

@@ -7,23 +7,27 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from fourfold.config import PRECISIONS, Config
+from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
+from fourfold.errors import DeviceError, FourfoldError, InputError, UnsupportedError, nearest
 from fourfold.opening import (
     Model,
+    Opened,
     Request,
     compile_chain,
     compile_request,
     make_player,
     open_model,
 )
-from fourfold.plan import Plan, Port
+from fourfold.plan import Compiled, Port
 from fourfold.players import opencl
 from fourfold.players._program import binaries_cost_nothing
 from fourfold.players.null import NULL_GPU
@@ -35,6 +39,7 @@ Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
 Cache = str | os.PathLike[str] | Store | None
 AUTO, MEMORY = "auto", "memory"
 TFLITE_WORDS = ("serialization_dir", "model_token")
+PLACEMENT_WORDS = ("placement", "strict", "max_partitions", "on_fallback", "threads")
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,12 @@ class Session:
     or 'fp16'. `shapes` sets the shape of inputs by name. `cache` is where plans and binaries are
     kept: 'auto' (the user's folder, or FOURFOLD_CACHE), a folder, 'memory' (of this process), or
     None. TFLite's words `serialization_dir` and `model_token` are understood, too.
+
+    What cannot run on the device, or does not pay there, runs on the CPU; `session.placement` says
+    what and why. Further words: `placement` is 'auto', 'gpu' (all that can) or 'cpu', for which
+    `device='cpu'` stands, too; `strict=True` makes anything on the CPU an error; `max_partitions`
+    limits the parts on the GPU; `on_fallback` is called with each operator that stays on the CPU;
+    `threads` are those of the CPU.
     """
 
     def __init__(
@@ -76,14 +87,17 @@ class Session:
         *,
         cache: Cache = AUTO,
         model: str | None = None,
-        **words: str | os.PathLike[str],
+        **words: Any,
     ) -> None:
         config = Config.from_environment()
         _check_words(words, cache)
         self._store = _store(words.get("serialization_dir", cache), config)
         self.timings: dict[str, float] = {}
         began = time.perf_counter()
-        self.device = opencl.find_device(config.device if device is None else device)
+        wanted = config.device if device is None else device
+        self._wishes = _wishes(words, wanted)
+        on_cpu = self._wishes.get("placement") == "cpu"
+        self.device = CPU if on_cpu else opencl.find_device(wanted)
         self.timings["device"] = time.perf_counter() - began
         _check_precision(config, precision, self.device)
         self._request = Request(
@@ -99,15 +113,46 @@ class Session:
         self._open()
 
     def _open(self) -> None:
-        opened = open_model(self._request, self._store)
-        self.origin = opened.origin
-        self.plan: Plan = opened.compiled.plan
-        self.inputs = _infos(self.plan.inputs, opened.compiled.input_names)
-        self.outputs = _infos(self.plan.outputs, opened.compiled.output_names)
-        self._player: opencl.Player | None = make_player(self._request, opened, self._store)
         self._lock = threading.Lock()
         self._keeper: threading.Thread | None = None
-        self._must_keep = opened.binary is None and self._keeps_binaries()
+        self._placement: Any = None
+        opened = self._open_whole()
+        if opened is None:
+            placed = open_placing().open_parts(self._request, self._store, self._wished())
+            self._placement, self._player = placed.placement, placed.player
+            self._take(placed.compiled, "model")
+        else:
+            self._take(opened.compiled, opened.origin)
+            self._player = make_player(self._request, opened, self._store)
+        self._must_keep = (opened is None or opened.binary is None) and self._keeps_binaries()
+
+    def _open_whole(self) -> Opened | None:
+        """All of the model on the device; None where it has to be placed in parts."""
+        if self._wishes:
+            self._wished()  # says what is wrong with them
+        if self._wishes.get("placement") == "cpu" or self._wishes.get("max_partitions") == 0:
+            return None
+        try:
+            return open_model(self._request, self._store)
+        except UnsupportedError:
+            if self._wishes.get("strict"):
+                raise
+            return None
+
+    def _wished(self) -> Any:
+        return open_placing().Wishes(**self._wishes)
+
+    def _take(self, compiled: Compiled, origin: str) -> None:
+        self.origin, self.plan = origin, compiled.plan
+        self.inputs = _infos(self.plan.inputs, compiled.input_names)
+        self.outputs = _infos(self.plan.outputs, compiled.output_names)
+
+    @property
+    def placement(self) -> Any:
+        """Where every operator runs and why: a table as text, `to_json()`, HTML in notebooks."""
+        if self._placement is None:
+            self._placement = open_placing().explain_placement(self._request, self._wished())
+        return self._placement
 
     def _keeps_binaries(self) -> bool:
         wish = self._request.config.binaries
@@ -151,7 +196,8 @@ class Session:
 
     def _as_list(self) -> opencl.Player | None:
         """Another player with one launch a kernel, where this session has all in one."""
-        if self.plan.stages == len(self.plan.launches) or self.origin == "file":
+        in_parts = not isinstance(self._player, opencl.Player)
+        if in_parts or self.plan.stages == len(self.plan.launches) or self.origin == "file":
             return None
         tuned = {} if self._store is None else self._store.choices(device_key(self.device))
         compiled = compile_request(self._request, tuned, form="list")
@@ -161,19 +207,20 @@ class Session:
         """Fetch the binary beside the runs: some drivers take seconds for it."""
         self._must_keep = False
         player = self._open_player()
-        self._keeper = threading.Thread(target=self._fetch, args=(player,), name="fourfold-keep")
+        found = getattr(player, "players", (player,))
+        self._keeper = threading.Thread(target=self._fetch, args=found, name="fourfold-keep")
         self._keeper.start()
 
-    def _fetch(self, player: opencl.Player) -> None:
-        if self._store is None:
-            return
-        try:
-            binary = player.binary()
-        except FourfoldError:
-            return  # a driver without binaries costs speed, never a run
-        self._store.put_binary(
-            self._request.title, program_parts(self.plan.program, self.device), binary
-        )
+    def _fetch(self, *players: opencl.Player) -> None:
+        for player in players:
+            if self._store is None:
+                return
+            try:
+                binary = player.binary()
+            except FourfoldError:
+                return  # a driver without binaries costs speed, never a run
+            parts = program_parts(player.plan.program, self.device)
+            self._store.put_binary(self._request.title, parts, binary)
 
     def close(self) -> None:
         """Free the device's memory; the session cannot run afterwards."""
@@ -195,7 +242,7 @@ class Session:
     ) -> None:
         self.close()
 
-    def _open_player(self) -> opencl.Player:
+    def _open_player(self) -> Any:
         if self._player is None:
             raise InputError("this session is closed", "close() was called", "make a new Session")
         return self._player
@@ -203,6 +250,17 @@ class Session:
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         given = _by_name(self.inputs, inputs)
         return [_checked(info, given[info.name]) for info in self.inputs]
+
+
+def open_placing() -> Any:
+    """The stages that place a model in parts, imported where that is needed and nowhere else."""
+    return import_module("fourfold.placing.opening")
+
+
+def _wishes(words: Mapping[str, Any], device: object) -> dict[str, Any]:
+    """What the caller asks of placement; the device 'cpu' is a placement."""
+    wishes = {word: words[word] for word in PLACEMENT_WORDS if word in words}
+    return {**wishes, "placement": "cpu"} if device == "cpu" else wishes
 
 
 def stage(
@@ -227,8 +285,9 @@ def stage(
 
 def _check_words(words: Mapping[str, object], cache: Cache) -> None:
     for word in words:
-        if word not in TFLITE_WORDS:
-            known = ("cache", "device", "model", "precision", "shapes", *TFLITE_WORDS)
+        if word not in (*TFLITE_WORDS, *PLACEMENT_WORDS):
+            own = ("cache", "device", "model", "precision", "shapes")
+            known = (*own, *TFLITE_WORDS, *PLACEMENT_WORDS)
             raise InputError(
                 f"Session has no option {word!r}", "options have names", nearest(word, known)
             )

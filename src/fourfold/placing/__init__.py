@@ -13,7 +13,6 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, UnsupportedError, nearest
 from fourfold.formats import Model, read_model
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.placing.judge import Judge
 from fourfold.plan import Plan
@@ -97,14 +96,17 @@ def read_situation(
     return Situation(read_model(source, wish.shapes, foreign=True), title, device, wish, wishes)
 
 
-def decide(situation: Situation, choices: Mapping[str, str]) -> Decision:
-    """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew."""
+def decide(situation: Situation, choices: Mapping[str, str], plan: bool = True) -> Decision:
+    """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew.
+
+    Without `plan` nothing is lowered: for models of which it is known that nothing is refused.
+    """
     judge = Judge(situation.model)
     while True:
         judge.check(situation.title)
         task = _task(situation, judge)
         choice = choose_places(task, situation.wishes.limits)
-        plans = _plans(situation, judge, choice, choices)
+        plans = _plans(situation, judge, choice, choices) if plan else {}
         if plans is not None:
             name = situation.device.name
             placement = Placement.of(task, choice, name, situation.wishes.placement)
@@ -140,8 +142,8 @@ def _plans(
 
 
 def make_plan_of(situation: Situation, graph: Graph, choices: Mapping[str, str]) -> Plan:
-    options = Options(situation.wish.precision, situation.wish.literal)
-    return make_plan(rewrite(graph), probed(situation.device), options, choices)
+    device, options = probed(situation.device), situation.wish.options
+    return make_plan(rewrite(graph), device, options, choices)
 
 
 def _tell(situation: Situation, placement: Placement) -> None:
@@ -183,4 +185,4 @@ def _litert(situation: Situation, part: Part) -> LitertEngine:
 
     content = origin.write(part.names, part.inputs, part.outputs)
     inputs, outputs = [[wire(value) for value in ends] for ends in (part.inputs, part.outputs)]
-    return LitertEngine(content, inputs, outputs, situation.wishes.threads)
+    return LitertEngine(content, inputs, outputs, situation.wishes.workers)

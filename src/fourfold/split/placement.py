@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
@@ -90,6 +89,8 @@ class Placement:
         count, parts = len(self.rows), len(self.parts)
         if self.whole:
             return f"all {count} operators run on {self.device}"
+        if not self.on_gpu:
+            return f"all {count} operators run on the CPU, none on {self.device}"
         where = f"{self.on_gpu} of {count} operators run on {self.device}"
         return f"{where} ({self.share:.0%} of the estimated time), in {parts} parts"
 
@@ -100,21 +101,21 @@ class Placement:
     def lines(self) -> Iterator[str]:
         yield self.summary
         for number, part in enumerate(self.parts):
-            names = f"{', '.join(part.inputs)} -> {', '.join(part.outputs)}"
+            names = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
             title = f"{number}: {TITLES[part.place]}, {part.operators} operators"
             times = f"{part.seconds * 1e3:.3f} ms + {part.transfer * 1e3:.3f} ms transfer"
             yield f"  part {title}, about {times}: {names}"
         for (op, place, reason), rows in self.grouped():
-            names = ", ".join(row.name for row in rows[:3]) + (", …" if len(rows) > 3 else "")
+            names = _listed([row.name for row in rows])
             yield f"  {TITLES[place]}: {len(rows)} × {op} ({names}): {reason}"
 
     def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[Row]]]:
-        """What is not on the GPU, by op and reason, the most frequent first."""
-        keys = [(row.op, row.place, row.reason) for row in self.fallbacks]
-        groups: dict[tuple[str, str, str], list[Row]] = {key: [] for key in keys}
-        for key, row in zip(keys, self.fallbacks, strict=True):
-            groups[key].append(row)
-        return [(key, groups[key]) for key, _ in Counter(keys).most_common()]
+        """What is not on the GPU, by op and reason; what could be there is told by reason alone."""
+        groups: dict[tuple[str, str, str], list[Row]] = {}
+        for row in sorted(self.fallbacks, key=lambda row: row.able):
+            op = "others" if row.able else row.op
+            groups.setdefault((op, row.place, row.reason), []).append(row)
+        return list(groups.items())
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -133,6 +134,12 @@ class Placement:
             for row in self.rows
         )
         return f"<p>{escape(self.summary)}</p><table><tr>{head}</tr>{body}</table>"
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """The first names, each without what exporters string behind it."""
+    found = ", ".join(name.split(";")[0] for name in names[:most])
+    return f"{found}, …" if len(names) > most else found
 
 
 def reason_for(task: Task, choice: Choice, unit: str) -> str:

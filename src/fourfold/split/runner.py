@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,6 +19,9 @@ class Engine(Protocol):
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]: ...
 
     def close(self) -> None: ...
+
+
+Visitor = Callable[[Engine, Sequence[np.ndarray]], None]
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,23 @@ class Runner:
         self._last |= dict.fromkeys(outputs, len(steps))
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The model's outputs for its inputs, both in the model's order."""
+        """The model's outputs for its inputs, both in the model's order, as new arrays."""
+        return self.visit(arrays, lambda engine, given: None)
+
+    def visit(self, arrays: Sequence[np.ndarray], visitor: Visitor) -> list[np.ndarray]:
+        """The same; a visitor sees each engine with what it gets before it runs."""
         values = dict(zip(self._inputs, arrays, strict=True))
+        fresh: set[str] = set()  # results that nobody else holds
         for number, step in enumerate(self.steps):
             part = step.part
             given = [self._given(name, values[name], part) for name in part.inputs]
+            visitor(step.engine, given)
             values.update(zip(part.outputs, step.engine.run(given), strict=True))
+            fresh.update(part.outputs if part.place == GPU else ())
             for name in part.inputs:
                 if self._last[name] == number:
                     values.pop(name, None)
-        return [values[name] for name in self._outputs]
+        return [values[name] if name in fresh else values[name].copy() for name in self._outputs]
 
     def _given(self, name: str, array: np.ndarray, part: Part) -> np.ndarray:
         """A value as a part can take it: a GPU part was made for one shape."""

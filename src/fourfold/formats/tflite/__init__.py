@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from fourfold.custom import how_to_register
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, nearest
 from fourfold.formats.model import Model, Signature, unique
 from fourfold.formats.tflite.convert._builder import Budget
 from fourfold.formats.tflite.flatbuffer import Content
 from fourfold.formats.tflite.origin import FileOrigin
 from fourfold.formats.tflite.read import read_file
-from fourfold.formats.tflite.records import FileRecord, SignatureRecord
-from fourfold.formats.tflite.tensors import tensor_names
+from fourfold.formats.tflite.records import FileRecord, SignatureRecord, SubgraphRecord
+from fourfold.formats.tflite.tensors import declared, tensor_names
 from fourfold.formats.tflite.walk import Converted, convert_subgraph
 from fourfold.types import Shape
 
@@ -37,7 +38,7 @@ def read(
     parts[main] = convert_subgraph(file, record, shapes, budget, foreign, quantized)
     graph = parts[main].graph
     if graph is None:
-        raise _unsupported(title, parts[main].refusals)
+        raise _unsupported(title, record, parts[main].refusals)
     return Model(
         main=graph,
         graphs=tuple(part.graph for part in parts),
@@ -48,7 +49,7 @@ def read(
         metadata=file.metadata,
         refusals=tuple(refusal for part in parts for refusal in part.refusals),
         format="TFLite",
-        origin=FileOrigin(content, file, main, parts[main].names),
+        origin=FileOrigin(content, file, main, parts[main].names, parts[main].known),
     )
 
 
@@ -76,9 +77,18 @@ def _choose(file: FileRecord, signature: str | None) -> int:
     return keys[signature]
 
 
-def _unsupported(title: str, refusals: tuple[Refusal, ...]) -> UnsupportedError:
+def _unsupported(
+    title: str, record: SubgraphRecord, refusals: tuple[Refusal, ...]
+) -> UnsupportedError:
     count = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''}"
-    fix = "'fourfold ops' lists what is supported; run the model on another engine until then"
+    fix = "leave strict out, so that the CPU runs these; 'fourfold ops' lists what is supported"
+    refused = {refusal.op for refusal in refusals}
+    for operator in record.operators:
+        if operator.custom_code and operator.title in refused:
+            inputs = [declared(record.tensors[i]) for i in operator.inputs if i != -1]
+            outputs = [declared(record.tensors[i]) for i in operator.outputs]
+            fix = how_to_register(operator.custom_code, inputs, outputs)
+            break
     return UnsupportedError(f"{title} has {count} that cannot be converted", refusals, fix)
 
 

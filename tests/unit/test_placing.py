@@ -1,0 +1,170 @@
+"""Models that are not wholly for the GPU: who runs what, and what is said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import tflite_writer as writer
+
+import fourfold
+from fourfold.cpu import litert
+from fourfold.custom import CUSTOM_OPS
+from fourfold.formats import read_model
+from fourfold.formats.tflite import walk
+from fourfold.formats.tflite.convert import rules
+from fourfold.split import GPU, LITERT, NUMPY
+
+needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def chain(middle: writer.Operator) -> bytes:
+    """y = relu(middle(x * 2)) + x"""
+    names = ("x", "a", "b", "c", "y")
+    two = writer.Tensor("two", (1,), data=np.array([2], np.float32))
+    return writer.write(
+        [*(writer.Tensor(name, (3, 4)) for name in names), two],
+        [
+            writer.Operator("MUL", ["x", "two"], ["a"], "MulOptions"),
+            middle,
+            writer.Operator("RELU", ["b"], ["c"]),
+            writer.Operator("ADD", ["c", "x"], ["y"], "AddOptions"),
+        ],
+        ["x"],
+        ["y"],
+    )
+
+
+TANH = chain(writer.Operator("TANH", ["a"], ["b"]))
+CUSTOM = chain(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Halve"))
+
+
+@pytest.fixture
+def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: rule for name, rule in rules().items() if name != "TANH"}
+    monkeypatch.setattr(walk, "rules", lambda: known)
+
+
+@pytest.fixture
+def halve() -> Iterator[None]:
+    @fourfold.register_op("Halve")
+    def halve(options: bytes, x: np.ndarray) -> np.ndarray:
+        return x / 2
+
+    yield
+    CUSTOM_OPS.clear()
+
+
+def run(model: bytes, **words: object) -> tuple[np.ndarray, fourfold.Session]:
+    with fourfold.Session(model, cache=None, **words) as session:
+        return session.run(X)["y"], session
+
+
+def places(session: fourfold.Session) -> list[str]:
+    return [part.place for part in session.placement.parts]
+
+
+@pytest.mark.usefixtures("without_tanh")
+def test_an_unknown_op_becomes_a_node_that_stands_for_it() -> None:
+    (foreign,) = [n for n in read_model(TANH, foreign=True).main.nodes if n.op == "foreign"]
+    assert foreign.attributes.title == "TANH"
+    assert foreign.attributes.operators == (1,)
+    assert foreign.attributes.reason == "this op is not known yet"
+    assert foreign.inputs == ("a",)
+    with pytest.raises(fourfold.UnsupportedError, match="TANH 'b': this op is not known yet"):
+        read_model(TANH)
+
+
+@needs_litert
+@pytest.mark.usefixtures("without_tanh")
+def test_an_unknown_op_runs_in_litert() -> None:
+    result, session = run(TANH, placement="gpu")
+    assert places(session) == [GPU, LITERT, GPU]
+    np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
+
+
+@needs_litert
+@pytest.mark.usefixtures("without_tanh")
+def test_a_small_split_is_not_worth_it() -> None:
+    result, session = run(TANH)
+    assert places(session) == [LITERT]
+    assert "would not pay" in str(session.placement) or "faster" in str(session.placement)
+    np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
+
+
+@needs_litert
+@pytest.mark.usefixtures("without_tanh")
+def test_strict_refuses_and_a_callback_is_told() -> None:
+    with pytest.raises(fourfold.UnsupportedError, match="TANH 'b'"):
+        fourfold.Session(TANH, cache=None, strict=True)
+    told = []
+    run(TANH, placement="gpu", on_fallback=told.append)
+    assert [(row.op, row.name, row.reason) for row in told] == [
+        ("TANH", "b", "this op is not known yet")
+    ]
+
+
+@needs_litert
+def test_all_of_it_on_the_cpu() -> None:
+    for words in ({"device": "cpu"}, {"placement": "cpu"}, {"device": "cpu", "threads": 2}):
+        result, session = run(TANH, **words)
+        assert places(session) == [LITERT]
+        assert session.device.name == "CPU"
+        np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
+
+
+def test_all_of_it_on_the_cpu_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fourfold.placing.judge.runtime", lambda: None)
+    result, session = run(TANH, device="cpu")
+    assert places(session) == [NUMPY]
+    np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
+
+
+def test_results_are_new_arrays() -> None:
+    with fourfold.Session(TANH, device="cpu", cache=None) as session:
+        first = session.run(X)["y"]
+        kept = first.copy()
+        session.run(X * 0)
+        np.testing.assert_array_equal(first, kept)
+
+
+def test_an_unknown_custom_op_says_what_to_do() -> None:
+    with pytest.raises(fourfold.UnsupportedError) as caught:
+        fourfold.Session(CUSTOM, cache=None)
+    text = str(caught.value)
+    assert "CUSTOM Halve 'b'" in text
+    assert '@fourfold.register_op("Halve")' in text
+    assert "def halve(options: bytes, x0):" in text
+    assert "x0: f32[3,4] -> f32[3,4]" in text
+
+
+@pytest.mark.usefixtures("halve")
+def test_a_registered_op_runs_by_its_definition() -> None:
+    result, session = run(CUSTOM, placement="gpu")
+    assert places(session) == [GPU, NUMPY, GPU]
+    np.testing.assert_allclose(result, np.maximum(X, 0) + X, atol=1e-6)
+
+
+def test_a_registered_expression_runs_on_the_gpu() -> None:
+    fourfold.register_op("Halve", pointwise=lambda options, x: x * 0.5)(lambda options, x: x / 2)
+    try:
+        result, session = run(CUSTOM, strict=True)
+        assert session.placement.whole
+        np.testing.assert_allclose(result, np.maximum(X, 0) + X, atol=1e-6)
+    finally:
+        CUSTOM_OPS.clear()
+
+
+def test_wrong_words_are_refused_with_the_nearest() -> None:
+    with pytest.raises(fourfold.InputError, match="did you mean 'auto'"):
+        fourfold.Session(TANH, cache=None, placement="autos")
+    with pytest.raises(fourfold.InputError, match="did you mean 'placement'"):
+        fourfold.Session(TANH, cache=None, placment="auto")
+
+
+def test_a_whole_model_tells_its_placement() -> None:
+    _, session = run(TANH)
+    assert session.placement.whole
+    assert session.placement.summary == f"all 4 operators run on {session.device.name}"
