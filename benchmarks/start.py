@@ -1,0 +1,228 @@
+"""From the start of a process to its first result: first ever, kept, and prepared.
+
+Every start is a new process. 'first' has an empty store and an empty driver cache, 'kept' finds
+both as the first left them, 'prepared' opens a prepared file with no store and an empty driver
+cache, 'prepared, again' the same once more. LiteRT's CPU start is measured in the same turns.
+'ours' comes after the imports and the loading of the driver: open, make, build, upload, first run.
+Shown is the quickest start of each kind, and the median of all; noise only ever adds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+from models import FULL_WIDTH, full_width
+from rich.console import Console
+from rich.table import Table
+from setting import ROOT, SHARED, describe_setting, write_json
+
+from fourfold.players.opencl import find_device
+
+EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
+PARTS = ("python", "imports", "device", "open", "make", "build", "upload", "run")
+MADE = ("imports of makers", "read", "rewrite", "lower", "keep")
+OURS = """
+import sys, time
+began = time.time()
+import numpy as np
+import fourfold
+imported = time.perf_counter()
+session = fourfold.Session(sys.argv[1], device=sys.argv[2], precision=sys.argv[3])
+inputs = [np.zeros(one.shape, one.dtype) for one in session.inputs]
+opened = time.perf_counter()
+session.run(inputs)
+done, ended = time.perf_counter(), time.time()
+import json
+print(json.dumps({"began": began, "ended": ended, "run": done - opened, "origin": session.origin,
+    "session": opened - imported, "timings": session.timings}))
+"""
+THEIRS = """
+import sys, time
+began = time.time()
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+interpreter = Interpreter(model_path=sys.argv[1], num_threads=int(sys.argv[2]))
+interpreter.allocate_tensors()
+for one in interpreter.get_input_details():
+    interpreter.set_tensor(one["index"], np.zeros(one["shape"], one["dtype"]))
+interpreter.invoke()
+interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+ended = time.time()
+import json
+print(json.dumps({"began": began, "ended": ended}))
+"""
+
+
+def base_environment() -> dict[str, str]:
+    """As an installed package is run: with its files compiled."""
+    left_out = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
+    variables = {key: value for key, value in os.environ.items() if key not in left_out}
+    bytecode = Path(tempfile.gettempdir()) / "fourfold-benchmark-bytecode"
+    return {**variables, "PYTHONPATH": str(ROOT / "src"), "PYTHONPYCACHEPREFIX": str(bytecode)}
+
+
+def child(script: str, words: list[str], **environment: str) -> dict[str, Any]:
+    """Run a script in a new process; 'total' is from before its start to its first result."""
+    variables = base_environment()
+    began = time.time()
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        env={**variables, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise click.ClickException(done.stderr[-2000:])
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    found["total"] = found["ended"] - began
+    found["python"] = found["began"] - began
+    return found
+
+
+def parts(found: dict[str, Any]) -> dict[str, float]:
+    """The seconds of a start of ours, split."""
+    timings = dict(found["timings"])
+    made = sum(timings.get(name, 0.0) for name in (*MADE, "imports"))
+    own = {name: timings.get(name, 0.0) for name in ("device", "open", "build", "upload")}
+    imports = found["total"] - found["python"] - found["session"] - found["run"]
+    row = {"python": found["python"], "imports": imports, **own, "make": made, "run": found["run"]}
+    row["total"] = found["total"]
+    row["ours"] = found["session"] + found["run"] - own["device"]
+    return row
+
+
+def best(rows: list[dict[str, float]]) -> dict[str, float]:
+    """The quickest start with its parts, and the medians of all."""
+    quickest = min(rows, key=lambda row: row["total"])
+    middle = {f"median {name}": median(row[name] for row in rows) for name in ("total", "ours")}
+    return {**quickest, **middle}
+
+
+class Starts:
+    """All kinds of starts of one model."""
+
+    def __init__(self, model: Path, device: str, precision: str, work: Path) -> None:
+        self.model, self.words, self.work = model, [device, precision], work
+        self.prepared = work / f"{model.stem}.fourfold"
+
+    def start(self, source: Path, cache: Path | None, driver: Path) -> dict[str, float]:
+        driver.mkdir(parents=True, exist_ok=True)
+        where = {"FOURFOLD_CACHE": str(cache or "none"), "POCL_CACHE_DIR": str(driver)}
+        where["CUDA_CACHE_PATH"] = str(driver)
+        return parts(child(OURS, [str(source), *self.words], **where))
+
+    def first(self) -> dict[str, float]:
+        for name in ("store", "driver"):
+            shutil.rmtree(self.work / name, ignore_errors=True)
+        return self.start(self.model, self.work / "store", self.work / "driver")
+
+    def kept(self) -> dict[str, float]:
+        return self.start(self.model, self.work / "store", self.work / "driver")
+
+    def prepare(self) -> None:
+        words = ["prepare", str(self.model), "-o", str(self.prepared), "--json"]
+        words += ["--device", self.words[0], "--precision", self.words[1], "--only-here"]
+        driver = self.work / "prepare-driver"
+        driver.mkdir(parents=True, exist_ok=True)
+        script = "from fourfold.cli import main; main()"
+        subprocess.run(
+            [sys.executable, "-c", script, *words],
+            env={**base_environment(), "POCL_CACHE_DIR": str(driver), "FOURFOLD_CACHE": "none"},
+            check=True,
+            capture_output=True,
+        )
+
+    def shipped(self) -> dict[str, float]:
+        shutil.rmtree(self.work / "new-driver", ignore_errors=True)
+        return self.start(self.prepared, None, self.work / "new-driver")
+
+    def shipped_again(self) -> dict[str, float]:
+        return self.start(self.prepared, None, self.work / "new-driver")
+
+
+def measure(starts: Starts, firsts: int, rounds: int, threads: int) -> dict[str, Any]:
+    starts.prepare()
+    first = [starts.first() for _ in range(firsts)]
+    rows: dict[str, list[dict[str, float]]] = {"kept": [], "prepared": [], "prepared, again": []}
+    theirs = []
+    for _ in range(rounds):
+        rows["kept"].append(starts.kept())
+        rows["prepared"].append(starts.shipped())
+        rows["prepared, again"].append(starts.shipped_again())
+        theirs.append(child(THEIRS, [str(starts.model), str(threads)])["total"])
+    found = {"first": best(first), **{name: best(list_) for name, list_ in rows.items()}}
+    litert = {"total": min(theirs), "median total": median(theirs)}
+    return {"model": starts.model.stem, "starts": found, "litert": litert}
+
+
+def table_of(rows: list[dict[str, Any]]) -> Table:
+    table = Table(header_style="bold", title="milliseconds")
+    shown = (*PARTS, "total", "median total", "ours", "median ours")
+    columns = ("model", "start", *shown, "of first", "ours of first", "of LiteRT")
+    for name in columns:
+        table.add_column(name, justify="left" if name in columns[:2] else "right")
+    for row in rows:
+        first, litert = row["starts"]["first"], row["litert"]
+        for name, found in row["starts"].items():
+            cells = [f"{found[part] * 1e3:.0f}" for part in shown]
+            cells += [f"{found[part] / first[part]:.1%}" for part in ("total", "ours")]
+            table.add_row(row["model"], name, *cells, f"{found['total'] / litert['total']:.2f}")
+        theirs = [f"{litert[name] * 1e3:.0f}" for name in ("total", "median total")]
+        table.add_row(row["model"], "LiteRT CPU", *("-" for _ in PARTS), *theirs)
+    return table
+
+
+def default_models(shared: Path) -> Iterator[Path]:
+    yield from (
+        one for one in full_width(shared / "peers" / "gpu_peers.py") if one.stem in FULL_WIDTH[:2]
+    )
+    for name in EXTRA:
+        path = shared / "models" / "tflite" / f"{name}.tflite"
+        if path.is_file():
+            yield path
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--device", default="auto", show_default=True)
+@click.option("--precision", default="fp32", show_default=True)
+@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
+@click.option("--firsts", default=2, show_default=True, help="First-ever starts of a model.")
+@click.option("--rounds", default=7, show_default=True, help="Of all other starts.")
+@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
+@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+def main(
+    models: tuple[Path, ...],
+    device: str,
+    precision: str,
+    shared: Path,
+    output: Path | None,
+    **how: int,
+) -> None:
+    console, rows = Console(), []
+    console.width = max(console.width, 200)
+    for model in models or tuple(default_models(shared)):
+        with tempfile.TemporaryDirectory() as work:
+            rows.append(measure(Starts(model, device, precision, Path(work)), **how))
+        console.print(f"{model.stem}: done", style="dim")
+    setting = describe_setting(find_device(device))
+    console.print(f"{setting['device']}, driver {setting['driver']}", soft_wrap=True)
+    console.print(table_of(rows))
+    if output is not None:
+        write_json(output, {"setting": setting, **how, "models": rows})
+
+
+if __name__ == "__main__":
+    main()
