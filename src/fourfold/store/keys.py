@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from hashlib import blake2b
@@ -38,8 +39,9 @@ def key_of(parts: Mapping[str, str]) -> str:
 def engine_parts() -> Parts:
     """Which fourfold this is: its version, and the state of the sources that make plans."""
     total = blake2b(digest_size=16)
-    for line in _sources():
-        total.update(line.encode())
+    with suppress(OSError):  # no files, as in an archive: the version must do
+        for line in _sources():
+            total.update(line.encode())
     return {"format": FORMAT, "engine": VERSION, "sources": total.hexdigest()}
 
 
