@@ -21,10 +21,16 @@ FREE_BYTES = 1 << 20
 _SLOW = frozenset(
     {
         "average_pool2d",
+        "batch_matmul",
         "conv2d",
+        "conv3d",
         "depthwise_conv2d",
+        "detection",
         "fully_connected",
+        "local_response",
         "max_pool2d",
+        "max_pool2d_index",
+        "max_unpool2d",
         "transpose_conv2d",
     }
 )

@@ -21,10 +21,16 @@ UNPACKED = 8  # numbers of four bits that become floats take eight times the roo
 # Their references are too slow for what a file may ask; as nodes they cost nothing here.
 _HEAVY = {
     "average_pool2d",
+    "batch_matmul",
     "conv2d",
+    "conv3d",
     "depthwise_conv2d",
+    "detection",
     "fully_connected",
+    "local_response",
     "max_pool2d",
+    "max_pool2d_index",
+    "max_unpool2d",
     "transpose_conv2d",
 }
 
