@@ -9,6 +9,7 @@ copied.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from fourfold.graph import Graph, Node
 from fourfold.kernel.place import (
@@ -23,6 +24,7 @@ from fourfold.kernel.site import Options
 from fourfold.op import Alias
 from fourfold.ops import registry
 from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
 from fourfold.types import DType, TensorType
 
 HALF_STEPS = 2048
@@ -67,13 +69,21 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     return places
 
 
+def suited_options(graph: Graph, options: Options) -> Options:
+    """Halves hold the steps of quantised numbers, but not their sums: those are made in floats."""
+    counts = any(isinstance(item, FakeQuantize | Quantize) for item in _all_attributes(graph))
+    return replace(options, precision="mixed") if counts and options.real == "half" else options
+
+
+def _all_attributes(graph: Graph) -> list[object]:
+    steps = [step.attributes for node in graph.nodes for step in node.tail]
+    return [*steps, *(node.attributes for node in graph.nodes)]
+
+
 def _has_fine_grids(graph: Graph) -> bool:
     """Whether numbers are rounded to more steps than halves can tell apart."""
-    steps = [step.attributes for node in graph.nodes for step in node.tail]
-    found = [*steps, *(node.attributes for node in graph.nodes)]
-    return any(
-        isinstance(item, FakeQuantize) and item.high - item.low > HALF_STEPS for item in found
-    )
+    grids = [item for item in _all_attributes(graph) if isinstance(item, FakeQuantize)]
+    return any(grid.high - grid.low > HALF_STEPS for grid in grids)
 
 
 def storage_type(graph: Graph, name: str, between: DType) -> DType:

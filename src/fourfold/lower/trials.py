@@ -12,7 +12,7 @@ from fourfold.kernel.site import Options, Site
 from fourfold.lower import BUILD_OPTIONS
 from fourfold.lower.assemble import ARENA, Constants, Homes, Texts, make_launch, value_bytes
 from fourfold.lower.launches import Built, Way, build_site, sites
-from fourfold.lower.places import choose_places
+from fourfold.lower.places import choose_places, suited_options
 from fourfold.plan import Buffer, Plan, Program
 
 ARENA_ALIGNMENT = 256
@@ -37,6 +37,7 @@ def plan_trials(
 
     `wanted` maps what is computed (`Site.key`) to the ways to try.
     """
+    options = suited_options(graph, options)
     places = choose_places(graph, options)
     tried: list[tuple[str, Way, Site, list[Built]]] = []
     seen: set[str] = set()

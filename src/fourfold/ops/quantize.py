@@ -1,4 +1,4 @@
-"""y = min(max(round(x / scale), low), high) + zero_point, as integers that stand for the numbers."""
+"""y = min(max(round(x / scale), low), high) + zero_point: integers that stand for real numbers."""
 
 from __future__ import annotations
 

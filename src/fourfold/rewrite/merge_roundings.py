@@ -1,4 +1,4 @@
-"""y = fake_quantize(x); z = quantize(y)  ->  z = quantize(x), when both have the same scale.
+"""y = fake_quantize(x); z = quantize(y)  ->  z = quantize(x), when both have the same grid.
 
 The narrower of their limits count. Other readers of y go on reading it.
 """
@@ -25,12 +25,12 @@ def _merged(graph: Graph, node: Node) -> Node:
         return node
     before = source.attributes
     assert isinstance(after, Quantize)
-    if not isinstance(before, FakeQuantize) or before.scale != after.scale:
+    if not isinstance(before, FakeQuantize) or before.distance != after.scale:
         return node
     low, high = max(before.low, after.low), min(before.high, after.high)
     if low > high or source.outputs[0] in graph.outputs:
         return node
-    merged = replace(after, low=low, high=high, pivot=before.pivot)
+    merged = replace(after, scale=before.scale, low=low, high=high, pivot=before.pivot)
     return replace(node, inputs=source.inputs, attributes=merged)
 
 

@@ -10,7 +10,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options, Site
 from fourfold.lower.launches import Way, choose_way, is_free, sites, variants_of
-from fourfold.lower.places import choose_places
+from fourfold.lower.places import choose_places, suited_options
 from fourfold.ops import registry
 
 _NUMBERS = re.compile(r"\d+")
@@ -30,6 +30,7 @@ def searches(
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes and that can be done in more than one way."""
     seen: set[str] = set()
+    options = suited_options(graph, options)
     for site in sites(graph, choose_places(graph, options), device, options):
         if site.key in seen or is_free(site):
             continue

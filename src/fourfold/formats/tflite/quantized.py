@@ -14,6 +14,7 @@ from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.formats.tflite.grid import Grid, grid_of
 from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
+from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.types import DType, Quantization
 
 # They give back numbers that they were given, or zeros.
@@ -31,7 +32,9 @@ _WITHIN = {
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "between its gates",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "between its steps",
 }
-_FROM_ZERO = frozenset({"AVERAGE_POOL_2D"})  # they round the integers away from their own zero
+# Where LiteRT does not send ties to the even number: away from the zero of the integers, or up.
+_TIES_FROM_ZERO = frozenset({"AVERAGE_POOL_2D"})
+_TIES_UP = frozenset({"ADD", "QUANTIZE", "RESIZE_BILINEAR", "SUB"})
 _AS_STORED = frozenset({"BITCAST", "CAST"})  # they look at the integers themselves
 _CHANGES_GRID = frozenset({"DEQUANTIZE", "QUANTIZE"})
 _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
@@ -90,10 +93,22 @@ class FloatView:
             if exact != final:
                 grid = self._result(record, index)
                 assert grid is not None
-                attributes, name = grid.fake_quantize, operation.name
-                if record.op in _FROM_ZERO:
-                    attributes = replace(attributes, pivot=-grid.zero_point)
-                self.builder.node("fake_quantize", (exact,), attributes, final, name)
+                attributes = self._rounding(record, grid)
+                self.builder.node("fake_quantize", (exact,), attributes, final, operation.name)
+
+    def _rounding(self, record: OperatorRecord, grid: Grid) -> FakeQuantize:
+        attributes = grid.fake_quantize
+        if record.op in _TIES_FROM_ZERO:
+            return replace(attributes, pivot=-grid.zero_point)
+        if record.op not in _TIES_UP:
+            return attributes
+        attributes = replace(attributes, pivot=grid.low)
+        before = grid_of(self.tensors[record.inputs[0]])
+        if record.op == "QUANTIZE" and before is not None:
+            # From integers to integers LiteRT multiplies by whole 256ths.
+            factor = max(round(256 * before.scale / grid.scale), 1) / 256
+            attributes = replace(attributes, scale=before.scale / factor, step=grid.scale)
+        return attributes
 
     def stored(self, index: int) -> str:
         """A value as the integers of the file, for what must have them as they are."""
