@@ -1,8 +1,9 @@
 """Our values beside LiteRT's: every output and, layer by layer, every value on the way.
 
-Each part on the GPU gets LiteRT's own values as its inputs, and gives all values that the file has.
-What differs is run again in full precision and by the op's own definition in NumPy, so that lost
-precision, a wrong kernel, a wrong definition and what earlier layers did are told apart.
+Each part on the GPU gets LiteRT's own values as its inputs and runs as in a session, fused and in
+its precision; every value of the file that it still has is copied out on the way. What differs is
+run again in full precision and by the op's own definition in NumPy, so that lost precision, a wrong
+kernel, a wrong definition and what earlier layers did are told apart.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from fourfold.compile import Wish
 from fourfold.cpu.litert import LitertEngine, Wire, make_interpreter
 from fourfold.cpu.reference import NumpyEngine
 from fourfold.device import DeviceInfo
-from fourfold.graph import Graph
-from fourfold.placing import Situation, Wishes, decide, make_plan_of, read_situation
+from fourfold.graph import Graph, Node
+from fourfold.lower import make_plan
+from fourfold.placing import Situation, Wishes, decide, read_situation
 from fourfold.players import opencl
+from fourfold.players.probe import probed
 from fourfold.report.compare import Difference, difference
-from fourfold.split import GPU, Part, Unit
+from fourfold.rewrite import rewrite
+from fourfold.split import GPU, Part
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
@@ -106,17 +110,8 @@ def compare_layers(
     layers: list[Layer] = []
     for part in decision.choice.parts:
         if part.place == GPU:
-            layers += _compare_part(situation, _opened(situation, part), theirs)
+            layers += _Trial.of(situation, part, theirs).layers()
     return tuple(layers)
-
-
-def _opened(situation: Situation, part: Part) -> Part:
-    """The part with every value that the file has as an output."""
-    origin = situation.model.origin
-    assert origin is not None
-    written = (value for unit in part.units for value in unit.writes)
-    outputs = [value for value in written if origin.tensor(value) is not None]
-    return replace(part, outputs=tuple(dict.fromkeys(outputs)))
 
 
 class _Theirs:
@@ -135,6 +130,9 @@ class _Theirs:
         assert number is not None
         return Wire(value, number, self._types[value], self._origin.grid(value))
 
+    def has(self, name: str) -> bool:
+        return self._origin.tensor(name) is not None
+
     def value(self, name: str) -> np.ndarray:
         return self._engine.value(self._wire(name))
 
@@ -144,68 +142,69 @@ class _Theirs:
         return 0.0 if grid is None else max(grid[0].scale)
 
 
-def _compare_part(situation: Situation, part: Part, theirs: _Theirs) -> Iterator[Layer]:
-    graph = part.graph(situation.graph)
-    arrays = {name: np.ascontiguousarray(theirs.value(name)) for name in graph.inputs}
-    ours = {**arrays, **_play(situation, graph, list(arrays.values()))}
-    trial = _Trial(situation, graph, arrays, ours, theirs)
-    for unit in part.units:
-        for name in unit.writes:
-            if name in graph.outputs:
-                yield trial.layer(unit, name)
-
-
 @dataclass
 class _Trial:
     """One part that was run: our values and theirs, and ours in full precision if that is asked."""
 
     situation: Situation
-    graph: Graph
+    graph: Graph  # as it is lowered
     inputs: Mapping[str, np.ndarray]
     ours: Mapping[str, np.ndarray]
     theirs: _Theirs
     exact: Mapping[str, np.ndarray] | None = None
 
-    def layer(self, unit: Unit, name: str) -> Layer:
+    @staticmethod
+    def of(situation: Situation, part: Part, theirs: _Theirs) -> _Trial:
+        graph = rewrite(part.graph(situation.graph))
+        arrays = {name: np.ascontiguousarray(theirs.value(name)) for name in graph.inputs}
+        ours = {**arrays, **_play(situation, graph, arrays)}
+        return _Trial(situation, graph, arrays, ours, theirs)
+
+    def layers(self) -> Iterator[Layer]:
+        for node in self.graph.nodes:
+            for name in node.outputs:
+                if self.theirs.has(name):
+                    yield self._layer(node, name)
+
+    def _layer(self, node: Node, name: str) -> Layer:
         expected, precision = self.theirs.value(name), self.situation.wish.precision
         found = difference(self.ours[name], expected)
         allowed = _allowed(expected, self.theirs.step(name), precision)
-        layer = Layer(name, unit.title, expected.shape, found, allowed)
+        layer = Layer(name, self._title(node), expected.shape, found, allowed)
         wrong = found.broken or found.largest > allowed
-        return replace(layer, verdict=self._verdict(unit, layer)) if wrong else layer
+        return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
 
-    def _verdict(self, unit: Unit, layer: Layer) -> str:
+    def _title(self, node: Node) -> str:
+        origin = self.situation.model.origin
+        return node.op if origin is None else origin.titles.get(node.name, node.op)
+
+    def _verdict(self, node: Node, layer: Layer) -> str:
         """The first that holds: full precision agrees; the kernel or the definition does not."""
         name, expected = layer.name, self.theirs.value(layer.name)
-        if self.situation.wish.precision != "fp32" and self._near(
-            self._full()[name], expected, name
-        ):
-            lost = layer.difference.broken and layer.difference.beyond_half
+        mixed = self.situation.wish.precision != "fp32"
+        if mixed and self._near(self._full()[name], expected, name):
+            lost = layer.difference.beyond_half or layer.difference.broken
             return OVERFLOW if lost else HALF
-        if not self._defined(unit, name, self.ours, self.ours[name]):
+        if not self._defined(node, name, self.ours, self.ours[name]):
             return KERNEL
-        values = {value: self.theirs.value(value) for value in unit.reads if self._known(value)}
-        return CARRIED if self._defined(unit, name, values, expected) else MEANING
-
-    def _known(self, value: str) -> bool:
-        origin = self.situation.model.origin
-        return origin is not None and origin.tensor(value) is not None
+        values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
+        return CARRIED if self._defined(node, name, values, expected) else MEANING
 
     def _full(self) -> Mapping[str, np.ndarray]:
         if self.exact is None:
             wish = replace(self.situation.wish, precision="fp32")
-            full = replace(self.situation, wish=wish)
-            self.exact = _play(full, self.graph, list(self.inputs.values()))
+            self.exact = _play(replace(self.situation, wish=wish), self.graph, self.inputs)
         return self.exact
 
     def _defined(
-        self, unit: Unit, name: str, values: Mapping[str, np.ndarray], result: np.ndarray
+        self, node: Node, name: str, values: Mapping[str, np.ndarray], result: np.ndarray
     ) -> bool:
         """Whether the definition in NumPy makes this result of these values; true if in doubt."""
-        alone = Part(GPU, (unit,), unit.reads, (name,)).graph(self.situation.graph)
-        if any(value not in values for value in alone.inputs):
+        reads = tuple(value for value in node.reads if value not in self.graph.constants)
+        if any(value not in values for value in reads):
             return True
-        (found,) = NumpyEngine(alone).run([values[value] for value in alone.inputs])
+        alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,))
+        (found,) = NumpyEngine(alone).run([values[value] for value in reads])
         return self._near(result, found, name, self.situation.wish.precision)
 
     def _near(
@@ -222,10 +221,19 @@ def _allowed(expected: np.ndarray, step: float, precision: str) -> float:
 
 
 def _play(
-    situation: Situation, graph: Graph, arrays: Sequence[np.ndarray]
+    situation: Situation, graph: Graph, arrays: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
-    player = opencl.Player(situation.device, make_plan_of(situation, graph, {}))
+    """All values of a graph, those on the way through copies, so that they stay as they are."""
+    values = [name for node in graph.nodes for name in node.outputs]
+    copies = {name: f"{name}/seen" for name in values if name not in graph.outputs}
+    nodes = tuple(Node("identity", (name,), (copy,)) for name, copy in copies.items())
+    types = {**graph.types, **{copy: graph.types[name] for name, copy in copies.items()}}
+    outputs = (*graph.outputs, *copies.values())
+    seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
+    plan = make_plan(seen, probed(situation.device), situation.wish.options)
+    player = opencl.Player(situation.device, plan)
     try:
-        return dict(zip(graph.outputs, player.run(arrays), strict=True))
+        results = player.run([arrays[name] for name in graph.inputs])
     finally:
         player.close()
+    return dict(zip((*graph.outputs, *copies), results, strict=True))

@@ -1,0 +1,135 @@
+"""Where every model of a folder runs, and how far its outputs are from LiteRT's.
+
+Each model is opened with placement='gpu', so that all that can runs on the device, and gets seeded
+random inputs once; the error is the largest difference relative to the range of an output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from setting import SHARED, describe_setting, relative_error, write_json
+
+import fourfold
+from fourfold.cli._inputs import random_inputs
+from fourfold.players.opencl import find_device
+from fourfold.report.verify import run_litert
+
+COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
+HEADING = "## Models"
+PRECISIONS = ("fp32", "mixed")
+ALLOWED = {"fp32": 1e-4, "mixed": 1e-2}
+
+
+def look_at(path: Path, device: str) -> dict[str, Any]:
+    """One model: its placement, and its errors by precision; or why it does not run."""
+    row: dict[str, Any] = {"model": path.stem, "errors": {}}
+    for precision in PRECISIONS:
+        try:
+            row |= _run(path, device, precision, row["errors"])
+        except fourfold.FourfoldError as error:
+            row["failed"] = f"{precision}: {error.what}: {error.why}".replace("\n", " ")
+    return row
+
+
+def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> dict[str, Any]:
+    with fourfold.Session(path, device, precision, placement="gpu", cache=None) as session:
+        inputs = random_inputs(session.inputs, seed=0)
+        ours = list(session.run(inputs).values())
+        placement = session.placement
+    theirs = run_litert(path.read_bytes(), list(inputs.values()))
+    errors[precision] = relative_error(ours, theirs)
+    return {
+        "operators": len(placement.rows),
+        "on_gpu": placement.on_gpu,
+        "share": placement.share,
+        "parts": [part.place for part in placement.parts],
+        "reasons": sorted({f"{r.op}: {r.reason}" for r in placement.fallbacks if not r.able}),
+        "quantised": _quantised(session),
+    }
+
+
+def _quantised(session: fourfold.Session) -> bool:
+    ends = (*session.inputs, *session.outputs)
+    return any(info.quantization is not None or np.dtype(info.dtype).itemsize == 1 for info in ends)
+
+
+def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iterator[str]:
+    whole = [row for row in rows if row.get("on_gpu") == row.get("operators") and "on_gpu" in row]
+    split = [row for row in rows if "on_gpu" in row and row not in whole]
+    failed = [row for row in rows if "failed" in row]
+    yield HEADING
+    yield ""
+    yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on GPU"
+    yield f"and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
+    yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
+    yield "(fp32) or 1e-2 (mixed) is in bold. Quantised models, marked q, have their own yardstick"
+    yield "below. Written by"
+    yield f"`{COMMAND}` on {setting['device']} ({setting['platform']}), commit {setting['commit']}."
+    yield ""
+    yield "| model | operators | on the GPU | of the time | parts | fp32 | mixed | on the CPU |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---|"
+    for row in rows:
+        yield _line(row)
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    if "on_gpu" not in row:
+        return f"| {row['model']} | | | | | | | {row['failed']} |"
+    mark = " q" if row["quantised"] else ""
+    errors = (_error(row["errors"].get(precision), precision) for precision in PRECISIONS)
+    cells = (
+        f"{row['model']}{mark}",
+        row["operators"],
+        row["on_gpu"],
+        f"{row['share']:.0%}",
+        len(row["parts"]),
+        *errors,
+        "; ".join(row["reasons"]) or row.get("failed", ""),
+    )
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _error(error: float | None, precision: str) -> str:
+    if error is None:
+        return "-"
+    return f"{error:.1e}" if error <= ALLOWED[precision] else f"**{error:.1e}**"
+
+
+def replace_section(path: Path, text: str) -> None:
+    """Puts the section into a page, in place of the one that is there; the rest stays."""
+    page = path.read_text(encoding="utf-8") if path.is_file() else "# Coverage\n"
+    found = re.search(rf"^{HEADING}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    if found:
+        page = page[: found.start()] + text + "\n" + page[found.end() :]
+    else:
+        page = f"{page.rstrip()}\n\n{text}"
+    path.write_text(page.rstrip() + "\n", encoding="utf-8")
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option("--device", default="auto", show_default=True)
+@click.option("--write", type=click.Path(path_type=Path), help="A page to put the table into.")
+@click.option("--json", "as_json", type=click.Path(path_type=Path), help="A file for the rows.")
+def main(models: tuple[Path, ...], device: str, write: Path | None, as_json: Path | None) -> None:
+    paths = models or tuple(sorted((SHARED / "models" / "tflite").glob("*.tflite")))
+    rows = []
+    for path in paths:
+        rows.append(look_at(path, device))
+        click.echo(_line(rows[-1]))
+    setting = describe_setting(find_device(device))
+    text = "\n".join(lines(rows, setting)) + "\n"
+    if write is not None:
+        replace_section(write, text)
+    if as_json is not None:
+        write_json(as_json, {"setting": setting, "models": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Check and verify: advice by name, differences told apart, in text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tflite_writer as writer
+from click.testing import CliRunner
+
+from fourfold.cli import main
+from fourfold.compile import Wish
+from fourfold.cpu import litert
+from fourfold.formats.tflite import walk
+from fourfold.formats.tflite.convert import rules
+from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import find_device
+from fourfold.report.check import check_model
+from fourfold.report.compare import difference
+from fourfold.report.verify import AGREES, CARRIED, HALF, MEANING, compare_layers
+
+needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+CONV = "Conv2DOptions"
+STRIDES = {"StrideH": 1, "StrideW": 1}
+
+
+def conv(name: str, source: str, size: int, channels: tuple[int, int]) -> tuple[Any, ...]:
+    generator = np.random.default_rng(len(name))
+    shape = (channels[1], size, size, channels[0])
+    weights = generator.normal(0, 0.1, shape).astype(np.float32)
+    bias = np.zeros(channels[1], np.float32)
+    return (
+        [
+            writer.Tensor(f"{name}/w", shape, data=weights),
+            writer.Tensor(f"{name}/b", bias.shape, data=bias),
+            writer.Tensor(name, (1, 32, 32, channels[1])),
+        ],
+        writer.Operator("CONV_2D", [source, f"{name}/w", f"{name}/b"], [name], CONV, STRIDES),
+    )
+
+
+def network() -> bytes:
+    """Three channels in, a 9x9 filter, 33 channels, a tanh, and a transpose at the end."""
+    first, wide = conv("first", "x", 9, (3, 32))
+    second, odd = conv("second", "first", 3, (32, 33))
+    order = writer.constant("order", [0, 3, 1, 2])
+    tensors = [
+        writer.Tensor("x", (1, 32, 32, 3), signature=(-1, 32, 32, 3)),
+        *first,
+        *second,
+        writer.Tensor("t", (1, 32, 32, 33)),
+        order,
+        writer.Tensor("y", (1, 33, 32, 32)),
+    ]
+    operators = [
+        wide,
+        odd,
+        writer.Operator("TANH", ["second"], ["t"]),
+        writer.Operator("TRANSPOSE", ["t", "order"], ["y"], "TransposeOptions"),
+    ]
+    return writer.write(tensors, operators, ["x"], ["y"])
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "network.tflite"
+    path.write_bytes(network())
+    return path
+
+
+def test_advice_names_nodes_and_says_what_to_do() -> None:
+    report = check_model(network(), "it", NULL_GPU, Wish())
+    found = {(item.kind, item.nodes): item.text for item in report.advice}
+    assert "9x9 filter; 4 of 3x3" in found["filter", ("first",)]
+    assert "33 channels cost as much as 36" in found["channels", ("second",)]
+    assert "3 channels" in found["input", ("x",)]
+    assert "transpose costs a kernel" in found["moves", ("y",)]
+    assert "sizes [-1, 32, 32, 3] are open" in found["sizes", ("x",)]
+    assert report.placement.whole
+
+
+@needs_litert
+def test_what_causes_a_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {name: rule for name, rule in rules().items() if name != "TANH"}
+    monkeypatch.setattr(walk, "rules", lambda: known)
+    report = check_model(network(), "it", NULL_GPU, Wish())
+    (split,) = [item for item in report.advice if item.kind == "split"]
+    assert split.nodes == ("t",)
+    assert "this op is not known yet" in split.text
+
+
+def test_check_prints_and_gives_json(model: Path) -> None:
+    shown = CliRunner().invoke(main, ["check", str(model), "--device", "null"])
+    assert shown.exit_code == 0, shown.output
+    assert "network.tflite: all 4 operators run on null" in shown.output
+    assert "transpose costs a kernel" in shown.output
+    told = CliRunner().invoke(main, ["check", str(model), "--device", "null", "--json"])
+    data = json.loads(told.output)
+    assert data["placement"]["on_gpu"] == 4
+    assert {item["kind"] for item in data["advice"]} >= {"filter", "channels", "moves"}
+
+
+def test_differences_are_relative_to_the_range() -> None:
+    expected = np.array([0.0, 10.0])
+    assert difference(np.array([0.0, 9.0]), expected).largest == pytest.approx(0.1)
+    broken = difference(np.array([np.nan, np.inf]), expected)
+    assert (broken.nan, broken.infinite, broken.broken) == (1, 1, True)
+    assert difference(np.zeros(3), expected).broken
+    assert difference(np.zeros((0,)), np.zeros((0,))).largest == 0
+    assert difference(np.zeros(2), np.array([0, 7e4])).beyond_half == 1
+
+
+def inputs(scale: float = 1.0) -> list[np.ndarray]:
+    return [np.random.default_rng(0).normal(0, scale, (1, 32, 32, 3)).astype(np.float32)]
+
+
+@needs_litert
+def test_layers_agree() -> None:
+    layers = compare_layers(network(), find_device(), Wish(), inputs())
+    assert [layer.name for layer in layers] == ["first", "t", "y"]
+    assert {layer.verdict for layer in layers} == {AGREES}
+
+
+@needs_litert
+def test_lost_precision_is_told_from_a_fault() -> None:
+    layers = compare_layers(network(), find_device(), Wish("mixed"), inputs(1e5))
+    wrong = [layer for layer in layers if not layer.agrees]
+    assert wrong
+    assert wrong[0].verdict in (HALF, "overflow in half precision")
+
+
+@needs_litert
+def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TANH as a logistic: the kernel does what the definition says, and LiteRT does not."""
+    wrong = Rule(lambda op: op.give("logistic", op.input(0)))
+    monkeypatch.setattr(walk, "rules", lambda: {**rules(), "TANH": wrong})
+    layers = {
+        layer.name: layer.verdict
+        for layer in compare_layers(network(), find_device(), Wish(), inputs())
+    }
+    assert layers == {"first": AGREES, "t": MEANING, "y": CARRIED}
+
+
+@needs_litert
+def test_verify_says_whether_all_agree(model: Path) -> None:
+    shown = CliRunner().invoke(main, ["verify", str(model), "--layers"])
+    assert shown.exit_code == 0, shown.output
+    assert "3 of 3 values on the way agree" in shown.output
+    assert "all agree with LiteRT" in shown.output
+
+
+@needs_litert
+def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    for number in range(2):
+        np.save(folder / f"{number}.npy", inputs()[0] * number)
+    told = CliRunner().invoke(main, ["verify", str(model), "--inputs", str(folder), "--json"])
+    data = json.loads(told.output)
+    assert data["agrees"]
+    assert sorted(data["samples"]) == ["0.npy", "1.npy"]
