@@ -97,4 +97,4 @@ def check(op: Op, device: DeviceInfo, options: Options) -> None:
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
-    check(registry()[name], device, Options(precision))
+    check(registry()[name], device, Options(precision, form="list"))

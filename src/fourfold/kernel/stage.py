@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import Renderer
-from fourfold.kernel.opencl_expression import STORAGE
+from fourfold.kernel.opencl_expression import STORAGE, type_name
 from fourfold.kernel.statement import LocalArray
 
 _AXES = "xyz"
@@ -107,7 +107,7 @@ class _StageRenderer(Renderer):
         return title
 
     def _local_array(self, array: LocalArray) -> str:
-        kind = array.kind if array.width == 1 else f"{array.kind}{array.width}"
+        kind = type_name(array.kind, array.width)
         start = self.pool
         self.pool += _vectors(array)
         return f"__local {kind} *{array.pointer.name} = (__local {kind} *)(pool + {start});"

@@ -7,6 +7,7 @@ in the order in which the work-items want them: no local memory, no shuffling, e
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from dataclasses import dataclass
@@ -110,8 +111,12 @@ def _cost(site: Site, tile: MatrixTile) -> float:
     warps = across * down * tile.warps * tile.split
     busy = -(-warps // device.compute_units)
     steps = -(-_steps(site) // tile.split)
-    one = steps * (2.0 * tile.rows + tile.columns + 1.5 * tile.rows * tile.columns)
-    alone = steps * 40.0 + (120.0 if tile.split > 1 else 0.0) + 12.0 * tile.rows * tile.columns
+    blocks = tile.rows * tile.columns
+    one = steps * (2.0 * tile.rows + tile.columns + 1.5 * blocks)
+    # The partners of a split meet in local memory, round after round, with every block they hold.
+    share = blocks * (6.0 + 10.0 * math.log2(tile.split)) if tile.split > 1 else 0.0
+    alone = steps * 90.0 + 12.0 * blocks + share
+    one += share * 0.2
     return busy * one + alone
 
 
