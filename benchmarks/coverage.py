@@ -12,17 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 from setting import SHARED, describe_setting, relative_error, write_json
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
+from fourfold.formats.tflite.read import read_file
 from fourfold.players.opencl import find_device
 from fourfold.report.verify import run_litert
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
 HEADING = "## Models"
 PRECISIONS = ("fp32", "mixed")
+WEIGHTED = {
+    *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "LSTM", "SVDF"),
+    *("UNIDIRECTIONAL_SEQUENCE_LSTM", "EMBEDDING_LOOKUP", "BATCH_MATMUL"),
+}
 ALLOWED = {"fp32": 1e-4, "mixed": 1e-2}
 
 
@@ -50,13 +54,22 @@ def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> d
         "share": placement.share,
         "parts": [part.place for part in placement.parts],
         "reasons": sorted({f"{r.op}: {r.reason}" for r in placement.fallbacks if not r.able}),
-        "quantised": _quantised(session),
+        "kind": _kind(path, session),
     }
 
 
-def _quantised(session: fourfold.Session) -> bool:
+def _kind(path: Path, session: fourfold.Session) -> str:
+    """'q' where values are quantised, 'w' where weights are and values are floats, else ''."""
+    graph = read_file(path.read_bytes(), path.name).subgraphs[0]
+    tensors = graph.tensors
     ends = (*session.inputs, *session.outputs)
-    return any(info.quantization is not None or np.dtype(info.dtype).itemsize == 1 for info in ends)
+    if any(tensors[i].quantized for operator in graph.operators for i in operator.outputs):
+        return "q"
+    weighted = {
+        i for operator in graph.operators if operator.op in WEIGHTED for i in operator.inputs
+    }
+    narrow = any(tensors[i].quantized for i in weighted if i != -1)
+    return "w" if narrow else "q" if any(info.quantization for info in ends) else ""
 
 
 def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iterator[str]:
@@ -69,7 +82,8 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     yield f"and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
     yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
     yield "(fp32) or 1e-2 (mixed) is in bold. Quantised models, marked q, have their own yardstick"
-    yield "below. Written by"
+    yield "below; where only weights are quantised, marked w, LiteRT rounds the values that it"
+    yield "multiplies by them, and fourfold does not. Written by"
     yield f"`{COMMAND}` on {setting['device']} ({setting['platform']}), commit {setting['commit']}."
     yield ""
     yield "| model | operators | on the GPU | of the time | parts | fp32 | mixed | on the CPU |"
@@ -81,7 +95,7 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
 def _line(row: Mapping[str, Any]) -> str:
     if "on_gpu" not in row:
         return f"| {row['model']} | | | | | | | {row['failed']} |"
-    mark = " q" if row["quantised"] else ""
+    mark = f" {row['kind']}" if row["kind"] else ""
     errors = (_error(row["errors"].get(precision), precision) for precision in PRECISIONS)
     cells = (
         f"{row['model']}{mark}",

@@ -95,7 +95,8 @@ class Judge:
         lost = [unit for unit in self.units if not any(_allowed(verdicts[unit.name]))]
         if lost:
             refusals = [Refusal(u.name, u.title, _reasons(verdicts[u.name])) for u in lost]
-            what = f"{title} has {len(lost)} operators that can run nowhere"
+            count = "an operator" if len(lost) == 1 else f"{len(lost)} operators"
+            what = f"{title} has {count} that can run nowhere"
             raise UnsupportedError(what, refusals, _fix(lost))
 
 

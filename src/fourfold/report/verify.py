@@ -182,7 +182,7 @@ class _Trial:
         """The first that holds: full precision agrees; the kernel or the definition does not."""
         name, expected = layer.name, self.theirs.value(layer.name)
         mixed = self.situation.wish.precision != "fp32"
-        if mixed and self._near(self._full()[name], expected, name):
+        if mixed and self._near(self._full()[name], expected, name, self.situation.wish.precision):
             lost = layer.difference.beyond_half or layer.difference.broken
             return OVERFLOW if lost else HALF
         if not self._defined(node, name, self.ours, self.ours[name]):
