@@ -19,6 +19,7 @@ from fourfold.store import Store
 from fourfold.store.database import say_once
 from fourfold.store.keys import Parts, device_key, digest, plan_parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.store.shipped import known_choices
 from fourfold.types import Shape
 
 Model = str | os.PathLike[str] | bytes
@@ -72,7 +73,7 @@ def open_model(request: Request, store: Store | None) -> Opened:
         what = f"model={request.name!r} was passed for {request.title}"
         raise InputError(what, "only a prepared file holds several models", "leave model= out")
     if store is None:
-        return Opened(compile_request(request, {}), None, "model")
+        return Opened(compile_request(request, tuned_choices(request, None)), None, "model")
     return _from_store(request, store)
 
 
@@ -100,7 +101,7 @@ def _from_store(request: Request, store: Store) -> Opened:
     began = time.perf_counter()
     parts = request_parts(request, store)
     compiled = store.find_plan(parts)
-    tuned = store.choices(device_key(request.device))
+    tuned = tuned_choices(request, store)
     if compiled is not None and not _still_holds(compiled, tuned):
         compiled = None
     binary = None if compiled is None else _kept_binary(compiled.plan, request, store)
@@ -117,6 +118,14 @@ def _from_store(request: Request, store: Store) -> Opened:
 
 def _kept_binary(plan: Plan, request: Request, store: Store) -> bytes | None:
     return store.find_binary(program_parts(plan.program, request.device))
+
+
+def tuned_choices(request: Request, store: Store | None) -> Mapping[str, str]:
+    """What was found best on this device: what the package ships, and over it what was found
+    here.
+    """
+    shipped = known_choices(request.device)
+    return shipped if store is None else {**shipped, **store.choices(device_key(request.device))}
 
 
 def _still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:

@@ -26,13 +26,14 @@ from fourfold.opening import (
     compile_request,
     make_player,
     open_model,
+    tuned_choices,
 )
 from fourfold.plan import Compiled, Port
 from fourfold.players import opencl
 from fourfold.players._program import binaries_cost_nothing
 from fourfold.players.null import NULL_GPU
 from fourfold.store import Store, memory_store
-from fourfold.store.keys import device_key, program_parts
+from fourfold.store.keys import program_parts
 from fourfold.types import Quantization, Shape
 
 Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -199,7 +200,7 @@ class Session:
         in_parts = not isinstance(self._player, opencl.Player)
         if in_parts or self.plan.stages == len(self.plan.launches) or self.origin == "file":
             return None
-        tuned = {} if self._store is None else self._store.choices(device_key(self.device))
+        tuned = tuned_choices(self._request, self._store)
         compiled = compile_request(self._request, tuned, form="list")
         return opencl.Player(self.device, compiled.plan)
 

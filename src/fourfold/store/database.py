@@ -108,6 +108,7 @@ class Database:
         try:
             connection = sqlite3.connect(aside, isolation_level=None)
             try:
+                connection.execute("PRAGMA synchronous=OFF")  # there is nothing in it to lose
                 connection.executescript(SCHEMA)
             finally:
                 connection.close()

@@ -13,6 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options
+from fourfold.tune.form import race_forms
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Search, searches
 
@@ -89,6 +90,12 @@ def tune(
                 found[search.key] = result.way
                 listener.found(search.key, result)
         race.close()
+    if effort.runs and time.monotonic() < stop:
+        listener.progress(done, len(todo), "one launch or several")
+        formed = race_forms(graph, device, options, found, 4 * effort.runs)
+        if formed is not None:
+            found[formed[0]] = formed[1].way
+            listener.found(*formed)
     listener.progress(done, len(todo), "")
     return found
 

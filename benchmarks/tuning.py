@@ -1,0 +1,80 @@
+"""What tuning gives and costs: the time of models with each level, and how long each search took.
+
+    python benchmarks/tuning.py MODEL… [--precision P] [--device D] [--levels none,rapid,normal]
+
+`--save` writes the choices found as a table that the package can ship.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.formats import read_model
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.players.opencl import Player, find_device
+from fourfold.players.probe import probed
+from fourfold.rewrite import rewrite
+from fourfold.tune import tune
+
+
+def seconds(
+    graph: Graph, device: DeviceInfo, options: Options, choices: dict[str, str], runs: int
+) -> tuple[float, float]:
+    """The median and the shortest time from array to array."""
+    player = Player(device, make_plan(graph, device, options, choices))
+    random = np.random.default_rng(0)
+    arrays = [
+        np.asarray(random.uniform(-1, 1, graph.types[n].shape), graph.types[n].dtype.numpy)
+        for n in graph.inputs
+    ]
+    times = []
+    for _ in range(runs + 5):
+        began = time.perf_counter()
+        player.run(arrays)
+        times.append(time.perf_counter() - began)
+    player.close()
+    return median(times[5:]), min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--levels", default="none,rapid,normal")
+    parser.add_argument("--deadline", type=float)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--save", type=Path)
+    arguments = parser.parse_args()
+    device = probed(find_device(arguments.device))
+    options, kept = Options(arguments.precision), {}
+    print(f"{device}, {arguments.precision}")
+    print(f"{'model':32} {'level':10} {'search s':>9} {'median ms':>10} {'min ms':>8} {'gain':>6}")
+    for path in arguments.models:
+        graph, base = rewrite(read_model(str(path)).main), 0.0
+        for level in arguments.levels.split(","):
+            began = time.perf_counter()
+            found = tune(graph, device, replace(options), level, arguments.deadline)
+            cost = time.perf_counter() - began
+            middle, least = seconds(graph, device, options, found, arguments.runs)
+            base = base or middle
+            numbers = f"{cost:9.1f} {middle * 1e3:10.3f} {least * 1e3:8.3f} {base / middle:6.2f}"
+            print(f"{path.stem:32} {level:10} {numbers}", flush=True)
+            kept |= found
+    if arguments.save:
+        table = {"device": device.name, "platform": device.platform, "choices": kept}
+        arguments.save.write_text(json.dumps(table, indent=1, sort_keys=True))
+
+
+if __name__ == "__main__":
+    main()

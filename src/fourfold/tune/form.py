@@ -1,0 +1,45 @@
+"""One launch or several: timed for the plan as a whole, once its kernels are chosen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from statistics import median
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import FourfoldError
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.one_launch import form_key
+from fourfold.players.opencl import Player
+from fourfold.tune.race import Result
+
+WARM_UP = 3
+
+
+def race_forms(
+    graph: Graph, device: DeviceInfo, options: Options, choices: Mapping[str, str], runs: int
+) -> tuple[str, Result] | None:
+    """The key of the whole plan and the better form; None where there is nothing to choose."""
+    listed = make_plan(graph, device, replace(options, form="list"), choices)
+    joined = make_plan(graph, device, replace(options, form="one"), choices)
+    if options.form != "auto" or len(listed.launches) == len(joined.launches):
+        return None
+    try:
+        players = {"list": Player(device, listed), "one": Player(device, joined)}
+    except FourfoldError:
+        return None
+    times: dict[str, list[float]] = {name: [] for name in players}
+    for number in range(WARM_UP + runs):
+        for name, player in players.items():
+            began = time.perf_counter()
+            player.replay()
+            if number >= WARM_UP:
+                times[name].append(time.perf_counter() - began)
+    for player in players.values():
+        player.close()
+    middle = {name: median(values) for name, values in times.items()}
+    best = min(middle, key=lambda name: middle[name])
+    return form_key(listed.launches), Result(best, middle[best], middle["list"], len(players))
