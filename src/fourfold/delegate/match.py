@@ -1,0 +1,103 @@
+"""Whether an interpreter's graph is one of the model's, told before anything in it is believed.
+
+Nodes are asked for one by one. Tensors lie in an array whose stride depends on the runtime: types
+are compared first, which are plain numbers, and pointers are followed only if all of them fit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import numpy as np
+
+from fourfold.delegate.host import DELEGATE, Host, Operator
+from fourfold.delegate.structs import READ_ONLY, TENSOR_BYTES, TYPES, Tensor
+from fourfold.errors import DeviceError, InputError
+from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
+
+SAMPLE = 1024  # bytes of each constant that are compared
+WIDE = 8  # bytes of a pointer
+
+
+def check_layouts() -> None:
+    """Raises where ctypes lays a tensor out in another way than the C compilers known so far."""
+    size = ctypes.sizeof(Tensor)
+    if ctypes.sizeof(ctypes.c_void_p) == WIDE and size != TENSOR_BYTES:
+        raise DeviceError(
+            f"a TfLiteTensor would have {size} bytes here",
+            f"{TENSOR_BYTES} are known to be right",
+            "report this with the platform; run without the delegate until then",
+        )
+
+
+def find_graph(host: Host, file: FileRecord) -> int:
+    """The number of the model's graph that the interpreter has here; raises if it is none."""
+    reasons: list[str] = []
+    for number, graph in enumerate(file.subgraphs):
+        reason = next(differences(host, file, graph), None)
+        if reason is None:
+            return number
+        reasons.append(reason)
+    raise InputError(
+        "the interpreter does not have the model that GpuDelegate was given",
+        reasons[0],
+        "give both the same file or the same bytes; if they are, report the runtime's version",
+    )
+
+
+def differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
+    """What does not fit, the most telling first."""
+    if host.tensors < len(graph.tensors):
+        yield f"it has {host.tensors} tensors, and the model {len(graph.tensors)}"
+        return
+    found = False
+    for reason in (*_nodes(host, graph), *_types(host, graph)):
+        found = True
+        yield reason
+    if not found:
+        yield from _tensors(host, file, graph)
+
+
+def _nodes(host: Host, graph: SubgraphRecord) -> Iterator[str]:
+    plan, count = host.plan(), len(graph.operators)
+    for number in plan:
+        operator = host.operator(number)
+        if number >= count and operator.op != DELEGATE:
+            yield f"it has a node {number}, and the model {count} operators"
+        elif number < count and not _same(operator, graph.operators[number]):
+            record = graph.operators[number]
+            yield f"its node {number} is {operator.op}, and the model's {record.title}, or is wired"
+    if len(plan) < count and not any(host.operator(n).op == DELEGATE for n in plan):
+        yield f"it has {len(plan)} nodes, and the model {count} operators"
+
+
+def _same(operator: Operator, record: OperatorRecord) -> bool:
+    ours = (record.op, record.custom_code, record.inputs, record.outputs)
+    return ours == (operator.op, operator.custom_code, operator.inputs, operator.outputs)
+
+
+def _types(host: Host, graph: SubgraphRecord) -> Iterator[str]:
+    for number, record in enumerate(graph.tensors):
+        found = TYPES.get(host.tensor(number).type)
+        if record.dtype is not None and found is not record.dtype:
+            kind = "an unknown type" if found is None else found.value
+            yield f"its tensor {number} has {kind}, and the model's {record.dtype.value}"
+
+
+def _tensors(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
+    for number, record in enumerate(graph.tensors):
+        tensor, stored = host.tensor(number), file.buffers[record.buffer]
+        name = (tensor.name or b"").decode(errors="replace")
+        if name != record.name:
+            yield f"its tensor {number} is called '{name}', and the model's '{record.name}'"
+        elif tensor.allocation_type == READ_ONLY and stored.size:
+            if tensor.bytes != stored.size or host.shape(number) != record.shape:
+                yield f"its constant '{name}' has another size than the model's"
+            elif not _same_bytes(tensor, stored):
+                yield f"its constant '{name}' has other values than the model's"
+
+
+def _same_bytes(tensor: Tensor, stored: np.ndarray) -> bool:
+    size = min(stored.size, SAMPLE)
+    return ctypes.string_at(tensor.data, size) == stored[:size].tobytes()

@@ -1,0 +1,214 @@
+"""TFLite's C structures as far as a delegate needs them, and lists of numbers in its form.
+
+Fields are appended to these structures and never moved, so that a prefix of them is enough. Two
+things are more than a prefix: tensors lie in an array, so their size matters, which `match` checks
+before anything is believed; and a registration is passed by value, so the longest one is declared.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterable
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    c_bool,
+    c_char_p,
+    c_float,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+)
+from functools import cache
+from typing import Any
+
+from fourfold.types import DType
+
+OK, ERROR = 0, 1
+ALLOW_DYNAMIC_TENSORS = 1  # a flag of delegates: kernels are prepared anew when shapes change
+READ_ONLY, DYNAMIC = 1, 4  # where a tensor's memory is: in the model file, of its own at run time
+TENSOR_BYTES = 112  # where pointers have eight bytes
+
+TYPES = {
+    1: DType.F32,
+    2: DType.I32,
+    3: DType.U8,
+    4: DType.I64,
+    5: DType.STRING,
+    6: DType.BOOL,
+    7: DType.I16,
+    8: DType.C64,
+    9: DType.I8,
+    10: DType.F16,
+    11: DType.F64,
+    12: DType.C128,
+    13: DType.U64,
+    14: DType.RESOURCE,
+    15: DType.VARIANT,
+    16: DType.U32,
+    17: DType.U16,
+    18: DType.I4,
+}
+
+
+class Quantization(ctypes.Structure):
+    _fields_ = (("type", c_int), ("params", c_void_p))
+
+
+class LegacyQuantization(ctypes.Structure):
+    _fields_ = (("scale", c_float), ("zero_point", c_int32))
+
+
+class Tensor(ctypes.Structure):
+    """TfLiteTensor."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("data", c_void_p),
+        ("dims", c_void_p),
+        ("params", LegacyQuantization),
+        ("allocation_type", c_int),
+        ("bytes", c_size_t),
+        ("allocation", c_void_p),
+        ("name", c_char_p),
+        ("delegate", c_void_p),
+        ("buffer_handle", c_int),
+        ("data_is_stale", c_bool),
+        ("is_variable", c_bool),
+        ("quantization", Quantization),
+        ("sparsity", c_void_p),
+        ("dims_signature", c_void_p),
+    )
+
+
+class Node(ctypes.Structure):
+    """TfLiteNode, up to what kernels keep for themselves."""
+
+    _fields_ = (
+        ("inputs", c_void_p),
+        ("outputs", c_void_p),
+        ("intermediates", c_void_p),
+        ("temporaries", c_void_p),
+        ("user_data", c_void_p),
+    )
+
+
+Init = CFUNCTYPE(c_void_p, c_void_p, c_void_p, c_size_t)
+Free = CFUNCTYPE(None, c_void_p, c_void_p)
+OnNode = CFUNCTYPE(c_int, c_void_p, c_void_p)
+
+
+class Registration(ctypes.Structure):
+    """TfLiteRegistration, longer than any so far: a callee that knows less reads less of it."""
+
+    _fields_ = (
+        ("init", Init),
+        ("free", Free),
+        ("prepare", OnNode),
+        ("invoke", OnNode),
+        ("profiling_string", c_void_p),
+        ("builtin_code", c_int32),
+        ("custom_name", c_char_p),
+        ("version", c_int),
+        ("registration_external", c_void_p),
+        ("async_kernel", c_void_p),
+        ("inplace_operator", c_uint64),
+        ("reserved", c_uint64 * 4),
+    )
+
+
+class DelegateParams(ctypes.Structure):
+    """TfLiteDelegateParams: the nodes of a partition, and the tensors at its border."""
+
+    _fields_ = (
+        ("delegate", c_void_p),
+        ("nodes_to_replace", c_void_p),
+        ("input_tensors", c_void_p),
+        ("output_tensors", c_void_p),
+    )
+
+
+class Context(ctypes.Structure):
+    """TfLiteContext, up to the last function that is called here."""
+
+    _fields_ = (
+        ("tensors_size", c_size_t),
+        ("GetExecutionPlan", CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))),
+        ("tensors", c_void_p),
+        ("impl", c_void_p),
+        ("ResizeTensor", CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)),
+        ("ReportError", CFUNCTYPE(None, c_void_p, c_char_p)),
+        ("AddTensors", c_void_p),
+        (
+            "GetNodeAndRegistration",
+            CFUNCTYPE(c_int, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p)),
+        ),
+        (
+            "ReplaceNodeSubsetsWithDelegateKernels",
+            CFUNCTYPE(c_int, c_void_p, Registration, c_void_p, c_void_p),
+        ),
+        ("recommended_num_threads", c_int),
+        ("GetExternalContext", c_void_p),
+        ("SetExternalContext", c_void_p),
+        ("allow_fp32_relax_to_fp16", c_bool),
+        ("profiler", c_void_p),
+        ("AllocatePersistentBuffer", c_void_p),
+        ("AllocateBufferForEval", c_void_p),
+        ("RequestScratchBufferInArena", c_void_p),
+        ("GetScratchBuffer", c_void_p),
+        ("ResizeTensorExplicit", c_void_p),
+        (
+            "PreviewDelegatePartitioning",
+            CFUNCTYPE(c_int, c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_int)),
+        ),
+    )
+
+
+class Delegate(ctypes.Structure):
+    """TfLiteDelegate."""
+
+    _fields_ = (
+        ("data", c_void_p),
+        ("Prepare", OnNode),
+        ("CopyFromBufferHandle", c_void_p),
+        ("CopyToBufferHandle", c_void_p),
+        ("FreeBufferHandle", c_void_p),
+        ("flags", c_int64),
+        ("opaque_delegate_builder", c_void_p),
+        ("reserved", c_void_p * 8),
+    )
+
+
+def read_numbers(address: int | None) -> tuple[int, ...]:
+    """The numbers of a TfLiteIntArray."""
+    if not address:
+        return ()
+    count = c_int32.from_address(address).value
+    return tuple((c_int32 * count).from_address(address + ctypes.sizeof(c_int32)))
+
+
+def write_numbers(numbers: Iterable[int]) -> Any:
+    """A TfLiteIntArray that lives as long as what is returned."""
+    found = list(numbers)
+    return (c_int32 * (len(found) + 1))(len(found), *found)
+
+
+def give_numbers(numbers: Iterable[int]) -> int:
+    """A TfLiteIntArray for somebody who frees it, as C does: with the allocator of its library."""
+    array = write_numbers(numbers)
+    allocate = _c_library().malloc
+    allocate.restype, allocate.argtypes = c_void_p, (c_size_t,)
+    address = allocate(ctypes.sizeof(array))
+    if not address:
+        raise MemoryError(f"no {ctypes.sizeof(array)} bytes are left")
+    ctypes.memmove(address, array, ctypes.sizeof(array))
+    return int(address)
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)

@@ -1,0 +1,58 @@
+"""The layouts of TFLite's structures, told by sizes and offsets that its C header gives."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from fourfold.delegate import structs
+from fourfold.delegate.match import check_layouts
+from fourfold.errors import DeviceError
+
+pytestmark = pytest.mark.skipif(
+    ctypes.sizeof(ctypes.c_void_p) != 8, reason="offsets are those of 64 bits"
+)
+
+
+@pytest.mark.parametrize(
+    ("field", "offset"),
+    [
+        *(("type", 0), ("data", 8), ("dims", 16), ("allocation_type", 32), ("bytes", 40)),
+        *(("name", 56), ("is_variable", 77), ("sparsity", 96), ("dims_signature", 104)),
+    ],
+)
+def test_a_tensor(field: str, offset: int) -> None:
+    assert getattr(structs.Tensor, field).offset == offset
+
+
+@pytest.mark.parametrize(
+    ("field", "offset"),
+    [
+        *(("GetExecutionPlan", 8), ("tensors", 16), ("ReportError", 40)),
+        *(("GetNodeAndRegistration", 56), ("ReplaceNodeSubsetsWithDelegateKernels", 64)),
+        *(("ResizeTensor", 32), ("PreviewDelegatePartitioning", 152)),
+    ],
+)
+def test_a_context(field: str, offset: int) -> None:
+    assert getattr(structs.Context, field).offset == offset
+
+
+def test_sizes() -> None:
+    assert ctypes.sizeof(structs.Tensor) == structs.TENSOR_BYTES
+    assert ctypes.sizeof(structs.DelegateParams) == 32
+    assert structs.Node.user_data.offset == 32
+    check_layouts()
+
+
+def test_another_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fourfold.delegate.match.TENSOR_BYTES", 120)
+    with pytest.raises(DeviceError, match="120 are known to be right"):
+        check_layouts()
+
+
+@pytest.mark.parametrize("numbers", [(), (7,), (3, 1, 2)])
+def test_numbers_come_back(numbers: tuple[int, ...]) -> None:
+    array = structs.write_numbers(numbers)
+    assert structs.read_numbers(ctypes.addressof(array)) == numbers
+    assert structs.read_numbers(None) == ()
