@@ -1,0 +1,62 @@
+"""Makes parts of a model ready on the GPU, for the shapes that the interpreter has today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fourfold.config import Config
+from fourfold.delegate.options import GpuOptions
+from fourfold.device import DeviceInfo
+from fourfold.formats import read_model
+from fourfold.kernel.site import Options
+from fourfold.players.probe import probed
+from fourfold.preparing import Keeping
+from fourfold.rewrite import rewrite
+from fourfold.session import Session
+from fourfold.store import Store, folder_store, memory_store
+from fourfold.store.keys import device_key
+from fourfold.tune import tune
+from fourfold.types import Shape
+
+TUNING = "rapid"  # the level at which kernels are looked for
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where and how parts are made ready."""
+
+    device: DeviceInfo
+    options: GpuOptions
+
+    def open(self, content: bytes, shapes: Mapping[str, Shape]) -> Session:
+        """A session of a part; raises UnsupportedError for what the GPU does not take."""
+        store = self._store()
+        if self.options.tuning_seconds > 0:
+            store = store or memory_store()
+            self._tune(content, shapes, store)
+        return Session(
+            content,
+            device=self.device,
+            precision=self.options.precision,
+            shapes=shapes,
+            cache=store,
+            model_token=self.options.model_token or "",
+            strict=True,
+        )
+
+    def _store(self) -> Store | None:
+        """TFLite's folder, else the one that sessions use, too."""
+        config = Config.from_environment()
+        folder = self.options.serialization_dir or config.cache
+        return None if folder is None else folder_store(Path(folder), config.cache_limit)
+
+    def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
+        """Look for the best kernels; they are kept, and sessions find them in the store."""
+        known = store.choices(device_key(self.device))
+        graph = rewrite(read_model(content, shapes).main)
+        kernels = Options(self.options.precision)
+        listener = Keeping(store, self.device, lambda done, total, title: None)
+        seconds = self.options.tuning_seconds
+        tune(graph, probed(self.device), kernels, TUNING, seconds, known, listener)

@@ -1,0 +1,175 @@
+"""The model that a delegate was given: what of it can be claimed, and parts of it as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from fourfold.delegate.host import Piece
+from fourfold.delegate.options import GpuOptions
+from fourfold.device import DeviceInfo
+from fourfold.errors import ModelError, Refusal
+from fourfold.formats import Model, read_model
+from fourfold.formats.tflite.foreign import CALLING, unit_name
+from fourfold.formats.tflite.origin import FileOrigin
+from fourfold.formats.tflite.records import FileRecord, OperatorRecord
+from fourfold.formats.tflite.write import Excerpt, write_excerpt
+from fourfold.ops.foreign import Foreign
+from fourfold.split import LITERT, Costs, find_units
+from fourfold.types import Shape
+
+STATE = "it keeps a state between runs, which stays with the interpreter"
+OUT_OF_RANGE = "it is outside of first_delegate_node and last_delegate_node"
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A tensor at the border of a part: its number, its name, and its shape in the file."""
+
+    number: int
+    name: str
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece as a file of its own; its inputs are those of the piece that the file lacks."""
+
+    content: bytes
+    inputs: tuple[Wire, ...]
+    outputs: tuple[Wire, ...]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One graph of the model. Operators and tensors go by their numbers in the file."""
+
+    model: Model
+    origin: FileOrigin
+    options: GpuOptions
+
+    @property
+    def file(self) -> FileRecord:
+        return self.origin.file
+
+    @property
+    def operators(self) -> tuple[OperatorRecord, ...]:
+        return self.origin.graph.operators
+
+    @cached_property
+    def refusals(self) -> Mapping[int, str]:
+        """Why operators cannot be claimed, as far as reading the model tells."""
+        found = {number: STATE for number in range(len(self.operators)) if self._has_state(number)}
+        for node in self.model.main.nodes:
+            if isinstance(node.attributes, Foreign):
+                found.update(dict.fromkeys(node.attributes.operators, node.attributes.reason))
+        for number in range(len(self.operators)):
+            if not self.options.covers(number):
+                found.setdefault(number, OUT_OF_RANGE)
+        return found
+
+    def _has_state(self, number: int) -> bool:
+        tensors = self.origin.graph.tensors
+        return any(tensors[i].variable for i in self.operators[number].inputs if i != -1)
+
+    @cached_property
+    def fixed(self) -> frozenset[int]:
+        """Operators that read nothing but constants of the file, such as those that unpack them."""
+        known = set(range(len(self.origin.graph.tensors))) - self._computed
+        known -= {i for i, tensor in enumerate(self.origin.graph.tensors) if tensor.variable}
+        found = set()
+        for number, record in enumerate(self.operators):
+            constant = record.inputs and known.issuperset({*record.inputs} - {-1})
+            if constant and number not in self.refusals:
+                found.add(number)
+                known.update(record.outputs)
+        return frozenset(found)
+
+    @cached_property
+    def _computed(self) -> set[int]:
+        """Tensors that are there at run time only."""
+        written = {index for record in self.operators for index in record.outputs}
+        return {*self.origin.graph.inputs, *written}
+
+    @cached_property
+    def _writers(self) -> Mapping[int, int]:
+        return {i: number for number, record in enumerate(self.operators) for i in record.outputs}
+
+    def readers(self, number: int) -> Iterator[int]:
+        """The operators that read what one gives; -1 for the caller of the graph."""
+        given = set(self.operators[number].outputs)
+        if given.intersection(self.origin.outputs):
+            yield -1
+        yield from (i for i, one in enumerate(self.operators) if given.intersection(one.inputs))
+
+    def part(self, piece: Piece) -> Part:
+        """The piece with the fixed operators that it needs."""
+        operators, pending = set(piece.nodes), list(piece.nodes)
+        for number in pending:
+            for index in self.operators[number].inputs:
+                writer = self._writers.get(index, -1)
+                if writer in self.fixed and writer not in operators:
+                    operators.add(writer)
+                    pending.append(writer)
+        given = {index for number in operators for index in self.operators[number].outputs}
+        inputs = tuple(i for i in piece.inputs if i in self._computed and i not in given)
+        excerpt = Excerpt(
+            operators=sorted(operators),
+            inputs=inputs,
+            outputs=piece.outputs,
+            subgraph=self.origin.main,
+            calls=any(self.operators[number].op in CALLING for number in operators),
+        )
+        content = write_excerpt(self.origin.source, excerpt)
+        return Part(content, self._wires(inputs), self._wires(piece.outputs))
+
+    def _wires(self, tensors: Iterable[int]) -> tuple[Wire, ...]:
+        names, records = self.origin.names, self.origin.graph.tensors
+        return tuple(Wire(i, names[i], records[i].shape) for i in tensors)
+
+    def blame(self, piece: Piece, refusals: Iterable[Refusal]) -> dict[int, str]:
+        """The nodes that refusals name; all of the piece, where they name none of it."""
+        found: dict[int, str] = {}
+        for refusal in refusals:
+            number = self.origin.units.get(self.origin.unit(refusal.node))
+            if number in piece.nodes:
+                found[number] = f"{refusal.op}: {refusal.reason}"
+        reasons = "; ".join(str(refusal) for refusal in refusals)
+        return found or dict.fromkeys(piece.nodes, reasons or "it was refused")
+
+    def work(self, device: DeviceInfo, threads: int) -> Mapping[int, float]:
+        """The seconds that each operator would take on the CPU, as estimated."""
+        graph = self.model.main
+        costs = Costs.of(graph, device, threads)
+        units = find_units(graph, self.origin)
+        known = {unit.name: costs.unit(unit, LITERT) for unit in units}
+        return {number: known.get(name, 0.0) for name, number in self.origin.units.items()}
+
+    def title(self, number: int) -> tuple[str, str]:
+        """The name and the kind of an operator."""
+        record = self.operators[number]
+        return unit_name(record, number, self.origin.names), record.title
+
+
+def read_source(
+    model: str | os.PathLike[str] | bytes, options: GpuOptions, number: int = 0
+) -> Source | None:
+    """A graph of the model; None for one that only other graphs call."""
+    allowed = options.quantized_models_allowed
+    first = read_model(model, foreign=True, quantized=allowed)
+    if not isinstance(first.origin, FileOrigin):
+        raise ModelError(
+            "GpuDelegate was given a model that is no TFLite file",
+            f"it is {first.format or 'of another format'}",
+            "give it the file that the interpreter has",
+        )
+    if number == 0:
+        return Source(first, first.origin, options)
+    keys = [item.key for item in first.origin.file.signatures if item.subgraph == number]
+    if not keys:
+        return None
+    other = read_model(model, signature=keys[0], foreign=True, quantized=allowed)
+    assert isinstance(other.origin, FileOrigin)
+    return Source(other, other.origin, options)
