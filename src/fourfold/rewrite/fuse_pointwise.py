@@ -21,7 +21,8 @@ def fuse_pointwise(graph: Graph) -> Graph:
     order = _Order()
     for node in graph.nodes:
         fused = None
-        if registry()[node.op].pointwise is not None and not node.tail:
+        stores = not _is_view(node) or node.outputs[0] in outputs
+        if registry()[node.op].pointwise is not None and not node.tail and stores:
             candidates = [name for name in _candidates(graph, node) if name not in outputs]
             fused = _fuse_into_last(graph, node, candidates, order)
         if fused is None:
@@ -57,6 +58,9 @@ class _Order:
             self._nodes[place] = None
             self.append(node)
 
+    def drop(self, name: str) -> None:
+        self._nodes[self._places[name]] = None
+
     def __iter__(self) -> Iterator[Node]:
         return (node for node in self._nodes if node is not None)
 
@@ -72,17 +76,40 @@ def _candidates(graph: Graph, node: Node) -> list[str]:
 
 
 def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -> Node | None:
-    for name in sorted(names, key=order.place, reverse=True):
-        producer = order.producer(name)
+    behind = {name: _behind_view(graph, name, order) for name in names}
+    for name in sorted(names, key=lambda name: order.place(behind[name]), reverse=True):
+        source, view = behind[name], order.producer(name)
+        producer = order.producer(source)
         if producer is None or not _takes_tail(producer):
             continue
         inputs = tuple(None if read == name else read for read in node.inputs)
-        tail = (*producer.tail, Step(node.op, node.attributes, inputs))
+        steps = [Step(node.op, node.attributes, inputs)]
+        if source != name and view is not None:
+            steps.insert(0, Step(view.op, view.attributes, (None,)))
+        tail = (*producer.tail, *steps)
         if _fits(tail):
+            if source != name:
+                order.drop(name)
             fused = replace(producer, outputs=node.outputs, tail=tail)
-            order.replace(name, fused)
+            order.replace(source, fused)
             return fused
     return None
+
+
+def _is_view(node: Node) -> bool:
+    """Pointwise, but also a mere look at its input: alone it costs nothing, and stores nothing."""
+    op = registry()[node.op]
+    return op.pointwise is not None and op.view is not None
+
+
+def _behind_view(graph: Graph, name: str, order: _Order) -> str:
+    """What a view looks at, if nothing else does; else the value itself."""
+    node = order.producer(name)
+    if node is None or node.tail or not _is_view(node):
+        return name
+    source = str(node.inputs[0])
+    alone = len(graph.readers[source]) == 1 and source not in graph.outputs
+    return source if alone else name
 
 
 def _takes_tail(node: Node) -> bool:

@@ -12,7 +12,6 @@ from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.types import Quantization
 
 ROUNDED_TWICE = 0.2  # the share of elements that LiteRT's two roundings may put a step off
 SAME = {"StrideH": 1, "StrideW": 1, "Padding": 0}
@@ -108,7 +107,8 @@ def test_inputs_and_outputs_keep_their_own_type() -> None:
     assert str(graph.types["x"]) == "i8[1,6,7,4]"
     (output,) = graph.outputs
     assert str(graph.types[output]) == "i8[1,6,7,5]"
-    assert graph.quantization[output] == Quantization((pytest.approx(0.03),), (-17,))
+    assert graph.quantization[output].scale == pytest.approx((0.03,))
+    assert graph.quantization[output].zero_point == (-17,)
 
 
 def test_a_bias_without_a_scale_gets_that_of_the_products() -> None:

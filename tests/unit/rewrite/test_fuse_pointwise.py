@@ -102,3 +102,23 @@ def test_a_tail_reads_only_so_many_values() -> None:
     text = "\n".join([HEAD, *constants, "v0 = conv2d(x, w, -)", *lines, f"output v{count}"])
     nodes = fuse_pointwise(build(text)).nodes
     assert [len(node.tail) for node in nodes] == [MOST_EXTRAS, 1]
+
+
+def test_a_view_is_fused_only_with_its_reader() -> None:
+    before = """
+        input x: f32[3]
+        a = exp(x)
+        b = dequantize(a; scale=0.5, zero_point=0)
+        c = softmax(b; beta=1.0)
+        d = exp(c)
+        e = dequantize(d; scale=0.5, zero_point=0)
+        f = exp(e)
+        output f
+    """
+    assert_rewrites(
+        fuse_pointwise,
+        before,
+        "a = exp(x)",
+        "b = dequantize(a; scale=0.5, zero_point=0)",
+        "f = softmax(b) |> exp |> dequantize(scale=0.5, zero_point=0) |> exp",
+    )

@@ -1,0 +1,43 @@
+"""Small quantised models give on every device what LiteRT's optimised kernels give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fourfold
+from fourfold.device import DeviceInfo
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+SMALL = ("kws_ref_model", "mobilenet_v1_0.25_128_quant", "ds_cnn_quantized", "resnet8_cifar_int8")
+
+
+def litert(path: Path, array: np.ndarray) -> np.ndarray:
+    module = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+    interpreter = module.Interpreter(str(path))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], array)
+    interpreter.invoke()
+    return np.asarray(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+@pytest.mark.parametrize("name", SMALL)
+def test_model(name: str, precision: str, device: DeviceInfo) -> None:
+    path = MODELS / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip("the shared models are not here")
+    with fourfold.Session(path, device=device, precision=precision) as session:
+        info = session.inputs[0]
+        limits = np.iinfo(info.dtype)
+        whole = np.random.default_rng(7).integers(limits.min, limits.max, info.shape, endpoint=True)
+        array = whole.astype(info.dtype)
+        (ours,) = session.run(array).values()
+    theirs = litert(path, array)
+    assert ours.dtype == theirs.dtype
+    limits = np.iinfo(ours.dtype)
+    difference = np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
+    assert difference.mean() <= 0.001 * (int(limits.max) - int(limits.min))
+    assert ours.argmax() == theirs.argmax()
