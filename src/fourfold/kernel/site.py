@@ -68,6 +68,11 @@ def with_parameters(kernel: Kernel, attributes: object) -> Any:
     return SimpleNamespace(**{**known, **numbers})
 
 
+def _in_text(attributes: object) -> object:
+    """The attributes, as far as a kernel's text depends on them."""
+    return "" if hasattr(attributes, "PARAMETERS") else attributes
+
+
 class Site:
     """One node with all that its kernels may know."""
 
@@ -103,7 +108,7 @@ class Site:
         """What is computed here, and how its values lie: equal keys can share a tuned choice."""
         reads = [self._described(name) for name in self.node.reads]
         writes = [self._described(name) for name in self.node.outputs]
-        tail = "".join(f" |> {step.op} {step.attributes}" for step in self.node.tail)
+        tail = "".join(f" |> {step.op} {_in_text(step.attributes)}" for step in self.node.tail)
         return (
             f"{self.node.op} {self.node.attributes}{tail} : {', '.join(reads)}"
             f" -> {', '.join(writes)} ({self.options.precision})"
