@@ -53,45 +53,43 @@ class Claim:
         """The pieces to claim: each was made ready with the shapes of the file."""
         count = len(self.source.operators)
         present = {number for number in self.host.plan() if number < count}
-        self.reasons = {**dict.fromkeys(set(range(count)) - present, TAKEN)}
+        self.reasons = dict.fromkeys(set(range(count)) - present, TAKEN)
         self.reasons |= self.source.refusals
-        wanted = present - set(self.reasons)
-        pieces = self._settle(wanted - self.source.fixed)
-        whole = {number for piece in pieces for number in piece.nodes}
-        with_fixed = self._with_fixed(whole, wanted)
-        if len(pieces) == 1 and with_fixed != whole:
-            other = self.host.preview(with_fixed)
-            if len(other) == 1 and not self._trial(other[0]):
-                pieces, whole = other, with_fixed
-        self.reasons |= dict.fromkeys((wanted & self.source.fixed) - whole, FIXED)
-        return pieces
-
-    def _with_fixed(self, claimed: set[int], wanted: set[int]) -> set[int]:
-        """The nodes with those on constants that nobody else reads: they vanish in a kernel."""
-        found = set(claimed)
-        for number in sorted(wanted & self.source.fixed, reverse=True):
-            if found.issuperset(self.source.readers(number)):
-                found.add(number)
-        return found
-
-    def _settle(self, wanted: set[int]) -> list[Piece]:
-        """Tries the most valuable pieces; without what proves impossible, it starts anew."""
-        most = self.workshop.options.max_delegated_partitions
         value = self.source.work(self.workshop.device, os.cpu_count() or 1)
-        while wanted:
+        wanted = present - set(self.reasons)
+        while wanted := self._without_lost(wanted):
             pieces = self.host.preview(wanted)
             pieces.sort(key=lambda piece: sum(value[n] for n in piece.nodes), reverse=True)
-            kept, left = pieces[:most], pieces[most:]
-            failures = [self._trial(piece) for piece in kept]
-            bad = {number: why for failure in failures for number, why in failure.items()}
-            if not bad and left:
-                why = f"max_delegated_partitions is {most}"
-                bad = dict.fromkeys((n for piece in left for n in piece.nodes), why)
+            bad = self._faults(pieces)
             if not bad:
-                return kept
-            self.reasons.update(bad)
+                return pieces
+            self.reasons |= bad
             wanted = wanted - set(bad)
         return []
+
+    def _without_lost(self, wanted: set[int]) -> set[int]:
+        """The nodes without those on constants that somebody else reads, too.
+
+        What is left of these is part of who reads it, and its own results are never computed.
+        """
+        kept = set(wanted)
+        for number in sorted(wanted & self.source.fixed, reverse=True):
+            if not kept.issuperset(self.source.readers(number)):
+                kept.discard(number)
+                self.reasons[number] = FIXED
+        return kept
+
+    def _faults(self, pieces: list[Piece]) -> Mapping[int, str]:
+        """The nodes that cannot be claimed and why: they failed, or there are too many pieces."""
+        most = self.workshop.options.max_delegated_partitions
+        working = [piece for piece in pieces if not self.source.fixed.issuperset(piece.nodes)]
+        failures = [self._trial(piece) for piece in working[:most]]
+        bad = {number: why for failure in failures for number, why in failure.items()}
+        if not bad:
+            why = f"max_delegated_partitions is {most}"
+            left = {number for piece in working[most:] for number in piece.nodes}
+            bad = dict.fromkeys(left - self.source.fixed, why)
+        return bad
 
     def _trial(self, piece: Piece) -> Mapping[int, str]:
         """Why nodes of a piece cannot run, by making it ready; nothing if they can."""

@@ -86,6 +86,8 @@ class Kernel:
 
     def prepare(self, host: Host) -> None:
         """Make ready for the shapes that the inputs have now, and give the outputs theirs."""
+        if not self._outputs:
+            return
         self._session = None
         session = self.open(tuple(host.shape(wire.number) for wire in self._part.inputs))
         for wire, info in zip(self._part.outputs, session.outputs, strict=True):
@@ -97,6 +99,8 @@ class Kernel:
 
     def invoke(self, base: int) -> None:
         """From the interpreter's tensors to the interpreter's tensors."""
+        if not self._outputs:
+            return  # it is about constants, which are part of who reads them
         if self._session is None:
             raise DeviceError(
                 "a partition is not ready", "it was not prepared", "call allocate_tensors() first"

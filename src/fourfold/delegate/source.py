@@ -105,7 +105,7 @@ class Source:
         yield from (i for i, one in enumerate(self.operators) if given.intersection(one.inputs))
 
     def part(self, piece: Piece) -> Part:
-        """The piece with the fixed operators that it needs."""
+        """The piece with the fixed operators that it needs, without what only those give."""
         operators, pending = set(piece.nodes), list(piece.nodes)
         for number in pending:
             for index in self.operators[number].inputs:
@@ -115,15 +115,16 @@ class Source:
                     pending.append(writer)
         given = {index for number in operators for index in self.operators[number].outputs}
         inputs = tuple(i for i in piece.inputs if i in self._computed and i not in given)
+        outputs = tuple(i for i in piece.outputs if self._writers[i] not in self.fixed)
         excerpt = Excerpt(
             operators=sorted(operators),
             inputs=inputs,
-            outputs=piece.outputs,
+            outputs=outputs,
             subgraph=self.origin.main,
             calls=any(self.operators[number].op in CALLING for number in operators),
         )
         content = write_excerpt(self.origin.source, excerpt)
-        return Part(content, self._wires(inputs), self._wires(piece.outputs))
+        return Part(content, self._wires(inputs), self._wires(outputs))
 
     def _wires(self, tensors: Iterable[int]) -> tuple[Wire, ...]:
         names, records = self.origin.names, self.origin.graph.tensors

@@ -114,15 +114,18 @@ def test_a_model_in_parts(name: str, most: int, claimed: int) -> None:
 
 
 @needs_litert
-def test_constants_that_an_operator_unpacks_are_no_inputs() -> None:
+@pytest.mark.parametrize(("most", "claimed"), [(1, [(3,)]), (2, [(0, 1), (3,)])])
+def test_constants_that_an_operator_unpacks_are_no_inputs(
+    most: int, claimed: list[tuple[int, ...]]
+) -> None:
     content = halves_model()
-    delegate = GpuDelegate(content, max_delegated_partitions=2)
+    delegate = GpuDelegate(content, max_delegated_partitions=most)
     found = run(interpreter(LITERT, content, delegate), [ROW])
     expected = run(interpreter(LITERT, content), [ROW])
     np.testing.assert_array_equal(found[0], expected[0])
     assert delegate.claims is not None
-    assert sorted(delegate.claims.partitions) == [(1,), (3,)]
-    assert "it only reads constants" in str(delegate.claims)
+    assert sorted(delegate.claims.partitions) == claimed
+    assert ("it only reads constants" in str(delegate.claims)) == (most == 1)
 
 
 @needs_litert
