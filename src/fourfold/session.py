@@ -359,4 +359,4 @@ def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
         what = f"input {info.name!r} has shape {array.shape}, not {info.shape}"
         fix = f"reshape it, or open the model with shapes={{{info.name!r}: {array.shape}}}"
         raise InputError(what, "the kernels were made for one shape", fix)
-    return np.ascontiguousarray(array)
+    return np.asarray(array, order="C")

@@ -168,3 +168,41 @@ def test_a_whole_model_tells_its_placement() -> None:
     _, session = run(TANH)
     assert session.placement.whole
     assert session.placement.summary == f"all 4 operators run on {session.device.name}"
+
+
+def branches() -> bytes:
+    """y = x + (x * x if c else x + x), with the choice made by IF."""
+    pair = [writer.Tensor("a", (3, 4)), writer.Tensor("b", (3, 4))]
+    square = [writer.Operator("MUL", ["a", "a"], ["b"], "MulOptions")]
+    double = [writer.Operator("ADD", ["a", "a"], ["b"], "AddOptions")]
+    choose = {"ThenSubgraphIndex": 1, "ElseSubgraphIndex": 2}
+    main = writer.Subgraph(
+        [
+            writer.Tensor("c", (), "bool"),
+            writer.Tensor("x", (3, 4)),
+            writer.Tensor("t", (3, 4)),
+            writer.Tensor("y", (3, 4)),
+        ],
+        [
+            writer.Operator("IF", ["c", "x"], ["t"], "IfOptions", choose),
+            writer.Operator("ADD", ["t", "x"], ["y"], "AddOptions"),
+        ],
+        ["c", "x"],
+        ["y"],
+    )
+    return writer.write_model(
+        [
+            main,
+            writer.Subgraph(pair, square, ["a"], ["b"], "then"),
+            writer.Subgraph(pair, double, ["a"], ["b"], "else"),
+        ]
+    )
+
+
+@needs_litert
+@pytest.mark.parametrize("choice", [True, False])
+def test_control_flow_takes_its_graphs_along(choice: bool) -> None:
+    with fourfold.Session(branches(), cache=None, placement="gpu") as session:
+        assert places(session) == [LITERT, GPU]
+        result = session.run({"c": np.array(choice), "x": X})["y"]
+    np.testing.assert_allclose(result, X + (X * X if choice else X + X), rtol=1e-6)

@@ -156,7 +156,7 @@ class _Trial:
     @staticmethod
     def of(situation: Situation, part: Part, theirs: _Theirs) -> _Trial:
         graph = rewrite(part.graph(situation.graph))
-        arrays = {name: np.ascontiguousarray(theirs.value(name)) for name in graph.inputs}
+        arrays = {name: np.asarray(theirs.value(name), order="C") for name in graph.inputs}
         ours = {**arrays, **_play(situation, graph, arrays)}
         return _Trial(situation, graph, arrays, ours, theirs)
 

@@ -75,7 +75,7 @@ class Runner:
                 f"the GPU's part was made for {list(expected.shape)}, as the file says",
                 "open the model with placement='cpu', or give it inputs of the file's own shapes",
             )
-        return np.ascontiguousarray(array) if part.place == GPU else array
+        return np.asarray(array, order="C") if part.place == GPU else array
 
     def close(self) -> None:
         for step in self.steps:

@@ -1,0 +1,47 @@
+"""Real models that do not run wholly on the GPU: the same as LiteRT, run after run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fourfold
+from fourfold.cli._inputs import random_inputs
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+SPECTRUM = MODELS / "yamnet_audio_classifier_with_metadata.tflite"
+STATES = MODELS / "okay_nabu.tflite"
+pytestmark = pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
+
+
+def open_litert(path: Path) -> Any:
+    module = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+    interpreter = module.Interpreter(str(path))
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def run_litert(interpreter: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    for detail, array in zip(interpreter.get_input_details(), inputs.values(), strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
+
+
+@pytest.mark.parametrize("placement", ["auto", "gpu", "cpu"])
+@pytest.mark.parametrize("path", [SPECTRUM, STATES], ids=lambda path: path.stem)
+def test_a_split_model_does_as_litert_does(path: Path, placement: str) -> None:
+    interpreter = open_litert(path)
+    with fourfold.Session(path, placement=placement, cache=None) as session:
+        for seed in range(3):  # what is kept between runs must be the same, too
+            inputs = random_inputs(session.inputs, seed)
+            ours = session.run(inputs).values()
+            for mine, theirs in zip(ours, run_litert(interpreter, inputs), strict=True):
+                assert mine.dtype == theirs.dtype
+                reach = float(np.ptp(theirs.astype(np.float64))) or 1.0
+                assert np.abs(mine.astype(np.float64) - theirs).max() <= 0.01 * reach
+        if placement == "gpu":
+            assert 0 < session.placement.on_gpu < len(session.placement.rows)
