@@ -1,0 +1,109 @@
+"""The commands prepare, inspect and cache, on a small model and a real device."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from docs.tiny_model import tiny_model
+
+import fourfold
+from fourfold.cli import main
+from fourfold.device import DeviceInfo
+from fourfold.store.prepared import Prepared
+
+IMAGE = np.ones((1, 32, 32, 3), np.float32)
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def ask(*words: object) -> Any:
+    result = call(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.output)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.tflite"
+    path.write_bytes(tiny_model())
+    return path
+
+
+def test_a_prepared_file_needs_no_model(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    out = tmp_path / "tiny.fourfold"
+    with fourfold.Session(model, device, cache=None) as session:
+        wanted = session.run(IMAGE)["scores"]
+    report = ask("prepare", model, "-o", out, "--device", device.index)
+    assert report["bytes"] == out.stat().st_size
+    model.unlink()
+    with fourfold.Session(out, device, cache=None) as session:
+        assert session.origin == "file"
+        assert np.array_equal(session.run(IMAGE)["scores"], wanted)
+    inside = ask("inspect", out)
+    assert [one["name"] for one in inside["models"]] == ["tiny"]
+    assert {one["device"]["kind"] for one in inside["plans"]} == {"cpu", "gpu"}
+    assert "tiny" in call("inspect", out).output
+
+
+def test_models_are_added_without_a_loss(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    out = tmp_path / "both.fourfold"
+    other = tmp_path / "other.tflite"
+    other.write_bytes(tiny_model())
+    here = ("--device", device.index, "--only-here")
+    ask("prepare", model, "-o", out, *here)
+    size = out.stat().st_size
+    ask("prepare", other, "-o", out, "--add", *here)
+    assert Prepared.open(str(out)).models == ("tiny", "other")
+    assert out.stat().st_size < size + 4096  # equal plans, weights and binaries are there once
+    with fourfold.Session(out, device, cache=None, model="other") as session:
+        assert session.run(IMAGE)["scores"].shape == (1, 10)
+
+
+def test_prepare_does_not_overwrite_other_files(model: Path) -> None:
+    before = model.read_bytes()
+    result = call("prepare", model, "-o", model)
+    assert result.exit_code == 2
+    assert model.read_bytes() == before
+
+
+def test_inspect_refuses_other_files(model: Path) -> None:
+    result = call("inspect", model)
+    assert result.exit_code == 2
+    assert "not a prepared file" in result.output
+
+
+def test_the_commands_of_the_store(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    folder, at = tmp_path / "store", ("--device", device.index)
+    cache = ("cache", "--folder", folder)
+    assert ask(*cache, "why", model, *at)["hit"] is False
+    for _ in range(2):
+        with fourfold.Session(model, device, cache=folder) as session:
+            session.run(IMAGE)
+    assert ask(*cache, "why", model, *at)["hit"] is True
+    listed = ask(*cache, "list")["entries"]
+    assert [one["hits"] for one in listed if one["kind"] == "plan"] == [1]
+    assert ask(*cache, "info")["plans"] == 1
+    answer = ask(*cache, "why", model, "--precision", "mixed", *at)
+    assert [one["label"] for one in answer["differences"]] == ["precision"]
+    assert ask(*cache, "verify")["damaged"] == []
+    exported = tmp_path / "all.fourfold"
+    assert ask(*cache, "export", exported)["entries"] == len(listed)
+    assert ask(*cache, "prune", "--limit", "0")["bytes"] == 0
+    assert ask(*cache, "import", exported)["entries"] == len(listed)
+    for words in (("list",), ("info",), ("verify",), ("why", model, *at)):
+        assert call(*cache, *words).exit_code == 0
+    assert ask(*cache, "clear")["forgotten"] == len(listed)
+    assert ask(*cache, "list")["entries"] == []
+
+
+def test_without_a_store_there_is_nothing_to_look_after() -> None:
+    result = call("cache", "list")
+    assert result.exit_code == 2
+    assert "nothing is kept" in result.output
