@@ -54,22 +54,20 @@ def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> d
         "share": placement.share,
         "parts": [part.place for part in placement.parts],
         "reasons": sorted({f"{r.op}: {r.reason}" for r in placement.fallbacks if not r.able}),
-        "kind": _kind(path, session),
+        "kind": _kind(path),
     }
 
 
-def _kind(path: Path, session: fourfold.Session) -> str:
-    """'q' where values are quantised, 'w' where weights are and values are floats, else ''."""
+def _kind(path: Path) -> str:
+    """'q' where values are quantised, 'w' where only weights are, else ''."""
     graph = read_file(path.read_bytes(), path.name).subgraphs[0]
-    tensors = graph.tensors
-    ends = (*session.inputs, *session.outputs)
-    if any(tensors[i].quantized for operator in graph.operators for i in operator.outputs):
-        return "q"
-    weighted = {
+    values = {index for operator in graph.operators for index in operator.outputs}
+    weights = {
         i for operator in graph.operators if operator.op in WEIGHTED for i in operator.inputs
     }
-    narrow = any(tensors[i].quantized for i in weighted if i != -1)
-    return "w" if narrow else "q" if any(info.quantization for info in ends) else ""
+    if any(graph.tensors[index].quantized for index in values):
+        return "q"
+    return "w" if any(graph.tensors[index].quantized for index in weights - {-1}) else ""
 
 
 def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iterator[str]:
@@ -78,12 +76,12 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     failed = [row for row in rows if "failed" in row]
     yield HEADING
     yield ""
-    yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on GPU"
-    yield f"and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
-    yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
-    yield "(fp32) or 1e-2 (mixed) is in bold. Quantised models, marked q, have their own yardstick"
-    yield "below; where only weights are quantised, marked w, LiteRT rounds the values that it"
-    yield "multiplies by them, and fourfold does not. Written by"
+    yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on GPU and"
+    yield f"CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT, relative to"
+    yield "the range of the output, for seeded random inputs; what lies beyond 1e-4 (fp32) or 1e-2"
+    yield "(mixed) is in bold. Quantised models, marked q, have a yardstick and a section of their own;"
+    yield "where only weights are quantised, marked w, LiteRT rounds the values that it multiplies by"
+    yield "them, and fourfold does not. Written by"
     yield f"`{COMMAND}` on {setting['device']} ({setting['platform']}), commit {setting['commit']}."
     yield ""
     yield "| model | operators | on the GPU | of the time | parts | fp32 | mixed | on the CPU |"

@@ -103,7 +103,14 @@ class LitertEngine:
         interpreter = self._interpreter
         for wire, array in zip(self._inputs, arrays, strict=True):
             interpreter.set_tensor(wire.tensor, wire.into_file(array))
-        interpreter.invoke()
+        try:
+            interpreter.invoke()
+        except RuntimeError as error:
+            raise DeviceError(
+                "LiteRT could not run its part of the model",
+                " ".join(str(error).split()) or "it gave no reason",
+                "check that the inputs are what the model expects; LiteRT alone would fail, too",
+            ) from error
         return [wire.into_graph(self._view(wire)) for wire in self._outputs]
 
     def _view(self, wire: Wire) -> np.ndarray:
