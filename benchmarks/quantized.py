@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import answers
 import click
@@ -153,19 +154,32 @@ def output_ranges(results: Sequence[Arrays]) -> list[float]:
 def compare(path: Path, shared: Path, device: str) -> Row:
     name, shape = path.stem, SMALLER.get(path.stem)
     rivals = [Rival(path, FAST, shape), Rival(path, PLAINER.get(name, PLAIN), shape)]
+    first = rivals[0].interpreter.get_input_details()[0]["name"]
+    shapes = {} if shape is None else {first: shape}
     try:
-        first = rivals[0].interpreter.get_input_details()[0]["name"]
-        shapes = {} if shape is None else {first: shape}
-        with fourfold.Session(path, device=device, precision="fp32", shapes=shapes) as session:
-            arrays = feeds(session, name, shared)
-            ours = [list(session.run(one).values()) for one in arrays]
+        session, apart = open_session(path, device, shapes)
     except fourfold.UnsupportedError as error:
         ops = sorted({one.op for one in error.refusals})
         return Row(name, "-", 0, 0, 0, "-", ", ".join(ops))
+    with session:
+        arrays = feeds(session, name, shared)
+        ours = [list(session.run(one).values()) for one in arrays]
     fast, plain = ([rival.run(one) for one in arrays] for rival in rivals)
     fed = f"{len(arrays)} {'photographs' if name in ANSWERS else 'random inputs'}"
     verdict = answers.compare(ANSWERS.get(name, ""), ours, fast, plain)
-    return Row(name, fed, *worst(ours, fast, plain), verdict)
+    return Row(name + apart, fed, *worst(ours, fast, plain), verdict)
+
+
+def open_session(
+    path: Path, device: str, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[fourfold.Session, str]:
+    """All of it on the device, or all that can be; and in words what cannot."""
+    words: dict[str, Any] = {"precision": "fp32", "shapes": shapes, "placement": "gpu"}
+    try:
+        return fourfold.Session(path, device, strict=True, **words), ""
+    except fourfold.UnsupportedError as error:
+        ops = ", ".join(sorted({one.op for one in error.refusals}))
+        return fourfold.Session(path, device, **words), f" ({ops} on the CPU)"
 
 
 def worst(

@@ -29,7 +29,7 @@ def test_model(name: str, precision: str, device: DeviceInfo) -> None:
     path = MODELS / f"{name}.tflite"
     if not path.is_file():
         pytest.skip("the shared models are not here")
-    with fourfold.Session(path, device=device, precision=precision) as session:
+    with fourfold.Session(path, device, precision, placement="gpu", strict=True) as session:
         info = session.inputs[0]
         limits = np.iinfo(info.dtype)
         whole = np.random.default_rng(7).integers(limits.min, limits.max, info.shape, endpoint=True)
