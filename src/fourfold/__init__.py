@@ -1,5 +1,6 @@
 """fourfold runs neural networks on any GPU, and starts hot."""
 
+from fourfold.capabilities import BestOptions, Support, best_options, is_supported
 from fourfold.custom import register_op
 from fourfold.device import DeviceInfo
 from fourfold.errors import (
@@ -19,6 +20,7 @@ __version__ = VERSION
 del VERSION
 
 __all__ = [
+    "BestOptions",
     "BuildError",
     "DeviceError",
     "DeviceInfo",
@@ -28,8 +30,11 @@ __all__ = [
     "ModelError",
     "Refusal",
     "Session",
+    "Support",
     "TensorInfo",
     "UnsupportedError",
+    "best_options",
     "devices",
+    "is_supported",
     "register_op",
 ]

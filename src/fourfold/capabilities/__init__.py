@@ -1,0 +1,206 @@
+"""What a device can do: the best options there, and whether a model is for it.
+
+Answered by trials on the device itself, by what was measured on it before, and by a short list of
+known faults.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fourfold.capabilities.faults import Fault, faults_of
+from fourfold.config import Config
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.players import opencl
+from fourfold.store import folder_store
+from fourfold.store.keys import device_key
+
+__all__ = ["BestOptions", "Support", "best_options", "is_supported"]
+Device = str | int | DeviceInfo | None
+ENOUGH = 4  # computations that must have been measured in both precisions
+GAIN = 0.95  # how much of the time another precision must take at most to be better
+
+
+@dataclass(frozen=True)
+class BestOptions:
+    """What to ask for on a device, and why. `place` is 'cpu' where the device is no good."""
+
+    device: str
+    place: str
+    precision: str
+    inference_preference: str
+    threads: int
+    reasons: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
+
+    def for_session(self) -> dict[str, Any]:
+        """These options as words of Session."""
+        if self.place == "cpu":
+            return {"device": "cpu", "threads": self.threads}
+        return {"device": self.device, "precision": self.precision, "threads": self.threads}
+
+    def for_delegate(self) -> dict[str, Any]:
+        """These options as words of GpuDelegate."""
+        loss = self.precision != "fp32"
+        return {
+            "device": self.device,
+            "precision_loss_allowed": loss,
+            "inference_preference": self.inference_preference,
+        }
+
+    def __str__(self) -> str:
+        where = f"the CPU on {self.threads} threads" if self.place == "cpu" else self.device
+        head = f"{where}: precision {self.precision}, {self.inference_preference}"
+        return "\n".join([head, *(f"  {line}" for line in (*self.reasons, *self.faults))])
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a model is for a device. `verdict` is 'gpu', 'partly', 'cpu' or 'no'.
+
+    `share` is the part of the estimated time that is spent on the device; true means that at least
+    some of the model runs there.
+    """
+
+    verdict: str
+    device: str
+    operators: int
+    on_gpu: int
+    share: float
+    reasons: tuple[Refusal, ...]
+    advice: str
+
+    def __bool__(self) -> bool:
+        return self.verdict in ("gpu", "partly")
+
+    def __str__(self) -> str:
+        count = f"{self.on_gpu} of {self.operators} operators on {self.device}"
+        head = f"{self.verdict}: {count} ({self.share:.0%} of the estimated time)"
+        return "\n".join([head, *(f"  {reason}" for reason in self.reasons), f"  {self.advice}"])
+
+
+def best_options(device: Device = None) -> BestOptions:
+    """The options that are best on a device, as far as trials and measurements tell."""
+    threads, info = _threads(), _find(device)
+    if isinstance(info, str):
+        return BestOptions("cpu", "cpu", "fp32", "fast_single_answer", threads, (info,))
+    wrong = _complaint(info, "fp32")
+    faults = faults_of(info)
+    if wrong or info.is_cpu:
+        why = wrong or "it is the CPU under OpenCL, and LiteRT is made for that"
+        options = (info.name, "cpu", "fp32", "fast_single_answer", threads)
+        return BestOptions(*options, (f"{info.name}: {why}",), faults)
+    tuned = _measured(info)
+    precision, why = _precision(info, tuned)
+    preference, also = _preference(tuned)
+    for fault in faults:
+        preference = fault.options.get("inference_preference", preference)
+        precision = fault.options.get("precision", precision)
+    return BestOptions(info.name, "gpu", precision, preference, threads, (why, also), faults)
+
+
+def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -> Support:
+    """Whether a model runs on a device: wholly, partly, better on the CPU, or not at all."""
+    on_cpu = f"run it on the CPU on {_threads()} threads: Session(model, device='cpu')"
+    info = _find(device)
+    wrong = info if isinstance(info, str) else _complaint(info, "fp32")
+    if isinstance(info, str) or wrong:
+        name = "no device" if isinstance(info, str) else info.name
+        return Support("cpu", name, 0, 0, 0.0, (Refusal(name, "device", wrong),), on_cpu)
+    content = model if isinstance(model, bytes) else os.fspath(model)
+    title = "the model" if isinstance(content, bytes) else Path(content).name
+    check, chain = import_module("fourfold.report.check"), import_module("fourfold.compile")
+    try:
+        placement = check.check_model(content, title, info, chain.Wish()).placement
+    except UnsupportedError as error:
+        return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
+    return _support(placement, info, on_cpu)
+
+
+def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:
+    rows = placement.fallbacks
+    verdict = "gpu" if placement.whole else "partly" if placement.on_gpu else "cpu"
+    advice = {
+        "gpu": "nothing stands in the way",
+        "partly": "see 'fourfold check MODEL' for what could be changed",
+        "cpu": on_cpu,
+    }[verdict]
+    if verdict == "gpu" and info.is_cpu:
+        advice = f"{info.name} is the CPU under OpenCL; LiteRT may be faster: {on_cpu}"
+    return Support(
+        verdict=verdict,
+        device=info.name,
+        operators=len(placement.rows),
+        on_gpu=placement.on_gpu,
+        share=placement.share,
+        reasons=tuple(Refusal(row.name, row.op, row.reason) for row in rows),
+        advice=advice,
+    )
+
+
+def _find(device: Device) -> DeviceInfo | str:
+    """The device, or why this machine has none at all; a wrong name is still an error."""
+    try:
+        known = opencl.devices()
+    except DeviceError as error:
+        return f"{error.what}: {error.why}"
+    if not known:
+        return "no OpenCL device was found"
+    return opencl.find_device(Config.from_environment().device if device is None else device)
+
+
+def _complaint(info: DeviceInfo, precision: str) -> str:
+    return str(import_module("fourfold.capabilities.trial").complaint(info, precision))
+
+
+def _threads() -> int:
+    """The processors that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _measured(info: DeviceInfo) -> Mapping[str, Mapping[str, float]]:
+    """Seconds that were measured here, by precision and by what was computed."""
+    config = Config.from_environment()
+    if config.cache is None:
+        return {}
+    rows = folder_store(config.cache, config.cache_limit).choice_rows(device_key(info))
+    return sort_times((key, seconds) for key, _, seconds, _ in rows)
+
+
+def sort_times(rows: Iterable[tuple[str, float]]) -> Mapping[str, Mapping[str, float]]:
+    """Times by precision, then by what was computed, whatever the precision it was kept in."""
+    found: dict[str, dict[str, float]] = {}
+    for key, seconds in rows:
+        match = re.fullmatch(r"(.*) \((\w+)\)", key, re.DOTALL)
+        if match is not None:
+            work = re.sub(r" as (\w+) f(?:16|32)\b", r" as \1", match[1])
+            found.setdefault(match[2], {})[work] = seconds
+    return found
+
+
+def _precision(info: DeviceInfo, tuned: Mapping[str, Mapping[str, float]]) -> tuple[str, str]:
+    wrong = _complaint(info, "mixed")
+    if wrong:
+        return "fp32", f"halves in memory are not right: {wrong}"
+    floats, halves = tuned.get("fp32", {}), tuned.get("mixed", {})
+    both = floats.keys() & halves.keys()
+    if len(both) < ENOUGH:
+        return "mixed", "halves in memory are right, and half of the bytes are moved"
+    ratio = sum(halves[work] for work in both) / sum(floats[work] for work in both)
+    better = "mixed" if ratio <= GAIN else "fp32"
+    return better, f"mixed took {ratio:.0%} of the time of fp32 in {len(both)} measured kernels"
+
+
+def _preference(tuned: Mapping[str, Mapping[str, float]]) -> tuple[str, str]:
+    count = sum(len(times) for times in tuned.values())
+    if count:
+        return "fast_single_answer", f"{count} kernels were tuned here before and are used as found"
+    return "balanced", "nothing was tuned here yet: a few seconds once make later runs faster"

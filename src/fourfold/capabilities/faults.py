@@ -1,0 +1,41 @@
+"""Known faults of devices and drivers, as data: faults.json has where, what, and who says so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from fourfold.device import DeviceInfo
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with devices and drivers whose names fit, and the options that avoid it."""
+
+    device: str
+    what: str
+    source: str
+    driver: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def concerns(self, device: DeviceInfo) -> bool:
+        name = f"{device.vendor} {device.name}"
+        fits = re.search(self.device, name, re.IGNORECASE) is not None
+        return fits and re.search(self.driver, device.driver, re.IGNORECASE) is not None
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.source})"
+
+
+@cache
+def known_faults() -> tuple[Fault, ...]:
+    text = Path(__file__).with_name("faults.json").read_text(encoding="utf-8")
+    return tuple(Fault(**item) for item in json.loads(text))
+
+
+def faults_of(device: DeviceInfo) -> tuple[Fault, ...]:
+    return tuple(fault for fault in known_faults() if fault.concerns(device))
