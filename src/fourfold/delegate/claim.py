@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fourfold.delegate.engine import Workshop
 from fourfold.delegate.host import Host, Piece
-from fourfold.delegate.kernel import Kernel
+from fourfold.delegate.partition import Partition
 from fourfold.delegate.source import Source
 from fourfold.errors import FourfoldError, Refusal, UnsupportedError
 
@@ -41,13 +41,13 @@ class Claims:
 
 @dataclass
 class Claim:
-    """Finds what to claim of one graph. `kernels` are those of the pieces that were tried."""
+    """Finds what to claim of one graph. `ready` has the pieces that were tried."""
 
     host: Host
     source: Source
     workshop: Workshop
     reasons: dict[int, str] = field(default_factory=dict)
-    kernels: dict[Piece, Kernel] = field(default_factory=dict)
+    ready: dict[Piece, Partition] = field(default_factory=dict)
 
     def choose(self) -> list[Piece]:
         """The pieces to claim: each was made ready with the shapes of the file."""
@@ -93,16 +93,16 @@ class Claim:
 
     def _trial(self, piece: Piece) -> Mapping[int, str]:
         """Why nodes of a piece cannot run, by making it ready; nothing if they can."""
-        if piece in self.kernels:
+        if piece in self.ready:
             return {}
-        kernel = Kernel(self.source.part(piece), self.workshop)
+        partition = Partition(self.source.part(piece), self.workshop)
         try:
-            kernel.open()
+            partition.open()
         except UnsupportedError as error:
             return self.source.blame(piece, error.refusals)
         except FourfoldError as error:
             return dict.fromkeys(piece.nodes, f"{error.what}: {error.why}")
-        self.kernels[piece] = kernel
+        self.ready[piece] = partition
         return {}
 
     def result(self, pieces: Iterable[Piece]) -> Claims:
@@ -116,6 +116,6 @@ class Claim:
             yield Refusal(name, op, self.reasons[number])
 
     def close(self) -> None:
-        """Free the kernels that nobody has taken."""
-        while self.kernels:
-            self.kernels.popitem()[1].close()
+        """Free the partitions that nobody has taken."""
+        while self.ready:
+            self.ready.popitem()[1].close()

@@ -15,8 +15,8 @@ from types import TracebackType
 from fourfold.delegate.claim import Claim, Claims
 from fourfold.delegate.engine import Workshop
 from fourfold.delegate.host import Host, Piece
-from fourfold.delegate.kernel import Kernel
 from fourfold.delegate.match import check_layouts, find_graph
+from fourfold.delegate.partition import Partition
 from fourfold.delegate.source import Source
 from fourfold.delegate.structs import (
     ALLOW_DYNAMIC_TENSORS,
@@ -68,7 +68,7 @@ class NativeDelegate:
         self.claims: dict[int, Claims] = {}
         self.on_claims: Callable[[Claims], None] = lambda claims: None
         self._claiming: dict[int, Claim] = {}
-        self._kernels: dict[int, Kernel] = {}
+        self._partitions: dict[int, Partition] = {}
         self._numbers = itertools.count(1)
         self._registration = Registration(
             init=Init(self._init),
@@ -114,7 +114,7 @@ class NativeDelegate:
             return None
 
     def _claim(self, claim: Claim, number: int) -> None:
-        """Hand the chosen pieces to kernels, which the interpreter makes by calling `_init`."""
+        """Hand the chosen pieces over; the interpreter calls `_init` for each of them."""
         pieces, host = claim.choose(), claim.host
         self._claiming[host.address] = claim
         try:
@@ -131,38 +131,38 @@ class NativeDelegate:
             self.on_claims(claims)
 
     def _init(self, context: int, params: int, size: int) -> int:
-        """A kernel for a partition; zero if it cannot be, which `_prepare` makes an error."""
+        """The number of a new partition; zero if it cannot be, which `_prepare` makes an error."""
         number = 0
         with self._guard(context):
             claim, piece = self._claiming[context], Piece.at(params)
-            kernel = claim.kernels.pop(piece, None)
-            kernel = kernel or Kernel(claim.source.part(piece), self._workshop)
+            partition = claim.ready.pop(piece, None)
+            partition = partition or Partition(claim.source.part(piece), self._workshop)
             number = next(self._numbers)
-            self._kernels[number] = kernel
+            self._partitions[number] = partition
         return number
 
     def _free(self, context: int, number: int | None) -> None:
         with Guard(lambda error: log.warning("a partition was not freed: %s", error)):
-            kernel = self._kernels.pop(number or 0, None)
-            if kernel is not None:
-                kernel.close()
+            partition = self._partitions.pop(number or 0, None)
+            if partition is not None:
+                partition.close()
 
     def _prepare(self, context: int, node: int) -> int:
         with self._guard(context) as guard:
-            self._kernel(node).prepare(Host(context))
+            self._partition(node).prepare(Host(context))
         return guard.status
 
     def _invoke(self, context: int, node: int) -> int:
         with self._guard(context) as guard:
-            self._kernel(node).invoke(Context.from_address(context).tensors)
+            self._partition(node).invoke(Context.from_address(context).tensors)
         return guard.status
 
-    def _kernel(self, node: int) -> Kernel:
+    def _partition(self, node: int) -> Partition:
         number = Node.from_address(node).user_data or 0
-        if number not in self._kernels:
+        if number not in self._partitions:
             raise DeviceError(
                 "a partition could not be set up",
                 str(self.last_error or "nobody has asked for it"),
                 "run without the delegate, and report this with the model",
             )
-        return self._kernels[number]
+        return self._partitions[number]

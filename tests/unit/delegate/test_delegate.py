@@ -18,7 +18,7 @@ from runtimes import INSTALLED, RUNTIMES, interpreter, run
 from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 import fourfold
-from fourfold.delegate import kernel, match
+from fourfold.delegate import match, partition
 from fourfold.errors import DeviceError, InputError, ModelError, Refusal
 from fourfold.litert import GpuDelegate
 from fourfold.session import Session
@@ -149,15 +149,62 @@ def test_other_shapes(name: str) -> None:
 
 
 @needs_litert
+def test_other_shapes_beside_another_delegate() -> None:
+    """XNNPACK takes the rest, and the interpreter begins anew whenever a shape changes."""
+    words = {"first_delegate_node": 1, "last_delegate_node": 2}
+    delegate = GpuDelegate(tiny_model(), **words)
+    ours = interpreter(LITERT, tiny_model(), delegate, plain=False)
+    theirs = interpreter(LITERT, tiny_model())
+    for batch in (1, 3, 1, 2):
+        images = np.repeat(IMAGE, batch, axis=0)
+        np.testing.assert_allclose(run(ours, [images])[0], run(theirs, [images])[0], atol=1e-6)
+    assert len(delegate._native._partitions) == 1
+
+
+@needs_litert
+def test_a_state_stays_with_the_interpreter() -> None:
+    """A second run begins where the first has ended, as it does without the delegate."""
+    weights = np.full((2, 3), 0.5, np.float32)
+    tensors = [
+        Tensor("x", (1, 3)),
+        Tensor("features", weights.shape, data=weights),
+        Tensor("times", (2, 4), data=np.ones((2, 4), np.float32)),
+        Tensor("state", (1, 8), variable=True),
+        Tensor("t", (1, 2)),
+        Tensor("y", (1, 2)),
+    ]
+    operators = [
+        Operator(
+            "SVDF", ["x", "features", "times", None, "state"], ["t"], "SVDFOptions", {"Rank": 1}
+        ),
+        Operator("TANH", ["t"], ["y"]),
+    ]
+    content = write(tensors, operators, ["x"], ["y"])
+    delegate = GpuDelegate(content)
+    both = [interpreter(LITERT, content, delegate), interpreter(LITERT, content)]
+    x = np.full((1, 3), 0.1, np.float32)
+    for one in both:
+        run(one, [x])
+        one.invoke()
+    found, expected = (one.get_tensor(one.get_output_details()[0]["index"]) for one in both)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert delegate.claims is not None
+    assert delegate.claims.partitions == ((1,),)
+    assert "it keeps a state" in str(delegate.claims)
+
+
+@needs_litert
 def test_a_shape_that_was_there_is_still_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
 
-    def spy(self: kernel.Workshop, content: bytes, shapes: dict[str, tuple[int, ...]]) -> Session:
+    def spy(
+        self: partition.Workshop, content: bytes, shapes: dict[str, tuple[int, ...]]
+    ) -> Session:
         opened.append(shapes)
         return original(self, content, shapes)
 
-    original = kernel.Workshop.open
-    monkeypatch.setattr(kernel.Workshop, "open", spy)
+    original = partition.Workshop.open
+    monkeypatch.setattr(partition.Workshop, "open", spy)
     ours = interpreter(LITERT, tiny_model(), GpuDelegate(tiny_model()))
     for batch in (1, 2, 1, 2):
         run(ours, [np.repeat(IMAGE, batch, axis=0)])
@@ -205,7 +252,7 @@ def test_a_device_that_fails_leaves_the_model_to_the_cpu(monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise DeviceError("no memory is left", "others have it", "close them")
 
-    monkeypatch.setattr(kernel.Workshop, "open", fail)
+    monkeypatch.setattr(partition.Workshop, "open", fail)
     delegate = GpuDelegate(tiny_model())
     assert run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])[0].shape == (1, 10)
     assert "0 of 4 nodes" in str(delegate.claims)
@@ -274,12 +321,12 @@ def test_everything_is_freed() -> None:
     delegate = GpuDelegate(tiny_model())
     ours = interpreter(LITERT, tiny_model(), delegate)
     run(ours, [IMAGE])
-    kernels = list(delegate._native._kernels.values())
-    assert len(kernels) == 1
+    partitions = list(delegate._native._partitions.values())
+    assert len(partitions) == 1
     del ours
     gc.collect()
-    assert delegate._native._kernels == {}
-    assert not kernels[0]._sessions
+    assert delegate._native._partitions == {}
+    assert not partitions[0]._sessions
 
 
 @needs_litert
@@ -388,7 +435,7 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
         delegate = GpuDelegate(tiny_model(), **words)
         ours = interpreter(LITERT, tiny_model(), delegate)
         run(ours, [IMAGE])
-        (one,) = delegate._native._kernels.values()
+        (one,) = delegate._native._partitions.values()
         assert one._session is not None
         assert one._session.hit == hit
 

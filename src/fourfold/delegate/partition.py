@@ -1,4 +1,4 @@
-"""Kernel: a partition in an interpreter. It reads and writes the interpreter's own tensors."""
+"""Partition: a part of the model inside an interpreter, working on the interpreter's tensors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Slot:
         return np.frombuffer(memory, kind).reshape(shape)
 
 
-class Kernel:
+class Partition:
     """A part of the model at its place in an interpreter, ready for the shapes it has seen."""
 
     def __init__(self, part: Part, workshop: Workshop) -> None:

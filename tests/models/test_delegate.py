@@ -1,0 +1,87 @@
+"""Real models through GpuDelegate agree with the interpreter alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from runtimes import INSTALLED, RUNTIMES, interpreter, run
+
+from fourfold.litert import GpuDelegate
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+TOLERANCE = 1e-4  # of an output's range
+# Wholly on the GPU, and with what they are: floats, halves that operators unpack, dynamic sizes.
+FLOATS = (
+    "ad01_fp32.tflite",
+    "face_detection_short_range.tflite",
+    "face_landmark_fp16.tflite",
+    "mobilenet_v1_025_224_float.tflite",
+    "pose_detection.tflite",
+    "resnet8_cifar_float.tflite",
+    "vww_96_float.tflite",
+)
+# The nodes that are claimed at least, in at most four partitions.
+PARTS = {"recommendation_rnn_i10o100.tflite": 13, "trained_lstm.tflite": 3}
+INTEGERS = ("mobilenet_v1_0.25_128_quant.tflite", "vww_96_int8.tflite", "str_ww_ref_model.tflite")
+
+pytestmark = [
+    pytest.mark.skipif(not MODELS.is_dir(), reason="the models are not here"),
+    pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed"),
+]
+
+
+def make_inputs(content: bytes) -> list[np.ndarray]:
+    random = np.random.default_rng(3)
+    arrays = []
+    for detail in interpreter(INSTALLED[0], content).get_input_details():
+        kind, shape = np.dtype(detail["dtype"]), detail["shape"]
+        if kind.kind == "f":
+            arrays.append(random.uniform(-1, 1, shape).astype(kind))
+        else:
+            low, high = (0, 2) if kind.itemsize > 1 else (np.iinfo(kind).min, np.iinfo(kind).max)
+            arrays.append(random.integers(low, high, shape).astype(kind))
+    return arrays
+
+
+def compare(name: str, model: str, **options: object) -> GpuDelegate:
+    content = (MODELS / model).read_bytes()
+    inputs = make_inputs(content)
+    expected = run(interpreter(name, content, plain=False), inputs)
+    delegate = GpuDelegate(content, **options)
+    found = run(interpreter(name, content, delegate, plain=False), inputs)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        assert ours.shape == theirs.shape
+        error = np.abs(ours.astype(np.float64) - theirs).max()
+        extent = max(float(np.ptp(theirs)), float(np.abs(theirs).max()))
+        limit = TOLERANCE * extent if ours.dtype.kind == "f" else 2.0
+        assert error <= limit, f"off by {error:.3g}, allowed {limit:.3g}"
+    assert delegate.last_error is None
+    return delegate
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("model", FLOATS)
+def test_a_model_wholly_on_the_gpu(name: str, model: str) -> None:
+    delegate = compare(name, model)
+    assert delegate.claims is not None
+    assert delegate.claims.claimed == delegate.claims.nodes
+    assert len(delegate.claims.partitions) == 1
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("model", INTEGERS)
+def test_a_quantised_model(name: str, model: str) -> None:
+    delegate = compare(name, model)
+    assert delegate.claims is not None
+    assert delegate.claims.claimed == delegate.claims.nodes
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("model", PARTS)
+def test_a_model_in_parts(name: str, model: str) -> None:
+    delegate = compare(name, model, max_delegated_partitions=4)
+    assert delegate.claims is not None
+    assert delegate.claims.claimed >= PARTS[model]
