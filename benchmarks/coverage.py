@@ -22,6 +22,7 @@ from fourfold.report.verify import run_litert
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
 HEADING = "## Models"
+BLUNT = 1e-2  # an output that other inputs move by less than this says little
 PRECISIONS = ("fp32", "mixed")
 WEIGHTED = {
     *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "LSTM", "SVDF"),
@@ -42,13 +43,17 @@ def look_at(path: Path, device: str) -> dict[str, Any]:
 
 
 def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> dict[str, Any]:
+    content = path.read_bytes()
     with fourfold.Session(path, device, precision, placement="gpu", cache=None) as session:
         inputs = random_inputs(session.inputs, seed=0)
         ours = list(session.run(inputs).values())
         placement = session.placement
-    theirs = run_litert(path.read_bytes(), list(inputs.values()))
+    theirs = run_litert(content, list(inputs.values()))
+    other = random_inputs(session.inputs, seed=1)
+    reacts = relative_error(run_litert(content, list(other.values())), theirs)
     errors[precision] = relative_error(ours, theirs)
     return {
+        "reacts": reacts,
         "operators": len(placement.rows),
         "on_gpu": placement.on_gpu,
         "share": placement.share,
@@ -76,12 +81,13 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     failed = [row for row in rows if "failed" in row]
     yield HEADING
     yield ""
-    yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on GPU and"
-    yield f"CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT, relative to"
-    yield "the range of the output, for seeded random inputs; what lies beyond 1e-4 (fp32) or 1e-2"
-    yield "(mixed) is in bold. Quantised models, marked q, have a yardstick and a section of their own;"
-    yield "where only weights are quantised, marked w, LiteRT rounds the values that it multiplies by"
-    yield "them, and fourfold does not. Written by"
+    yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on"
+    yield f"GPU and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
+    yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
+    yield "(fp32) or 1e-2 (mixed) is in bold. Quantised models, marked q, have a section of their own;"
+    yield "where only weights are, marked w, LiteRT rounds the values that it multiplies by them,"
+    yield "and fourfold does not. Where other random inputs hardly move LiteRT's own output,"
+    yield "marked †, agreement says little. Written by"
     yield f"`{COMMAND}` on {setting['device']} ({setting['platform']}), commit {setting['commit']}."
     yield ""
     yield "| model | operators | on the GPU | of the time | parts | fp32 | mixed | on the CPU |"
@@ -94,6 +100,7 @@ def _line(row: Mapping[str, Any]) -> str:
     if "on_gpu" not in row:
         return f"| {row['model']} | | | | | | | {row['failed']} |"
     mark = f" {row['kind']}" if row["kind"] else ""
+    mark += " †" if row["reacts"] < BLUNT else ""
     errors = (_error(row["errors"].get(precision), precision) for precision in PRECISIONS)
     cells = (
         f"{row['model']}{mark}",

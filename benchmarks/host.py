@@ -1,0 +1,185 @@
+"""Host time of a run for each launch, apart from kernels and transfers.
+
+cold:    the queue is held back by an event that has not happened, so no kernel can start, while the
+         launches of a real plan are put into it as `run` does, after a run has emptied the caches.
+hot:     the same launches put in again right after: what is left when the caches are warm.
+loop:    the calling thread's processor time for the same in a real run, nothing held back: the
+         driver's threads are woken, and fight for the processors.
+chain:   one tiny kernel launched many times and waited for: what each further launch adds on the
+         clock, the kernel itself and the driver's threads included.
+thread:  the processor time of the calling thread over a whole `Session.run`, shared out over its
+         launches: with the set-up of both transfers, and with the wait where a driver spins.
+checks:  what `Session.run` does before the device hears of it, once a run.
+whole:   a run of one tiny kernel on the clock: two small transfers, the launch, the wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+import click
+import numpy as np
+import pyopencl as cl
+from models import default_models
+from rich.console import Console
+from rich.table import Table
+from setting import SHARED, describe_setting, write_json
+
+import fourfold
+from fourfold.graph import Graph, Node
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.players import opencl
+from fourfold.types import TensorType
+
+LINKS = 200
+PREFERRED = ("mobilenet_v1", "mobilenet_v1_025_224_float", "face_detection_short_range")
+Times = dict[str, float]
+
+
+def spread(seconds: list[float]) -> Times:
+    """Microseconds: the median and both quarters."""
+    low, middle, high = (part * 1e6 for part in quantiles(seconds, n=4))
+    return {"median": middle, "low": low, "high": high}
+
+
+def thread_launches(session: fourfold.Session, inputs: dict[str, np.ndarray], rounds: int) -> Times:
+    """The calling thread's own seconds for one launch of a whole run."""
+    seconds = []
+    for _ in range(rounds):
+        began = time.thread_time()
+        session.run(inputs)
+        seconds.append((time.thread_time() - began) / len(session.plan.launches))
+    return spread(seconds)
+
+
+def held_launches(player: opencl.Player, rounds: int) -> tuple[Times, Times]:
+    """Seconds of one launch while nothing can run: just after a run, and once more."""
+    queue, replay = player._queue, player._replay
+    cold, hot = [], []
+    for _ in range(rounds):
+        gate = cl.UserEvent(player._context)
+        cl.enqueue_barrier(queue, wait_for=[gate])
+        cold.append(timed(lambda: put_in(queue, replay)) / len(replay))
+        hot.append(timed(lambda: put_in(queue, replay)) / len(replay))
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        queue.finish()
+    return spread(cold), spread(hot)
+
+
+def free_launches(player: opencl.Player, rounds: int) -> Times:
+    """The calling thread's own seconds for one launch while kernels run."""
+    seconds = []
+    for _ in range(rounds):
+        began = time.thread_time()
+        put_in(player._queue, player._replay)
+        seconds.append((time.thread_time() - began) / len(player._replay))
+        player._queue.finish()
+    return spread(seconds)
+
+
+def put_in(queue: Any, replay: list[Any]) -> None:
+    enqueue = cl.enqueue_nd_range_kernel
+    for kernel, grid, local in replay:
+        enqueue(queue, kernel, grid, local)
+
+
+def tiny_graph() -> Graph:
+    kind = TensorType.parse("f32[1,4]")
+    node = Node("relu", ("x",), ("y",))
+    return Graph((node,), ("x",), ("y",), {"x": kind, "y": kind})
+
+
+def chain_launches(device: fourfold.DeviceInfo, rounds: int) -> tuple[Times, Times]:
+    """What each launch beyond the first adds to a run, and a run with one launch."""
+    short = make_plan(tiny_graph(), device, Options())
+    long = replace(short, launches=short.launches * LINKS)
+    players = [opencl.Player(device, plan) for plan in (short, long)]
+    arrays = [np.ones((1, 4), np.float32)]
+    few, many = [], []
+    for _ in range(rounds):
+        few.append(timed(lambda: players[0].run(arrays)))
+        many.append(timed(lambda: players[1].run(arrays)))
+    base = median(few)
+    return spread([(one - base) / (LINKS - 1) for one in many]), spread(few)
+
+
+def timed(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def choose_model(shared: Path) -> Path:
+    found = {path.stem: path for path in default_models(shared)}
+    for name in PREFERRED:
+        if name in found:
+            return found[name]
+    raise click.ClickException("no model was found: name a .tflite file")
+
+
+def report(model: Path, device: str, rounds: int) -> dict[str, Any]:
+    with fourfold.Session(model, device=device) as session:
+        inputs = {one.name: np.zeros(one.shape, one.dtype) for one in session.inputs}
+        session.run(inputs)
+        thread = thread_launches(session, inputs, rounds)
+        cold, hot = held_launches(session._player, rounds)
+        loop = free_launches(session._player, rounds)
+        checks = spread([timed(lambda: session._arrays(inputs)) for _ in range(rounds)])
+        chain, whole = chain_launches(session.device, rounds)
+        return {
+            "setting": describe_setting(session.device),
+            "model": model.stem,
+            "launches": len(session.plan.launches),
+            "microseconds": {
+                "cold": cold,
+                "hot": hot,
+                "loop": loop,
+                "chain": chain,
+                "thread": thread,
+                "checks": checks,
+                "whole": whole,
+            },
+        }
+
+
+@click.command(help=__doc__)
+@click.argument("model", required=False, type=click.Path(exists=True, path_type=Path))
+@click.option("--device", default="auto", show_default=True)
+@click.option("--rounds", default=500, show_default=True)
+@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
+@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+def main(model: Path | None, device: str, rounds: int, shared: Path, output: Path | None) -> None:
+    found = report(model or choose_model(shared), device, rounds)
+    setting = found["setting"]
+    table = Table(header_style="bold")
+    for title in ("what", "median µs", "lower quarter", "upper quarter"):
+        table.add_column(title, justify="left" if title == "what" else "right")
+    titles = {
+        "cold": "cold: a launch, after a run",
+        "hot": "hot: a launch, put in again",
+        "loop": "loop: a launch in a run, own time",
+        "chain": "chain: a launch more, its kernel included",
+        "thread": "thread: all of run, for each launch",
+        "checks": "checks: the inputs, once a run",
+        "whole": "whole: a run of one tiny kernel",
+    }
+    for name, title in titles.items():
+        times = found["microseconds"][name]
+        table.add_row(title, *(f"{times[key]:.2f}" for key in ("median", "low", "high")))
+    console = Console()
+    console.width = max(console.width, 100)
+    about = f"{found['model']}, {found['launches']} launches"
+    console.print(f"{setting['device']}, driver {setting['driver']}, {about}")
+    console.print(table)
+    if output is not None:
+        write_json(output, found)
+
+
+if __name__ == "__main__":
+    main()

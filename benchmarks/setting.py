@@ -1,0 +1,75 @@
+"""What the benchmarks share: where files are, what ran where, and how far two results are apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fourfold
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+PACKAGES = ("numpy", "pyopencl", "pocl-binary-distribution", "ai-edge-litert")
+
+
+def describe_setting(device: fourfold.DeviceInfo) -> dict[str, Any]:
+    """What a number must come with: device, driver, versions, commit."""
+    return {
+        "device": device.name,
+        "platform": device.platform,
+        "driver": device.driver,
+        "processors": os.cpu_count(),
+        "python": platform.python_version(),
+        "fourfold": fourfold.__version__,
+        "packages": {name: installed(name) for name in PACKAGES},
+        "commit": commit(),
+    }
+
+
+def installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def commit() -> str | None:
+    """The commit that is checked out, with a plus sign where files differ from it."""
+    try:
+        name = _git("rev-parse", "--short=12", "HEAD")
+        return name + ("+" if _git("status", "--porcelain", "--", "src") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def relative_error(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> float:
+    """The largest difference over all outputs, each relative to its output's range."""
+    return max((_error(a, b) for a, b in zip(ours, theirs, strict=True)), default=0.0)
+
+
+def _error(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Absolute up to one, then relative, where an output has no range; infinite for NaN."""
+    if ours.shape != theirs.shape:
+        return float("inf")
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    difference = float(np.abs(a - b).max(initial=0.0))
+    reach = float(np.ptp(b)) if b.size else 0.0
+    reach = reach or max(1.0, float(np.abs(b).max(initial=0.0)))
+    return difference / reach if np.isfinite(difference) else float("inf")
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

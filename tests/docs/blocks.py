@@ -1,0 +1,34 @@
+"""The code blocks of a Markdown page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"^```(\w+)[ \t]*([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, what stands behind that, its text, and where it begins."""
+
+    language: str
+    words: str
+    text: str
+    line: int
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the block is, as said by `file=PATH`."""
+        name, _, path = self.words.partition("=")
+        return Path(path) if name == "file" else None
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(found[1], found[2].strip(), found[3], text.count("\n", 0, found.start(3)) + 1)
+        for found in _BLOCK.finditer(text)
+    ]

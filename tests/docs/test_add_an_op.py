@@ -1,0 +1,106 @@
+"""docs/add-an-op.md, followed to the letter: its files are written, found, run on the device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs.blocks import ROOT, blocks
+from ops.test_ops import check
+from tflite_writer import Operator, Tensor, write
+
+import fourfold
+from fourfold import ops
+from fourfold.device import DeviceInfo
+from fourfold.formats.tflite import convert
+from fourfold.formats.tflite.convert._registry import RULES
+from fourfold.kernel.site import Options
+from fourfold.session import stage
+
+PAGE = ROOT / "docs" / "add-an-op.md"
+PACKAGES = (ops, convert)
+
+
+def forget() -> None:
+    ops.registry.cache_clear()
+    convert.rules.cache_clear()
+
+
+@pytest.fixture
+def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The page's files, in folders that the package searches besides its own."""
+    convert.rules()  # a decorator fills this table as the package's own files are imported
+    known = dict(RULES)
+    added = []
+    for block in blocks(PAGE):
+        if block.file is not None:
+            place = tmp_path / block.file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(block.text, encoding="utf-8")
+            added.append(".".join(block.file.with_suffix("").parts[1:]))
+    for package in PACKAGES:
+        folder = tmp_path / "src" / Path(*package.__name__.split("."))
+        monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+    forget()
+    yield added
+    for name in added:
+        package, _, attribute = name.rpartition(".")
+        sys.modules.pop(name, None)
+        vars(sys.modules[package]).pop(attribute, None)
+    RULES.clear()
+    RULES.update(known)
+    monkeypatch.undo()
+    forget()
+
+
+def model() -> bytes:
+    """A convolution, and the custom operator behind it."""
+    filters = np.random.default_rng(5).standard_normal((4, 1, 1, 3)).astype(np.float32)
+    tensors = [
+        Tensor("x", (1, 8, 8, 3)),
+        Tensor("filters", filters.shape, data=filters),
+        Tensor("t", (1, 8, 8, 4)),
+        Tensor("y", (1, 8, 8, 4)),
+    ]
+    strides = {"Padding": 1, "StrideW": 1, "StrideH": 1}
+    operators = [
+        Operator("CONV_2D", ["x", "filters", None], ["t"], "Conv2DOptions", strides),
+        Operator("CUSTOM", ["t"], ["y"], custom_code="Softplus"),
+    ]
+    return write(tensors, operators, ["x"], ["y"])
+
+
+def test_the_page_has_one_file_for_the_op_and_one_for_the_format(overlay: list[str]) -> None:
+    assert overlay == ["fourfold.ops.softplus", "fourfold.formats.tflite.convert.softplus"]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_cases_of_the_new_op(overlay: list[str], precision: str, device: DeviceInfo) -> None:
+    check(ops.registry()["softplus"], device, Options(precision))
+
+
+def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:
+    lines = stage(model(), "rewritten").splitlines()
+    assert len(lines) == 3
+    assert lines[1].endswith("|> softplus: f32[1,8,8,4]")
+    x = np.random.default_rng(6).uniform(-9, 9, (1, 8, 8, 3)).astype(np.float32)
+    with fourfold.Session(model(), device=device) as session:
+        y = session.run(x)["y"]
+    filters = np.random.default_rng(5).standard_normal((4, 1, 1, 3)).astype(np.float32)
+    np.testing.assert_allclose(y, np.logaddexp(x @ filters[:, 0, 0].T, 0), rtol=1e-5, atol=1e-5)
+
+
+def test_other_custom_operators_are_still_refused(overlay: list[str]) -> None:
+    tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
+    content = write(tensors, [Operator("CUSTOM", ["x"], ["y"], custom_code="Other")], ["x"], ["y"])
+    with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Other"):
+        stage(content, "graph")
+
+
+def test_nothing_of_it_stays_behind() -> None:
+    assert "softplus" not in ops.registry()
+    with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Softplus"):
+        stage(model(), "graph")

@@ -1,0 +1,52 @@
+"""The Python blocks of the README, the tutorial and the guides run, each page from top to bottom.
+
+A block is run when `run` stands behind its language. `model.tflite` is a small model made here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from docs.blocks import ROOT, blocks
+from docs.tiny_model import tiny_model
+
+PAGES = (ROOT / "README.md", ROOT / "docs" / "start.md", *(ROOT / "docs" / "guide").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.tflite").write_bytes(tiny_model())
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": page.stem}
+    for block in blocks(page):
+        if block.language == "python" and block.words == "run":
+            # Empty lines in front, so that an error names the line of the page.
+            exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
+
+
+def test_there_is_something_to_run() -> None:
+    runnable = [one for page in PAGES for one in blocks(page) if one.words == "run"]
+    assert len(runnable) >= 8
+
+
+def test_quoted_code_is_the_code() -> None:
+    """A block with `from=FILE` behind its language is part of that file."""
+    wrong, quoted = [], 0
+    for page in sorted(ROOT.glob("docs/**/*.md")):
+        for block in blocks(page):
+            word, _, path = block.words.partition("=")
+            if word == "from":
+                quoted += 1
+                if block.text not in (ROOT / path).read_text(encoding="utf-8"):
+                    wrong.append(f"{page.name}:{block.line} is not in {path} any more")
+    assert quoted >= 3
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=str)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = [part.split(")")[0].partition("#")[0] for part in text.split("](")[1:]]
+    local = [link for link in links if link and "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
