@@ -84,7 +84,7 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on"
     yield f"GPU and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
     yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
-    yield "(fp32) or 1e-2 (mixed) is in bold. Quantised models, marked q, have a section of their own;"
+    yield "(fp32) or 1e-2 (mixed) is in bold. Quantised models, marked q, have their own section;"
     yield "where only weights are, marked w, LiteRT rounds the values that it multiplies by them,"
     yield "and fourfold does not. Where other random inputs hardly move LiteRT's own output,"
     yield "marked †, agreement says little. Written by"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fourfold.compile import Wish
 from fourfold.cpu.litert import LitertEngine, Wire
@@ -96,22 +96,26 @@ def read_situation(
     return Situation(read_model(source, wish.shapes, foreign=True), title, device, wish, wishes)
 
 
-def decide(situation: Situation, choices: Mapping[str, str], plan: bool = True) -> Decision:
-    """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew.
-
-    Without `plan` nothing is lowered: for models of which it is known that nothing is refused.
-    """
+def decide(situation: Situation, choices: Mapping[str, str]) -> Decision:
+    """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew."""
     judge = Judge(situation.model)
     while True:
         judge.check(situation.title)
         task = _task(situation, judge)
         choice = choose_places(task, situation.wishes.limits)
-        plans = _plans(situation, judge, choice, choices) if plan else {}
+        plans = _plans(situation, judge, choice, choices)
         if plans is not None:
             name = situation.device.name
             placement = Placement.of(task, choice, name, situation.wishes.placement)
             _tell(situation, placement)
             return Decision(choice, placement, plans)
+
+
+def describe_whole(situation: Situation) -> Placement:
+    """The placement of a model of which all runs on the device in one plan."""
+    task = replace(_task(situation, Judge(situation.model)), bound=())
+    choice = task.choice({unit.name: GPU for unit in task.units}, {})
+    return Placement.of(task, choice, situation.device.name, situation.wishes.placement)
 
 
 def _task(situation: Situation, judge: Judge) -> Task:

@@ -12,7 +12,14 @@ import numpy as np
 from fourfold.compile import Wish
 from fourfold.graph import Graph
 from fourfold.opening import Opened, Request, make_player
-from fourfold.placing import Situation, Wishes, decide, make_runner, read_situation
+from fourfold.placing import (
+    Situation,
+    Wishes,
+    decide,
+    describe_whole,
+    make_runner,
+    read_situation,
+)
 from fourfold.plan import Compiled, Plan, Port, Program
 from fourfold.players.opencl import Player
 from fourfold.split import Placement, Runner
@@ -87,7 +94,7 @@ def open_parts(request: Request, store: Store | None, wishes: Wishes) -> Placed:
 
 def explain_placement(request: Request, wishes: Wishes) -> Placement:
     """Where a model runs that was opened as a whole, told from its file."""
-    return decide(_situation(request, wishes), {}, plan=False).placement
+    return describe_whole(_situation(request, wishes))
 
 
 def _situation(request: Request, wishes: Wishes) -> Situation:

@@ -21,7 +21,15 @@ from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import find_device
 from fourfold.report.check import check_model
 from fourfold.report.compare import difference
-from fourfold.report.verify import AGREES, CARRIED, HALF, MEANING, compare_layers
+from fourfold.report.verify import (
+    AGREES,
+    CARRIED,
+    FLAT,
+    HALF,
+    MEANING,
+    compare_layers,
+    compare_outputs,
+)
 
 needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
 CONV = "Conv2DOptions"
@@ -112,6 +120,14 @@ def test_differences_are_relative_to_the_range() -> None:
     assert difference(np.zeros(3), expected).broken
     assert difference(np.zeros((0,)), np.zeros((0,))).largest == 0
     assert difference(np.zeros(2), np.array([0, 7e4])).beyond_half == 1
+
+
+def test_an_output_of_few_steps_says_little() -> None:
+    flat, wide = np.array([-128, -127], np.int8), np.array([-128, 127], np.int8)
+    (told,) = compare_outputs([flat], [flat], ["y"], "fp32")
+    assert (told.verdict, told.agrees) == (FLAT, True)
+    assert compare_outputs([wide], [wide], ["y"], "fp32")[0].verdict == AGREES
+    assert not compare_outputs([wide - 9], [wide], ["y"], "fp32")[0].agrees
 
 
 def inputs(scale: float = 1.0) -> list[np.ndarray]:
