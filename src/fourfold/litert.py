@@ -43,9 +43,9 @@ class GpuDelegate:
         config = Config.from_environment()
         self.device = opencl.find_device(config.device if device is None else device)
         self._model, self._on_fallback = model, on_fallback
-        self._sources: dict[int, Source | None] = {0: self._read_first()}
         self._native = NativeDelegate(self._source, Workshop(self.device, self.options))
         self._native.on_claims = self._tell
+        self._sources: dict[int, Source | None] = {0: self._read_first()}
 
     @property
     def precision(self) -> str:
@@ -66,9 +66,11 @@ class GpuDelegate:
         return self._native.address
 
     def _read_first(self) -> Source | None:
+        """The main graph; None if its very inputs are nothing for a GPU."""
         try:
             return read_source(self._model, self.options)
         except UnsupportedError as error:
+            self._native.last_error = error
             log.warning("nothing of this model runs on the GPU: %s", error)
             return None
 

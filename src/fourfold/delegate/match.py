@@ -61,20 +61,21 @@ def differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator
 
 def _nodes(host: Host, graph: SubgraphRecord) -> Iterator[str]:
     plan, count = host.plan(), len(graph.operators)
-    for number in plan:
-        operator = host.operator(number)
-        if number >= count and operator.op != DELEGATE:
+    operators = {number: host.operator(number) for number in plan}
+    for number, operator in operators.items():
+        if number < count:
+            yield from _node(number, operator, graph.operators[number])
+        elif operator.op != DELEGATE:
             yield f"it has a node {number}, and the model {count} operators"
-        elif number < count and not _same(operator, graph.operators[number]):
-            record = graph.operators[number]
-            yield f"its node {number} is {operator.op}, and the model's {record.title}, or is wired"
-    if len(plan) < count and not any(host.operator(n).op == DELEGATE for n in plan):
+    if len(plan) < count and not any(one.op == DELEGATE for one in operators.values()):
         yield f"it has {len(plan)} nodes, and the model {count} operators"
 
 
-def _same(operator: Operator, record: OperatorRecord) -> bool:
-    ours = (record.op, record.custom_code, record.inputs, record.outputs)
-    return ours == (operator.op, operator.custom_code, operator.inputs, operator.outputs)
+def _node(number: int, operator: Operator, record: OperatorRecord) -> Iterator[str]:
+    if (operator.op, operator.custom_code) != (record.op, record.custom_code):
+        yield f"its node {number} is {operator.op}, and the model's {record.title}"
+    elif (operator.inputs, operator.outputs) != (record.inputs, record.outputs):
+        yield f"its node {number}, {operator.op}, has other inputs or outputs than the model's"
 
 
 def _types(host: Host, graph: SubgraphRecord) -> Iterator[str]:

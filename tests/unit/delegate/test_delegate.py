@@ -403,6 +403,31 @@ def test_graphs_that_others_call_are_left_alone() -> None:
     assert delegate.claims.partitions == ((0,),)
 
 
+def test_inputs_that_are_nothing_for_a_gpu() -> None:
+    tensors = [Tensor("x", (2,), "str"), Tensor("y", (1,), "int32")]
+    shape = Operator("SHAPE", ["x"], ["y"], "ShapeOptions", {"OutType": 2})
+    content = write(tensors, [shape], ["x"], ["y"])
+    delegate = GpuDelegate(content)
+    assert "string" in str(delegate.last_error)
+    interpreter(INSTALLED[0], content, delegate).allocate_tensors()
+    assert delegate.claims is None
+
+
+def other_wires() -> bytes:
+    tensors = [Tensor("x", (1, 4)), Tensor("a", (1, 4)), Tensor("b", (1, 4)), Tensor("y", (1, 4))]
+    first, second = Operator("RELU", ["x"], ["a"]), Operator("RELU", ["x"], ["b"])
+    return write(tensors, [first, second, Operator("ABS", ["b"], ["y"])], ["x"], ["y"])
+
+
+def test_a_graph_with_other_wires() -> None:
+    tensors = [Tensor("x", (1, 4)), Tensor("a", (1, 4)), Tensor("b", (1, 4)), Tensor("y", (1, 4))]
+    first, second = Operator("RELU", ["x"], ["a"]), Operator("RELU", ["a"], ["b"])
+    content = write(tensors, [first, second, Operator("ABS", ["b"], ["y"])], ["x"], ["y"])
+    delegate = GpuDelegate(other_wires())
+    interpreter(INSTALLED[0], content, delegate).allocate_tensors()
+    assert "its node 1, RELU, has other inputs or outputs" in str(delegate.last_error)
+
+
 def test_sizes_that_the_values_decide() -> None:
     """Where the rest of the shape is an input, all behind it has a size at run time only."""
     tensors = [
