@@ -34,7 +34,7 @@ def device_rates(device: DeviceInfo) -> Rates:
     """What a device of this kind and size reaches in practice, about a third of what it could."""
     units = device.compute_units
     if device.is_cpu:
-        return Rates(units * 20e9, 12e9, 4e-6, 20e-6, 10e9)
+        return Rates(units * 20e9, 30e9, 4e-6, 20e-6, 10e9)
     flops = max(units, 1) * 40e9
     if device.unified_memory:
         return Rates(flops, 40e9, 6e-6, 60e-6, 10e9)
@@ -43,7 +43,7 @@ def device_rates(device: DeviceInfo) -> Rates:
 
 def cpu_rates(threads: int) -> Rates:
     """LiteRT on so many threads."""
-    return Rates(threads * 20e9, 12e9, 1e-6, 10e-6, 10e9)
+    return Rates(threads * 20e9, 30e9, 1e-6, 10e-6, 10e9)
 
 
 NUMPY_RATES = Rates(1e9, 2e9, 30e-6, 5e-6, 1e15)
