@@ -17,6 +17,8 @@ from fourfold.kernel.place import Place
 from fourfold.kernel.view import Finish, View
 from fourfold.types import DType, TensorType
 
+SMALL_WEIGHTS = 1 << 16
+
 
 @dataclass(frozen=True)
 class Options:
@@ -27,6 +29,7 @@ class Options:
     precision: str = "fp32"
     literal: bool = False
     form: str = "auto"  # 'list' of launches, 'one' launch, or as the device likes
+    keeps_small: bool = False  # in mixed precision, what is small stays in full precision
 
     @property
     def real(self) -> str:
@@ -37,6 +40,11 @@ class Options:
     def storage(self) -> DType:
         """The type in which floats between kernels, and the weights, are kept."""
         return DType.F32 if self.precision == "fp32" else DType.F16
+
+    def storage_of(self, elements: int, small: int) -> DType:
+        """The same for so many of them: what is small costs little as it is, and rounding much."""
+        stays = self.keeps_small and self.precision == "mixed" and elements <= small
+        return DType.F32 if stays else self.storage
 
 
 @dataclass(frozen=True)
@@ -163,7 +171,8 @@ class Site:
 
     def weights(self, kernel: Kernel, title: str, array: np.ndarray) -> Pointer:
         """The same for weights, which are kept in the precision of storage."""
-        return self.packed(kernel, title, array.astype(self.options.storage.numpy))
+        storage = self.options.storage_of(array.size, SMALL_WEIGHTS)
+        return self.packed(kernel, title, array.astype(storage.numpy))
 
     def _tail(self, target: View, views: Mapping[str, View]) -> Finish:
         """The tail as a function of the running result and where it goes."""

@@ -34,7 +34,7 @@ def make_plan(
 
     `choices` says for what is computed (`Site.key`) how it is best done there.
     """
-    choices, options = {} if choices is None else choices, suited_options(graph, options)
+    choices, options = {} if choices is None else choices, suited_options(graph, options, device)
     places = choose_places(graph, options)
     built = build_kernels(graph, places, device, options, choices)
     homes = _plan_memory(graph, built, places, device)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.kernel.place import (
     Layout,
@@ -28,6 +29,7 @@ from fourfold.ops.quantize import Quantize
 from fourfold.types import DType, TensorType
 
 HALF_STEPS = 2048
+SMALL_VALUES = 1 << 17
 
 
 def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
@@ -40,13 +42,13 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
         for node, alias in aliases
         if alias.kind == "dequantize"
     }
-    between = DType.F32 if _has_fine_grids(graph) else options.storage
+    exact = _has_fine_grids(graph)
     places: dict[str, Place] = {}
 
     def resolve(name: str) -> Place:
         if name not in places:
             type_ = graph.types[name]
-            own = own_place(name, layouts[name], type_, storage_type(graph, name, between))
+            own = own_place(name, layouts[name], type_, storage_type(graph, name, options, exact))
             places[name] = _inside_parent(name, own) or own
         return places[name]
 
@@ -69,8 +71,13 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     return places
 
 
-def suited_options(graph: Graph, options: Options) -> Options:
-    """Halves hold the steps of quantised numbers, but not their sums: those are made in floats."""
+def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
+    """The options as the graph and the device need them.
+
+    Halves hold the steps of quantised numbers, but not their sums: those are made in floats. Small
+    values stay in full precision, except where matrix units want halves.
+    """
+    options = replace(options, keeps_small=not device.matrix_units)
     counts = any(isinstance(item, FakeQuantize | Quantize) for item in _all_attributes(graph))
     return replace(options, precision="mixed") if counts and options.real == "half" else options
 
@@ -86,13 +93,15 @@ def _has_fine_grids(graph: Graph) -> bool:
     return any(grid.high - grid.low > HALF_STEPS for grid in grids)
 
 
-def storage_type(graph: Graph, name: str, between: DType) -> DType:
+def storage_type(graph: Graph, name: str, options: Options, exact: bool) -> DType:
     """Floats between kernels are kept in the precision asked for; inputs and outputs as the model
     has them.
     """
-    dtype = graph.types[name].dtype
+    type_ = graph.types[name]
     is_port = name in graph.inputs or name in graph.outputs
-    return between if dtype is DType.F32 and not is_port else dtype
+    if type_.dtype is not DType.F32 or is_port or exact:
+        return type_.dtype
+    return options.storage_of(type_.elements, SMALL_VALUES)
 
 
 def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:

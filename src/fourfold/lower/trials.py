@@ -14,17 +14,36 @@ from fourfold.lower.assemble import ARENA, Constants, Homes, Texts, make_launch,
 from fourfold.lower.launches import Built, Way, build_site, sites
 from fourfold.lower.places import choose_places, suited_options
 from fourfold.plan import Buffer, Plan, Program
+from fourfold.types import DType
 
 ARENA_ALIGNMENT = 256
 
 
 @dataclass(frozen=True)
+class Extent:
+    """Where a value lies in the arena of trials, and what its elements are."""
+
+    offset: int
+    bytes: int
+    dtype: DType
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One way to run one node, as launches of a plan, and the bytes of the arena that it writes."""
+    """One way to run one node, as launches of a plan, and the part of the arena that it writes."""
 
     way: str
     launches: range
-    output: tuple[int, int]
+    output: Extent
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """A plan of trials, the trials of every key, and all values that they read and write."""
+
+    plan: Plan
+    of: Mapping[str, list[Trial]]
+    values: tuple[Extent, ...]
 
 
 def plan_trials(
@@ -32,12 +51,12 @@ def plan_trials(
     device: DeviceInfo,
     options: Options,
     wanted: Mapping[str, list[Way]],
-) -> tuple[Plan, dict[str, list[Trial]]]:
+) -> Trials:
     """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
 
     `wanted` maps what is computed (`Site.key`) to the ways to try.
     """
-    options = suited_options(graph, options)
+    options = suited_options(graph, options, device)
     places = choose_places(graph, options)
     tried: list[tuple[str, Way, Site, list[Built]]] = []
     seen: set[str] = set()
@@ -49,17 +68,21 @@ def plan_trials(
     homes = _apart(graph, built, places)
     constants, texts = Constants(graph), Texts()
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
+    extents = {
+        root: Extent(start, value_bytes(graph, places[root], root), places[root].dtype)
+        for root, (_, start) in homes.buffers.items()
+    }
     trials: dict[str, list[Trial]] = {}
     start = 0
     for key, way, site, items in tried:
-        root = places[site.node.outputs[0]].root
-        span = (homes.buffers[root][1], value_bytes(graph, places[root], root))
+        span = extents[places[site.node.outputs[0]].root]
         trials.setdefault(key, []).append(Trial(str(way), range(start, start + len(items)), span))
         start += len(items)
     blob = constants.blob()
     buffers = (Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", blob.nbytes))
     program = Program(texts.text(options), BUILD_OPTIONS)
-    return Plan("trials", program, buffers, launches, (), (), blob, options.precision), trials
+    plan = Plan("trials", program, buffers, launches, (), (), blob, options.precision)
+    return Trials(plan, trials, tuple(extents.values()))
 
 
 def _apart(graph: Graph, built: list[Built], places: dict[str, Place]) -> Homes:

@@ -32,23 +32,27 @@ from fourfold.kernel.site import Site
 from fourfold.ops._convolve import MakeTaps
 from fourfold.types import DType
 
-_TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+)")
+_TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+) ahead (\d+)")
 ROWS, COLUMNS, DEPTH, WARP = 16, 8, 16, 32
+REGISTERS = 128  # that a work-item may spend on blocks and on what is read ahead
 
 
 @dataclass(frozen=True)
 class MatrixTile:
     """A warp makes `rows` x `columns` blocks of 16 pixels x 8 channels; a group has `warps` along
-    the channels, and `split` more of each that share the reduction.
+    the channels, and `split` more of each that share the reduction. `ahead` steps are read before
+    the first of them is multiplied, so that the reads wait together.
     """
 
     rows: int
     columns: int
     warps: int
     split: int
+    ahead: int = 1
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns} by {self.warps} split {self.split}"
+        size = f"{self.rows}x{self.columns} by {self.warps}"
+        return f"{size} split {self.split} ahead {self.ahead}"
 
     @staticmethod
     def parse(text: str | None) -> MatrixTile | None:
@@ -77,11 +81,12 @@ def matrix_choices(site: Site) -> list[str]:
 def _tiles(site: Site) -> list[MatrixTile]:
     """Every tile worth timing, the most promising first."""
     tiles = [
-        MatrixTile(rows, columns, warps, split)
+        MatrixTile(rows, columns, warps, split, ahead)
         for rows in (1, 2, 4)
         for columns in (1, 2, 4, 8)
         for warps in (1, 2, 4)
         for split in (1, 2, 4, 8, 16)
+        for ahead in (1, 2, 4)
     ]
     usable = [tile for tile in tiles if _fits(site, tile)]
     return sorted(usable, key=lambda tile: (_cost(site, tile), str(tile)))
@@ -100,7 +105,10 @@ def _fits(site: Site, tile: MatrixTile) -> bool:
         tile.rows == 1 or tile.rows * ROWS < site.output.pixels + ROWS
     )
     fits = items <= min(256, site.device.max_work_group) and shared <= site.device.local_memory - 64
-    return fits and snug and tile.split <= site.input.slices // 4
+    steps = site.input.slices // 4
+    whole = steps % tile.ahead == 0 and tile.split * tile.ahead <= steps
+    words = tile.ahead * (4 * tile.rows + 2 * tile.columns) + 4 * tile.rows * tile.columns
+    return fits and snug and whole and words <= REGISTERS
 
 
 def _cost(site: Site, tile: MatrixTile) -> float:
@@ -115,7 +123,7 @@ def _cost(site: Site, tile: MatrixTile) -> float:
     one = steps * (2.0 * tile.rows + tile.columns + 1.5 * blocks)
     # The partners of a split meet in local memory, round after round, with every block they hold.
     share = blocks * (6.0 + 10.0 * math.log2(tile.split)) if tile.split > 1 else 0.0
-    alone = steps * 90.0 + 12.0 * blocks + share
+    alone = steps * 90.0 / tile.ahead + 12.0 * blocks + share
     one += share * 0.2
     return busy * one + alone
 
@@ -189,17 +197,35 @@ class MatrixConvolution:
             places = [taps.find(base, row, column) for base in bases]
             places = [(kernel.let(p, "from"), i and kernel.let(i, "inside")) for p, i in places]
             tap = kernel.let((row * across + column) * steps, "tap")
-            first = kernel.local_id(2) if tile.split > 1 else const(0)
-            with kernel.loop(steps, first, tile.split, title="step") as step:
-                slice_ = kernel.let(step * 4 + self.quarter, "slice")
-                inputs = [self._input(place, slice_, inside) for place, inside in places]
-                at = kernel.let(tap + step, "k")
-                for c in range(tile.columns):
-                    index = (columns[c] + at) * WARP + self.lane
-                    factor = kernel.let(load_raw(self.weights, index), "f")
-                    for number, line in enumerate(sums):
-                        upper, lower = inputs[2 * number], inputs[2 * number + 1]
-                        kernel.call("matrix_multiply", line[c], upper, lower, factor)
+            first = kernel.local_id(2) * tile.ahead if tile.split > 1 else const(0)
+            stride = tile.split * tile.ahead
+            with kernel.loop(steps, first, stride, title="step") as step:
+                self._steps(sums, places, columns, tap, step)
+
+    def _steps(
+        self,
+        sums: list[list[Variable]],
+        places: list[tuple[Expression, Expression | None]],
+        columns: list[Expression],
+        tap: Expression,
+        step: Expression,
+    ) -> None:
+        """Read some steps of the reduction, then multiply them."""
+        kernel, read = self.kernel, []
+        for ahead in range(self.tile.ahead):
+            slice_ = kernel.let((step + ahead) * 4 + self.quarter, "slice")
+            inputs = [self._input(place, slice_, inside) for place, inside in places]
+            at = kernel.let(tap + step + ahead, "k")
+            factors = [
+                kernel.let(load_raw(self.weights, (start + at) * WARP + self.lane), "f")
+                for start in columns
+            ]
+            read.append((inputs, factors))
+        for inputs, factors in read:
+            for column, factor in enumerate(factors):
+                for number, line in enumerate(sums):
+                    upper, lower = inputs[2 * number], inputs[2 * number + 1]
+                    kernel.call("matrix_multiply", line[column], upper, lower, factor)
 
     def _input(
         self, place: Expression, slice_: Expression, inside: Expression | None

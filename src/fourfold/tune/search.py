@@ -30,7 +30,7 @@ def searches(
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes and that can be done in more than one way."""
     seen: set[str] = set()
-    options = suited_options(graph, options)
+    options = suited_options(graph, options, device)
     for site in sites(graph, choose_places(graph, options), device, options):
         if site.key in seen or is_free(site):
             continue
