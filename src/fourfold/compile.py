@@ -27,6 +27,7 @@ class Wish:
     literal: bool = False
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     form: str = "auto"
+    quantized: bool = True  # whether quantised operators may run as their float view
 
     @property
     def options(self) -> Options:
@@ -61,7 +62,7 @@ def compile_model(
 ) -> Compiled:
     """The plan of a model for a device; notes how long each stage took."""
     last = time.perf_counter()
-    loaded = read_model(model, wish.shapes)
+    loaded = read_model(model, wish.shapes, quantized=wish.quantized)
     last = _note(timings, "read", last)
     graph = rewrite(loaded.main)
     last = _note(timings, "rewrite", last)

@@ -24,7 +24,7 @@ class DeviceInfo:
     half_arithmetic: bool
     subgroups: bool
     unified_memory: bool
-    # Tensor cores that kernels can reach (16 x 8 x 16 halves): a probe tells, so not part of identity.
+    # Tensor cores that kernels can reach (16 x 8 x 16 halves). Probed, so not part of identity.
     matrix_units: bool = field(default=False, compare=False)
     index: int = 0
 

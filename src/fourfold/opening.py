@@ -36,6 +36,7 @@ class Request:
     shapes: Mapping[str, Shape] | None = None
     name: str | None = None  # of a model among several in a prepared file
     token: str = ""  # of the caller, one more part of the key
+    quantized: bool = True  # whether quantised operators may run as their float view
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -149,6 +150,7 @@ def request_parts(request: Request, store: Store) -> Parts:
         "precision": request.wanted_precision,
         "sizes": str(request.literal),
         "launches": request.config.launches,
+        "quantized": str(request.quantized),
     }
     return plan_parts(model, request.shapes or {}, request.device, how)
 
@@ -161,7 +163,8 @@ def compile_request(
     chain = compile_chain()
     request.timings["imports"] = time.perf_counter() - began
     shapes, form = dict(request.shapes or {}), form or request.config.launches
-    wish = chain.Wish(request.wanted_precision, request.literal, shapes, form)
+    precision, quantized = request.wanted_precision, request.quantized
+    wish = chain.Wish(precision, request.literal, shapes, form, quantized)
     compiled: Compiled = chain.compile_model(
         request.model, request.device, wish, tuned, request.timings
     )

@@ -76,7 +76,8 @@ class Session:
     what and why. Further words: `placement` is 'auto', 'gpu' (all that can) or 'cpu', for which
     `device='cpu'` stands, too; `strict=True` makes anything on the CPU an error; `max_partitions`
     limits the parts on the GPU; `on_fallback` is called with each operator that stays on the CPU;
-    `threads` are those of the CPU.
+    `threads` are those of the CPU. `quantized=False` keeps quantised operators off the device, as
+    TFLite's option does: they run on the CPU, or with `strict=True` are an error.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Session:
             shapes=shapes,
             name=model,
             token=str(words.get("model_token", "")),
+            quantized=bool(words.get("quantized", True)),
             timings=self.timings,
         )
         self._open()
@@ -286,8 +288,8 @@ def stage(
 
 def _check_words(words: Mapping[str, object], cache: Cache) -> None:
     for word in words:
-        if word not in (*TFLITE_WORDS, *PLACEMENT_WORDS):
-            own = ("cache", "device", "model", "precision", "shapes")
+        if word not in (*TFLITE_WORDS, *PLACEMENT_WORDS, "quantized"):
+            own = ("cache", "device", "model", "precision", "quantized", "shapes")
             known = (*own, *TFLITE_WORDS, *PLACEMENT_WORDS)
             raise InputError(
                 f"Session has no option {word!r}", "options have names", nearest(word, known)

@@ -15,7 +15,8 @@ from fourfold.types import TensorType
 class Foreign:
     """Which operators of the file it stands for, why they are not nodes, and what they give.
 
-    `inputs` are the types of all that they read, constants of the file included; `dynamic` says that the sizes of the results are known only when they are there.
+    `inputs` are the types of all that they read, constants of the file included; `dynamic`
+    says that the sizes of the results are known only when they are there.
     """
 
     format: str

@@ -93,7 +93,8 @@ class Decision:
 def read_situation(
     source: str | bytes, title: str, device: DeviceInfo, wish: Wish, wishes: Wishes
 ) -> Situation:
-    return Situation(read_model(source, wish.shapes, foreign=True), title, device, wish, wishes)
+    loaded = read_model(source, wish.shapes, foreign=True, quantized=wish.quantized)
+    return Situation(loaded, title, device, wish, wishes)
 
 
 def decide(situation: Situation, choices: Mapping[str, str]) -> Decision:

@@ -99,7 +99,8 @@ def explain_placement(request: Request, wishes: Wishes) -> Placement:
 
 def _situation(request: Request, wishes: Wishes) -> Situation:
     shapes, form = dict(request.shapes or {}), request.config.launches
-    wish = Wish(request.wanted_precision, request.literal, shapes, form)
+    precision, quantized = request.wanted_precision, request.quantized
+    wish = Wish(precision, request.literal, shapes, form, quantized)
     return read_situation(request.model, request.title, request.device, wish, wishes)
 
 

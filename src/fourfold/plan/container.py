@@ -21,7 +21,7 @@ import numpy as np
 from fourfold.errors import ModelError
 
 MAGIC = b"FOURFOLD"
-VERSION = 1
+VERSION = 2
 HEADER = struct.Struct("<8sIIQQII20xI")  # magic, version, size, file, table, sections, crc; own crc
 ENTRY = struct.Struct("<16sQQII8x")  # name, offset, size, crc, number
 ALIGNMENT = 64
