@@ -1,0 +1,85 @@
+"""A plan as one launch gives the same bits as its launches one by one, run after run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_graphs import Random, build
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.persistent import ENTRY
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.players import opencl
+from fourfold.rewrite import rewrite
+
+NETWORK = """
+input x: f32[1,23,19,3]
+const w0: f32[16,3,3,3]
+const w1: f32[1,3,3,16]
+const w2: f32[24,1,1,16]
+const w3: f32[24,1,1,24]
+const w4: f32[7,24]
+a = conv2d(x, w0; stride=(2,2), padding=Padding(1,1,1,1)) |> relu6
+b = depthwise_conv2d(a, w1; padding=Padding(1,1,1,1)) |> relu6
+c = conv2d(b, w2) |> relu
+d = conv2d(c, w3) |> add(c)
+e = mean(d; axes=(1,2), keep_dims=True)
+f = reshape(e; shape=(1,24))
+g = fully_connected(f, w4)
+h = softmax(g)
+output h
+"""
+
+
+def players(
+    graph: Graph, device: DeviceInfo, precision: str
+) -> tuple[opencl.Player, opencl.Player]:
+    made = []
+    for form in ("list", "one"):
+        plan = make_plan(rewrite(graph, verify=True), device, Options(precision, form=form))
+        made.append(opencl.Player(device, plan))
+    return made[0], made[1]
+
+
+def inputs_of(graph: Graph, seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    types = [graph.types[name] for name in graph.inputs]
+    return [np.asarray(random.uniform(-1, 1, t.shape), t.dtype.numpy) for t in types]
+
+
+def joins(device: DeviceInfo) -> None:
+    if not device.is_cpu and not device.matrix_units:
+        pytest.skip("groups of this device cannot wait for each other in a known way")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_changing_inputs_with_poisoned_memory(device: DeviceInfo, precision: str) -> None:
+    joins(device)
+    graph = build(NETWORK)
+    listed, joined = players(graph, device, precision)
+    assert [launch.entry for launch in joined.plan.launches] == [ENTRY]
+    assert joined.plan.stages == len(listed.plan.launches) == 7
+    seen = set()
+    for seed in range(300):
+        arrays = inputs_of(graph, seed % 11)
+        listed.poison()
+        joined.poison()
+        expected, result = listed.run(arrays)[0], joined.run(arrays)[0]
+        assert not np.isnan(result).any()
+        np.testing.assert_array_equal(result, expected)
+        seen.add(result.tobytes())
+    assert len(seen) == 11
+
+
+@pytest.mark.parametrize("seed", range(700, 705))
+def test_random_graphs(device: DeviceInfo, seed: int) -> None:
+    joins(device)
+    graph = Random(seed).graph(size=12)
+    listed, joined = players(graph, device, "fp32")
+    for number in range(5):
+        arrays = inputs_of(graph, number)
+        joined.poison()
+        for one, other in zip(listed.run(arrays), joined.run(arrays), strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -1,0 +1,152 @@
+"""Session: what it takes and gives, and what it says when that does not fit."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from tflite_writer import Operator, Tensor, write
+
+import fourfold
+from fourfold.errors import DeviceError, InputError
+from fourfold.players import opencl
+
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
+
+
+def matrix(repeat: bool = False) -> bytes:
+    """y = x times WEIGHTS, and once more under the same name where `repeat` is set."""
+    outputs = ["y", "y"] if repeat else ["y"]
+    return write(
+        [Tensor("x", (2, 4)), Tensor("w", (3, 4), data=WEIGHTS), Tensor("y", (2, 3))],
+        [Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")],
+        inputs=["x"],
+        outputs=outputs,
+    )
+
+
+@pytest.fixture(scope="module")
+def session():
+    with fourfold.Session(matrix(), cache=None) as made:
+        yield made
+
+
+def numbers(seed: int, rows: int = 2) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1, 1, (rows, 4)).astype(np.float32)
+
+
+def test_ports_say_what_they_are(session: fourfold.Session) -> None:
+    assert [(i.name, i.shape, str(i.dtype)) for i in session.inputs] == [("x", (2, 4), "float32")]
+    assert [(o.name, o.shape) for o in session.outputs] == [("y", (2, 3))]
+
+
+@pytest.mark.parametrize("form", ["dict", "list", "array", "strided"])
+def test_inputs_by_name_by_position_or_alone(session: fourfold.Session, form: str) -> None:
+    x = numbers(1)
+    strided = np.repeat(x, 2, axis=1)[:, ::2]
+    given = {"dict": {"x": x}, "list": [x], "array": x, "strided": strided}[form]
+    np.testing.assert_allclose(session.run(given)["y"], x @ WEIGHTS.T, atol=1e-6)
+
+
+def test_results_are_new_arrays(session: fourfold.Session) -> None:
+    first = session.run(numbers(1))["y"]
+    kept = first.copy()
+    session.run(numbers(2))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_another_batch_by_shapes() -> None:
+    x = numbers(3, rows=5)
+    with fourfold.Session(matrix(), shapes={"x": (5, 4)}, cache=None) as made:
+        np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
+
+
+def test_names_that_a_model_repeats_become_unique() -> None:
+    with fourfold.Session(matrix(repeat=True), cache=None) as made:
+        results = made.run(numbers(1))
+    assert len(results) == 2
+    first, second = results.values()
+    np.testing.assert_array_equal(first, second)
+
+
+def test_several_threads_at_once(session: fourfold.Session) -> None:
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        for step in range(20):
+            x = numbers(100 * seed + step)
+            if not np.allclose(session.run(x)["y"], x @ WEIGHTS.T, atol=1e-6):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"z": numbers(1)}, "no input 'z'"),
+        ({}, "'x' is missing"),
+        ([numbers(1), numbers(1)], "2 arrays were passed for 1 inputs"),
+        (numbers(1).astype(np.float64), "is float64, not float32"),
+        (numbers(1, rows=3), "has shape (3, 4), not (2, 4)"),
+    ],
+)
+def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        session.run(given)  # type: ignore[arg-type]
+    assert words in caught.value.what
+    assert caught.value.why
+    assert caught.value.fix
+
+
+def test_a_closed_session_says_so() -> None:
+    made = fourfold.Session(matrix(), cache=None)
+    made.close()
+    made.close()
+    with pytest.raises(InputError, match="closed"):
+        made.run(numbers(1))
+
+
+def test_no_such_device() -> None:
+    with pytest.raises(DeviceError, match="no device 'nothing like this'"):
+        fourfold.Session(matrix(), device="nothing like this", cache=None)
+
+
+def test_no_such_precision() -> None:
+    with pytest.raises(InputError, match="precision"):
+        fourfold.Session(matrix(), precision="fp8", cache=None)
+
+
+def test_no_platform_tells_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing() -> list:
+        raise opencl.cl.LogicError("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+    opencl._found.cache_clear()
+    monkeypatch.setattr(opencl.cl, "get_platforms", nothing)
+    with pytest.raises(DeviceError, match="no OpenCL platform") as caught:
+        fourfold.devices()
+    assert "fourfold[cpu]" in caught.value.fix
+    monkeypatch.undo()
+    opencl._found.cache_clear()
+
+
+def test_out_of_memory_names_what_was_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise opencl.cl.MemoryError("MEM_OBJECT_ALLOCATION_FAILURE")
+
+    monkeypatch.setattr(opencl.cl, "Buffer", full)
+    with pytest.raises(DeviceError, match="out of memory") as caught:
+        fourfold.Session(matrix(), cache=None)
+    assert "bytes" in caught.value.why
+
+
+def test_profile_names_every_kernel(session: fourfold.Session) -> None:
+    times = session.profile(numbers(1), runs=2)
+    assert [time.kernel for time in times] == ["fully_connected_0"]
+    assert all(time.seconds > 0 for time in times)

@@ -1,0 +1,126 @@
+"""Tuning finds, keeps and trusts only what computes the same; interruptions lose nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options, Site
+from fourfold.lower import make_plan
+from fourfold.op import Variant
+from fourfold.ops import conv2d, registry
+from fourfold.ops._tile import Tile, Work, candidates, choose_tile, fits
+from fourfold.players import opencl
+from fourfold.players.null import NULL_GPU
+from fourfold.tune import Listener, tune
+from fourfold.tune.race import Result
+from fourfold.tune.search import _most_similar, searches
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return build(
+        """
+        input x: f32[1,13,11,8]
+        const w: f32[16,1,1,8]
+        a = relu(x)
+        b = conv2d(a, w)
+        c = conv2d(a, w; stride=(2,2))
+        output b, c
+        """
+    )
+
+
+def result_of(graph: Graph, device: DeviceInfo, choices: dict[str, str]) -> list[np.ndarray]:
+    player = opencl.Player(device, make_plan(graph, device, Options(), choices))
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 13, 11, 8)).astype(np.float32)
+    results = player.run([x])
+    player.close()
+    return results
+
+
+def test_choices_are_found_and_change_nothing_but_speed(graph: Graph, device: DeviceInfo) -> None:
+    found = tune(graph, device, Options(form="list"), "rapid", deadline=60)
+    tuned = [key for key in found if key.startswith("conv2d")]
+    assert len(tuned) == 2
+    plain, chosen = result_of(graph, device, {}), result_of(graph, device, found)
+    for one, other in zip(plain, chosen, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_wrong_candidate_is_never_chosen(
+    graph: Graph, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(site: Site) -> None:
+        kernel = site.kernel("conv2d_wrong")
+        target = site.write(kernel)
+        pixel, slice_ = kernel.ids(1, 1)
+        target.store(pixel, slice_, site.read(kernel, 0).load(pixel, slice_))
+
+    bad = Variant("wrong", wrong, choices=lambda site: ["at once"])
+    op = replace(conv2d.OP, variants=(*conv2d.OP.variants, bad))
+    monkeypatch.setitem(registry(), "conv2d", op)  # type: ignore[arg-type]
+    found = tune(graph, device, Options(form="list"), "exhaustive", deadline=90)
+    assert found
+    assert not any(way.startswith("wrong") for way in found.values())
+
+
+def test_known_keys_are_left_alone(graph: Graph, device: DeviceInfo) -> None:
+    keys = [search.key for search in searches(graph, device, Options(), {}, 3)]
+    known = dict.fromkeys(keys, "tiled: default")
+    assert tune(graph, device, Options(form="list"), "rapid", known=known) == known
+
+
+def test_a_deadline_in_the_past_finds_nothing_and_fails_not(
+    graph: Graph, device: DeviceInfo
+) -> None:
+    assert tune(graph, device, Options(form="list"), "rapid", deadline=0) == {}
+
+
+def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: DeviceInfo) -> None:
+    kept: dict[str, str] = {}
+
+    class Interrupting(Listener):
+        def found(self, key: str, result: Result) -> None:
+            kept[key] = result.way
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tune(graph, device, Options(form="list"), "rapid", listener=Interrupting())
+    assert len(kept) == 1
+
+
+def test_no_such_level(graph: Graph) -> None:
+    with pytest.raises(InputError, match="tuning level"):
+        tune(graph, NULL_GPU, Options(), "rapdi")
+
+
+@pytest.mark.parametrize("work", [Work(1, 250, 256), Work(49, 256, 256), Work(12544, 8, 27)])
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
+    device = replace(NULL_GPU, kind=kind)
+    tiles = candidates(device, work)
+    assert tiles
+    for tile in tiles:
+        assert fits(device, work, tile)
+        assert Tile.parse(str(tile)) == tile
+
+
+@pytest.mark.parametrize(
+    "choice", ["", "nonsense", "9x9x8 split 3 in 1x1", "1x1x4 split 999 in 1x1"]
+)
+def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
+    work = Work(49, 256, 256)
+    assert choose_tile(NULL_GPU, work, choice) == choose_tile(NULL_GPU, work, None)
+
+
+def test_the_most_similar_known_thing_comes_first() -> None:
+    known = {"conv f32[1,14,14,8]": "near", "conv f32[1,112,112,8]": "far", "other f32[1]": "no"}
+    assert _most_similar("conv f32[1,15,15,8]", known) == "near"
+    assert _most_similar("pool f32[1,15,15,8]", known) is None
