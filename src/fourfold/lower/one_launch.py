@@ -87,7 +87,7 @@ def join_launches(
     start = constants.offset(table)
     text = preludes(kernels) + persistent_text(kinds, buffers, items)
     uses = tuple(BufferUse(number, 0) for number in range(buffers))
-    groups = device.compute_units
+    groups = device.compute_units * (4 if device.is_cpu else 1)
     arguments: tuple[Argument, ...] = (*uses, len(launches), start)
     count = len(launches)
     launch = Launch(ENTRY, arguments, (groups * items,), (items,), ENTRY, f"{count} stages", count)

@@ -13,6 +13,7 @@ import pyopencl as cl
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, nearest
 from fourfold.plan import BufferUse, Launch, Plan, Program
+from fourfold.players._ports import Ports
 from fourfold.players._program import build_text, fetch_binary, load_binary
 
 _KINDS = {cl.device_type.GPU: "gpu", cl.device_type.CPU: "cpu", cl.device_type.ACCELERATOR: "other"}
@@ -174,21 +175,8 @@ class Player:
                 self._buffers.append(cl.Buffer(self._context, flags.READ_WRITE, size))
 
     def _stage(self) -> None:
-        """Host memory that the device's copy engine reaches by itself, for what goes in and out.
-
-        A device that shares the host's memory needs none.
-        """
-        self._staged: dict[int, np.ndarray] = {}
-        if self.info.unified_memory or self.info.kind != "gpu":
-            return
-        mode = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        for port in (*self.plan.inputs, *self.plan.outputs):
-            if port.buffer not in self._staged and port.type.elements:
-                pinned = cl.Buffer(self._context, mode, port.type.bytes)
-                shape, dtype = port.type.shape, port.type.dtype.numpy
-                both = cl.map_flags.READ | cl.map_flags.WRITE
-                array, _ = cl.enqueue_map_buffer(self._queue, pinned, both, 0, shape, dtype)
-                self._staged[port.buffer] = array
+        """Host memory for what goes in and out: see Ports."""
+        self._ports = Ports(self._queue, self.info, self.plan, self._buffers)
 
     def _bind(self, launch: Launch) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
         """A kernel object of its own for each launch, with every argument set once and for all."""
@@ -210,26 +198,11 @@ class Player:
         return results
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        queue, buffers, staged = self._queue, self._buffers, self._staged
-        for port, array in zip(self.plan.inputs, arrays, strict=True):
-            pinned = staged.get(port.buffer)
-            if pinned is not None:
-                np.copyto(pinned, array)
-                array = pinned
-            if array.size:
-                cl.enqueue_copy(queue, buffers[port.buffer], array, is_blocking=False)
+        queue = self._queue
+        self._ports.put(arrays)
         for kernel, grid, local in self._replay:
             cl.enqueue_nd_range_kernel(queue, kernel, grid, local)
-        results = []
-        for port in self.plan.outputs:
-            result = staged.get(port.buffer)
-            if result is None:
-                result = np.empty(port.type.shape, port.type.dtype.numpy)
-            if result.size:
-                cl.enqueue_copy(queue, result, buffers[port.buffer], is_blocking=False)
-            results.append(result)
-        queue.finish()
-        return [result.copy() for result in results] if staged else results
+        return self._ports.take()
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
@@ -265,7 +238,8 @@ class Player:
 
     def close(self) -> None:
         """Give the device's memory back."""
-        self._replay, self._staged = [], {}
+        self._replay = []
+        self._ports.close()
         for buffer in self._buffers:
             buffer.release()
         self._buffers = []
