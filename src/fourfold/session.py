@@ -17,7 +17,8 @@ import numpy as np
 from fourfold.config import PRECISIONS, Config
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, FourfoldError, InputError, UnsupportedError, nearest
+from fourfold.errors import DeviceError, InputError, UnsupportedError, nearest
+from fourfold.keeping import BinaryKeeper
 from fourfold.opening import (
     Model,
     Opened,
@@ -30,10 +31,8 @@ from fourfold.opening import (
 )
 from fourfold.plan import Compiled, Port
 from fourfold.players import opencl
-from fourfold.players._program import binaries_cost_nothing
 from fourfold.players.null import NULL_GPU
 from fourfold.store import Store, memory_store
-from fourfold.store.keys import program_parts
 from fourfold.types import Quantization, Shape
 
 Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -73,8 +72,11 @@ class Session:
     None. TFLite's words `serialization_dir` and `model_token` are understood, too.
 
     What cannot run on the device, or does not pay there, runs on the CPU; `session.placement` says
-    what and why. Further words: `placement` is 'auto', 'gpu' (all that can) or 'cpu', for which
-    `device='cpu'` stands, too; `strict=True` makes anything on the CPU an error; `max_partitions`
+    what and why. Further words: `placement` is 'auto' (the model is run on the device and on the
+    CPU
+    once, and stays where it is faster), 'gpu' (all that can) or 'cpu', for which `device='cpu'`
+    stands, too; without it the model stays on the device as far as that pays; `strict=True` makes
+    anything on the CPU an error; `max_partitions`
     limits the parts on the GPU; `on_fallback` is called with each operator that stays on the CPU;
     `threads` are those of the CPU. `quantized=False` keeps quantised operators off the device, as
     TFLite's option does: they run on the CPU, or with `strict=True` are an error.
@@ -117,17 +119,31 @@ class Session:
 
     def _open(self) -> None:
         self._lock = threading.Lock()
-        self._keeper: threading.Thread | None = None
         self._placement: Any = None
         opened = self._open_whole()
         if opened is None:
-            placed = open_placing().open_parts(self._request, self._store, self._wished())
-            self._placement, self._player = placed.placement, placed.player
-            self._take(placed.compiled, "model")
+            self._take_parts(open_placing().open_parts(self._request, self._store, self._wished()))
         else:
             self._take(opened.compiled, opened.origin)
-            self._player = make_player(self._request, opened, self._store)
-        self._must_keep = (opened is None or opened.binary is None) and self._keeps_binaries()
+            player = make_player(self._request, opened, self._store)
+            self._player: opencl.Player | None = player
+        built = opened is None or opened.binary is None
+        self._keeper = BinaryKeeper(self._request, self._store, wanted=built)
+        if self._wishes.get("placement") == AUTO and not self._wishes.get("strict"):
+            self._race()
+
+    def _race(self) -> None:
+        """Whoever asks for 'auto' gets the CPU where the model was seen to run faster there."""
+        assert self._player is not None
+        racing = import_module("fourfold.placing.race")
+        faster = racing.race_cpu(self._request, self._store, self._wished(), self._player)
+        if faster is not None:
+            self._player.close()
+            self._take_parts(faster)
+
+    def _take_parts(self, placed: Any) -> None:
+        self._placement, self._player = placed.placement, placed.player
+        self._take(placed.compiled, "model")
 
     def _open_whole(self) -> Opened | None:
         """All of the model on the device; None where it has to be placed in parts."""
@@ -157,12 +173,6 @@ class Session:
             self._placement = open_placing().explain_placement(self._request, self._wished())
         return self._placement
 
-    def _keeps_binaries(self) -> bool:
-        wish = self._request.config.binaries
-        if self._store is None or wish == "never":
-            return False
-        return wish == "always" or binaries_cost_nothing(self.device.platform)
-
     @property
     def precision(self) -> str:
         return self.plan.precision
@@ -176,9 +186,9 @@ class Session:
         """The outputs as new arrays by name; inputs go by name, by position, or alone."""
         arrays = self._arrays(inputs)
         with self._lock:
-            results = self._open_player().run(arrays)
-            if self._must_keep:
-                self._keep_binary()
+            player = self._open_player()
+            results = player.run(arrays)
+            self._keeper.after_run(player)
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
     def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
@@ -206,29 +216,9 @@ class Session:
         compiled = compile_request(self._request, tuned, form="list")
         return opencl.Player(self.device, compiled.plan)
 
-    def _keep_binary(self) -> None:
-        """Fetch the binary beside the runs: some drivers take seconds for it."""
-        self._must_keep = False
-        player = self._open_player()
-        found = getattr(player, "players", (player,))
-        self._keeper = threading.Thread(target=self._fetch, args=found, name="fourfold-keep")
-        self._keeper.start()
-
-    def _fetch(self, *players: opencl.Player) -> None:
-        for player in players:
-            if self._store is None:
-                return
-            try:
-                binary = player.binary()
-            except FourfoldError:
-                return  # a driver without binaries costs speed, never a run
-            parts = program_parts(player.plan.program, self.device)
-            self._store.put_binary(self._request.title, parts, binary)
-
     def close(self) -> None:
         """Free the device's memory; the session cannot run afterwards."""
-        if self._keeper is not None and self._keeper is not threading.current_thread():
-            self._keeper.join()
+        self._keeper.close()
         with self._lock:
             if self._player is not None:
                 self._player.close()

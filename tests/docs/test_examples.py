@@ -1,6 +1,7 @@
 """The Python blocks of the README, the tutorial and the guides run, each page from top to bottom.
 
-A block is run when `run` stands behind its language. `model.tflite` is a small model made here.
+A block is run when `run` stands behind its language. `model.tflite` and `quantized.tflite` are
+small models made here.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from docs.blocks import ROOT, blocks
-from docs.tiny_model import tiny_model
+from docs.tiny_model import tiny_model, tiny_quantized_model
 
 PAGES = (ROOT / "README.md", ROOT / "docs" / "start.md", *(ROOT / "docs" / "guide").glob("*.md"))
 
@@ -17,6 +18,7 @@ PAGES = (ROOT / "README.md", ROOT / "docs" / "start.md", *(ROOT / "docs" / "guid
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
+    (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):

@@ -1,4 +1,4 @@
-"""The small model that the examples in the documentation run on."""
+"""The small models that the examples in the documentation run on."""
 
 from __future__ import annotations
 
@@ -35,6 +35,43 @@ def tiny_model() -> bytes:
         ),
         Operator("MEAN", ["features", "axes"], ["pooled"], "ReducerOptions", {"KeepDims": False}),
         Operator("FULLY_CONNECTED", ["pooled", "weights", None], ["logits"]),
+        Operator("SOFTMAX", ["logits"], ["scores"], "SoftmaxOptions", {"Beta": 1.0}),
+    ]
+    return write(tensors, operators, ["image"], ["scores"])
+
+
+def tiny_quantized_model() -> bytes:
+    """The same in int8, with one scale for each channel of the filters."""
+    generator = np.random.default_rng(3)
+    filters = generator.integers(-127, 127, (8, 3, 3, 3)).astype(np.int8)
+    bias = generator.integers(-900, 900, 8).astype(np.int32)
+    weights = generator.integers(-127, 127, (CLASSES, 8)).astype(np.int8)
+    by_channel = {"zero_point": [0] * 8, "axis": 0}
+    features = {"scale": [6 / 255], "zero_point": [-128]}
+    tensors = [
+        Tensor("image", (1, 32, 32, 3), "int8", scale=[1 / 128], zero_point=[0]),
+        Tensor("filters", filters.shape, "int8", filters, scale=[0.01] * 8, **by_channel),
+        Tensor("bias", bias.shape, "int32", bias, scale=[0.01 / 128] * 8, **by_channel),
+        Tensor("features", (1, 16, 16, 8), "int8", **features),
+        constant("axes", [1, 2]),
+        Tensor("pooled", (1, 8), "int8", **features),
+        Tensor("weights", weights.shape, "int8", weights, scale=[0.02], zero_point=[0]),
+        Tensor("logits", (1, CLASSES), "int8", scale=[0.05], zero_point=[-8]),
+        Tensor("scores", (1, CLASSES), "int8", scale=[1 / 256], zero_point=[-128]),
+    ]
+    convolution = {"Padding": 0, "StrideW": 2, "StrideH": 2, "FusedActivationFunction": 3}
+    operators = [
+        Operator(
+            "CONV_2D",
+            ["image", "filters", "bias"],
+            ["features"],
+            "Conv2DOptions",
+            {**convolution, "DilationWFactor": 1, "DilationHFactor": 1},
+        ),
+        Operator("MEAN", ["features", "axes"], ["pooled"], "ReducerOptions", {"KeepDims": False}),
+        Operator(
+            "FULLY_CONNECTED", ["pooled", "weights", None], ["logits"], "FullyConnectedOptions"
+        ),
         Operator("SOFTMAX", ["logits"], ["scores"], "SoftmaxOptions", {"Beta": 1.0}),
     ]
     return write(tensors, operators, ["image"], ["scores"])

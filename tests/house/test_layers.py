@@ -31,6 +31,7 @@ ROOMS = (
     "compile",
     "preparing",
     "opening",
+    "keeping",
     "placing",
     "session",
     "delegate",

@@ -6,34 +6,17 @@ import threading
 
 import numpy as np
 import pytest
-from tflite_writer import Operator, Tensor, write
+from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
 from fourfold.errors import DeviceError, InputError
 from fourfold.players import opencl
-
-WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) / 7
-
-
-def matrix(repeat: bool = False) -> bytes:
-    """y = x times WEIGHTS, and once more under the same name where `repeat` is set."""
-    outputs = ["y", "y"] if repeat else ["y"]
-    return write(
-        [Tensor("x", (2, 4)), Tensor("w", (3, 4), data=WEIGHTS), Tensor("y", (2, 3))],
-        [Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")],
-        inputs=["x"],
-        outputs=outputs,
-    )
 
 
 @pytest.fixture(scope="module")
 def session():
     with fourfold.Session(matrix(), cache=None) as made:
         yield made
-
-
-def numbers(seed: int, rows: int = 2) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(-1, 1, (rows, 4)).astype(np.float32)
 
 
 def test_ports_say_what_they_are(session: fourfold.Session) -> None:

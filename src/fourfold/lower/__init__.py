@@ -23,6 +23,7 @@ from fourfold.lower.memory import Span, assign_offsets
 from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
 from fourfold.lower.places import choose_places, suited_options
 from fourfold.plan import Buffer, Plan, Port, Program
+from fourfold.split.cost import flops
 
 BUILD_OPTIONS = "-cl-std=CL1.2"
 
@@ -46,7 +47,8 @@ def make_plan(
     buffers += [Buffer(name, "output", graph.types[name].bytes) for name in results]
     text = texts.text(options)
     kernels = [item.kernel for item in built]
-    if wants_one_launch(kernels, launches, device, options, choices):
+    work = sum(flops(graph, node) for node in graph.nodes)
+    if wants_one_launch(kernels, launches, device, options, choices, work):
         buffers.append(Buffer("state", "state", state_bytes(len(launches))))
         text, launch = join_launches(kernels, launches, constants, len(buffers), device)
         launches, text = (launch,), texts.head(options) + text

@@ -19,6 +19,8 @@ from fourfold.plan import Argument, BufferUse, Launch
 
 GPU_ITEMS = 256
 FEW = 4
+FEW_CORES = 16
+LITTLE_WORK = 5e7  # operations a launch
 LARGEST = 2**31 - 1
 
 
@@ -53,21 +55,29 @@ def wants_one_launch(
     device: DeviceInfo,
     options: Options,
     choices: Mapping[str, str],
+    work: float,
 ) -> bool:
     """Whether to play the plan as one launch: as asked for, as tuned, or where launches are
     dear.
     """
     form = options.form
     if form == "auto":
-        form = choices.get(form_key(launches), "one" if _is_dear(launches, device) else "list")
+        form = choices.get(
+            form_key(launches), "one" if _is_dear(launches, device, work) else "list"
+        )
     return (
         form == "one" and bool(launches) and refuses_one_launch(kernels, launches, device) is None
     )
 
 
-def _is_dear(launches: Sequence[Launch], device: DeviceInfo) -> bool:
-    """On a large GPU a launch costs more than the barrier that replaces it."""
-    return not device.is_cpu and len(launches) >= FEW
+def _is_dear(launches: Sequence[Launch], device: DeviceInfo, work: float) -> bool:
+    """Where a launch costs more than what replaces it: always on a large GPU, on a few cores where
+    the operations of a launch take about as long as the way to it.
+    """
+    if not device.is_cpu:
+        return len(launches) >= FEW
+    few_cores = device.compute_units <= FEW_CORES
+    return few_cores and len(launches) >= FEW and work / len(launches) < LITTLE_WORK
 
 
 def join_launches(

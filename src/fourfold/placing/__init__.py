@@ -48,6 +48,7 @@ class Wishes:
     max_partitions: int | None = None
     threads: int | None = None
     on_fallback: Callable[[Row], None] | None = None
+    reason: str = ""  # why everything is to be on the CPU, where the caller did not ask for it
 
     def __post_init__(self) -> None:
         if self.placement not in PLACEMENTS:
@@ -59,7 +60,7 @@ class Wishes:
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.placement, self.max_partitions)
+        return Limits(self.placement, self.max_partitions, self.reason)
 
     @property
     def workers(self) -> int:

@@ -20,6 +20,7 @@ class Limits:
 
     placement: str = "auto"
     max_partitions: int | None = None
+    reason: str = ""  # why placement is 'cpu', if the caller did not say so
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def choose_places(task: Task, limits: Limits) -> Choice:
     }
     why = dict.fromkeys(held, "it lies between operators that share a state")
     if limits.placement == "cpu":
-        return task.choice(on_cpu, dict.fromkeys(on_cpu, "placement is 'cpu'"))
+        reason = limits.reason or "placement is 'cpu'"
+        return task.choice(on_cpu, dict.fromkeys(on_cpu, reason))
     choice = _limit(task, task.choice(on_gpu, why), on_cpu, limits.max_partitions)
     if limits.placement == "gpu" or all(part.place == GPU for part in choice.parts):
         return choice  # what needs no split is where the caller wanted it

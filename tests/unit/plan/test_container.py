@@ -12,7 +12,7 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section, container_bytes, write_container
-from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, PAGE
+from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, PAGE, VERSION
 
 SECTIONS = (
     Section("index", b"{}"),
@@ -81,8 +81,8 @@ def forged(content: bytes, place: int, form: str, value: int) -> bytes:
 
 
 def test_a_future_format_says_so() -> None:
-    with pytest.raises(ModelError, match="format 2"):
-        Container(forged(container_bytes(SECTIONS), 8, "<I", 2), "it")
+    with pytest.raises(ModelError, match=f"format {VERSION + 1}"):
+        Container(forged(container_bytes(SECTIONS), 8, "<I", VERSION + 1), "it")
 
 
 @pytest.mark.parametrize(("place", "form"), [(16, "<Q"), (24, "<Q"), (32, "<I")])
