@@ -76,11 +76,18 @@ class ExpressionWriter:
             case "call":
                 return f"{operands[0]}({', '.join(of(x, 0) for x in operands[1:])})"
             case "where" | "guarded":
-                return f"{of(operands[0], 1)} ? {of(operands[1], 1)} : {of(operands[2], 1)}"
+                condition = of(operands[0], 1)
+                if item.kind == "half" and operands[0].width > 1:
+                    condition = f"convert_short{item.width}({of(operands[0], 0)})"
+                return f"{condition} ? {of(operands[1], 1)} : {of(operands[2], 1)}"
             case "load":
                 return self._load(item, of(operands[1], 0))
         level = _PRECEDENCE[op]
-        return f"{of(operands[0], level)} {op} {of(operands[1], level + 1)}"
+        text = f"{of(operands[0], level)} {op} {of(operands[1], level + 1)}"
+        if item.kind == "bool" and operands[0].kind == "half" and item.width > 1:
+            # Truth in vectors is as wide as what was compared; everywhere else it is an int.
+            return f"convert_int{item.width}({text})"
+        return text
 
     def _load(self, item: Expression, index: str) -> str:
         pointer, kind, width = item.operands[0], item.kind, item.width
