@@ -1,8 +1,7 @@
 """Expressions of the kernel language: typed scalars and vectors, built by Python's own operators.
 
-Kinds are 'float', 'half', 'int' and 'bool'; widths 1, 2, 4, 8, 16. Integer division and remainder
-are
-meant for numbers that are not negative, where Python and every GPU language agree.
+Kinds are 'float', 'half', 'int', 'long' and 'bool'; widths 1, 2, 4, 8, 16. Integer division and
+remainder are meant for numbers that are not negative, where Python and every GPU language agree.
 """
 
 from __future__ import annotations
@@ -43,6 +42,7 @@ class Pointer:
     dtype: DType
     writable: bool = False
     local: bool = False
+    width: int = 1  # elements that it steps over: more than one for a copy made on the way
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,13 +159,7 @@ def _pair(a: Operand, b: Operand) -> tuple[Expression, Expression]:
     if a.width != b.width:
         a, b = widen(a, max(a.width, b.width)), widen(b, max(a.width, b.width))
     if a.kind != b.kind and "bool" not in (a.kind, b.kind):
-        kind = (
-            "float"
-            if "float" in (a.kind, b.kind)
-            else "half"
-            if "half" in (a.kind, b.kind)
-            else "int"
-        )
+        kind = next(kind for kind in ("float", "half", "long", "int") if kind in (a.kind, b.kind))
         a, b = convert(a, kind), convert(b, kind)
     return a, b
 
@@ -186,7 +180,7 @@ def widen(value: Expression, width: int) -> Expression:
 
 def binary(op: str, a: Operand, b: Operand) -> Expression:
     a, b = _pair(a, b)
-    if a.kind == "int":
+    if a.kind in ("int", "long"):
         folded = _fold(op, a, b)
         if folded is not None:
             return folded
@@ -335,7 +329,13 @@ def convert(x: Operand, kind: str) -> Expression:
         return x
     if x.number is not None:
         number = x.number
-        plain = bool(number) if kind == "bool" else int(number) if kind == "int" else float(number)
+        plain = (
+            bool(number)
+            if kind == "bool"
+            else int(number)
+            if kind in ("int", "long")
+            else float(number)
+        )
         return const(plain, kind, x.width)
     if kind == "bool":
         return Expression("!=", (x, const(0, x.kind, x.width)), "bool", x.width)

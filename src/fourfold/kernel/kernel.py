@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from fourfold.kernel.statement import (
     Leave,
     LocalArray,
     Loop,
+    Shift,
     Statement,
     Store,
 )
@@ -135,6 +136,12 @@ class Kernel:
         """Let a function of the prelude change a variable."""
         self.preludes.add(function)
         self._add(Call(function, target, operands))
+
+    def shifted(self, base: Pointer, index: Operand, width: int, title: str) -> Pointer:
+        """A pointer further on: what is read near it needs no sums, which CPUs take time for."""
+        target = replace(base, name=self._unique(title), width=width)
+        self._add(Shift(target, base, lift(index)))
+        return target
 
     def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
         self._add(Store(pointer, lift(index), value))

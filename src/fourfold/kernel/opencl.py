@@ -17,6 +17,7 @@ from fourfold.kernel.statement import (
     Leave,
     LocalArray,
     Loop,
+    Shift,
     Statement,
     Store,
 )
@@ -75,6 +76,9 @@ class Renderer(ExpressionWriter):
                 yield from self._hoist(pad, known, *operands)
                 arguments = ", ".join(self._of(item, known) for item in operands)
                 yield f"{pad}{function}(&{target.operands[0]}, {arguments});"
+            case Shift(target, origin, index):
+                yield from self._hoist(pad, known, index)
+                yield f"{pad}{self._shift(target, origin, self._of(index, known, 5))};"
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"

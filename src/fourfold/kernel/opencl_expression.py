@@ -134,9 +134,19 @@ class ExpressionWriter:
         self.casts[title] = f"{kind} *{title} = ({kind} *){pointer.name};"
         return title
 
+    def _shift(self, target: Pointer, origin: Pointer, index: str) -> str:
+        """A pointer further on. Halves are loaded by functions that take a plain pointer."""
+        space = self._space(origin)
+        by_function = origin.dtype is DType.F16 and self.kernel.real == "float"
+        if target.width == 1 or by_function:
+            steps = "" if target.width == 1 else f" * {target.width}"
+            return f"{space}*{target.name} = {origin.name} + {index}{steps}"
+        typed = self._typed(origin, target.width)
+        return f"{space.strip()}{target.width} *{target.name} = {typed} + {index}"
+
     def _typed(self, pointer: Pointer, width: int) -> str:
         """The pointer itself, or a copy of it that steps over vectors."""
-        if width == 1:
+        if width == pointer.width:
             return pointer.name
         title = f"{pointer.name}_{width}"
         space = self._space(pointer).strip() + str(width)
@@ -149,7 +159,7 @@ def literal(item: Expression) -> str:
     value, kind = item.operands[0], item.kind
     if kind == "bool":
         text = ("1" if item.width == 1 else "-1") if value else "0"
-    elif kind in ("int", "uint"):
+    elif kind in ("int", "long", "uint"):
         text = "INT_MIN" if value == -(2**31) else str(int(value))
     elif value != value:
         text = "NAN"

@@ -64,6 +64,15 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """A pointer to what lies `index` steps of `target.width` elements behind another."""
+
+    target: Pointer
+    base: Pointer
+    index: Expression
+
+
+@dataclass(frozen=True)
 class Barrier:
     """All work-items of a group meet here and see each other's local memory."""
 
@@ -83,4 +92,4 @@ class Leave:
     """This work-item has nothing (more) to do."""
 
 
-Statement = Declare | Assign | Call | Store | Loop | Branch | Barrier | LocalArray | Leave
+Statement = Declare | Assign | Call | Shift | Store | Loop | Branch | Barrier | LocalArray | Leave

@@ -125,6 +125,20 @@ class View:
             index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
         return self._real(load(self.pointer, index, self.kind))
 
+    def corner(self, pixel: Operand) -> Expression:
+        """Where a pixel is, in elements; with `step` and a lane it leads to its channels."""
+        return lift(pixel) * (4 if self.place.layout is Layout.SLICED else self.pitch)
+
+    def step(self, pixels: Operand, slice_: Operand) -> Expression:
+        """How far it is to a slice of another pixel, in elements."""
+        if self.place.layout is Layout.SLICED:
+            return (lift(slice_) * self.pitch + pixels) * 4
+        return lift(pixels) * self.pitch + lift(slice_) * 4
+
+    def lane_near(self, near: Pointer, corner: Expression, lane: int) -> Expression:
+        """One channel, from a pointer that went a `step` ahead."""
+        return self._real(load(near, corner + lane, self.kind))
+
     def element(
         self, pixel: Operand, channel: Operand, inside: Expression | None = None
     ) -> Expression:

@@ -21,6 +21,7 @@ from fourfold.lower.assemble import (
 from fourfold.lower.launches import Built, build_kernels
 from fourfold.lower.memory import Span, assign_offsets
 from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
+from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places, suited_options
 from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.split.cost import flops
@@ -36,6 +37,7 @@ def make_plan(
     `choices` says for what is computed (`Site.key`) how it is best done there.
     """
     choices, options = {} if choices is None else choices, suited_options(graph, options, device)
+    graph = pad_windows(graph, device)
     places = choose_places(graph, options)
     built = build_kernels(graph, places, device, options, choices)
     homes = _plan_memory(graph, built, places, device)

@@ -12,6 +12,7 @@ from fourfold.kernel.site import Options, Site
 from fourfold.lower import BUILD_OPTIONS
 from fourfold.lower.assemble import ARENA, Constants, Homes, Texts, make_launch, value_bytes
 from fourfold.lower.launches import Built, Way, build_site, sites
+from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places, suited_options
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.types import DType
@@ -57,6 +58,7 @@ def plan_trials(
     `wanted` maps what is computed (`Site.key`) to the ways to try.
     """
     options = suited_options(graph, options, device)
+    graph = pad_windows(graph, device)
     places = choose_places(graph, options)
     tried: list[tuple[str, Way, Site, list[Built]]] = []
     seen: set[str] = set()

@@ -11,12 +11,15 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from fourfold.kernel.expression import (
     Expression,
+    Pointer,
     const,
+    convert,
     guarded,
     load,
     minimum,
@@ -25,6 +28,7 @@ from fourfold.kernel.expression import (
     widen,
 )
 from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.place import Layout
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile
@@ -36,9 +40,9 @@ class Taps:
     """Where the pixels under the filter are, for one output pixel.
 
     `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel
-    of a tap
-    and whether it exists (None: always). `base` is what `start(pixel)` prepared once for that
-    output pixel.
+    of a tap and whether it exists (None: always). `base` is what `start(pixel)` prepared once for
+    that output pixel. `offset(row, column)` leads from the last of `base` to a tap that exists, and
+    `interior(base)` tells whether all do (None: always).
     """
 
     count: tuple[int, int]
@@ -47,9 +51,13 @@ class Taps:
         [tuple[Expression, ...], Expression, Expression], tuple[Expression, Expression | None]
     ]
     interior: Callable[[tuple[Expression, ...]], Expression] | None = None
-    find_inside: Callable[[tuple[Expression, ...], Expression, Expression], Expression] | None = (
-        None
-    )
+    offset: Callable[[Expression, Expression], Expression] | None = None
+    neighbours: bool = False  # outputs side by side read inputs side by side
+
+    @property
+    def always(self) -> bool:
+        """Whether every tap exists for every output pixel."""
+        return self.offset is not None and self.interior is None
 
 
 MakeTaps = Callable[[Kernel, View, View], Taps]
@@ -57,7 +65,13 @@ MakeTaps = Callable[[Kernel, View, View], Taps]
 
 def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
     """One tap: the input pixel of the same number."""
-    return Taps((1, 1), lambda pixel: (pixel,), lambda base, row, column: (base[0], None))
+    return Taps(
+        (1, 1),
+        start=lambda pixel: (pixel,),
+        find=lambda base, row, column: (base[0], None),
+        offset=lambda row, column: const(0),
+        neighbours=True,
+    )
 
 
 def work_of(site: Site, taps: int) -> Work:
@@ -126,7 +140,7 @@ class Convolution:
                 with kernel.otherwise(branch):
                     self._accumulate(sums, bases, group, checked=True)
         else:
-            self._accumulate(sums, bases, group, checked=True)
+            self._accumulate(sums, bases, group, checked=not self.taps.always)
         row = kernel.local_id(0) + kernel.local_id(1) * tile.local[0]
         every = [value for line in sums for value in line]
         kernel.group_combine(every, tile.split, 2, row, operator.add)
@@ -192,21 +206,47 @@ class Convolution:
         slices = self.source.slices
         block = kernel.let(slices * 4 * down * across, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
+        corners = self._corners(bases, checked)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
-            places = [self._find(base, row, column, checked) for base in bases]
+            places = self._places_under(bases, corners, row, column, checked)
             tap = kernel.let((row * across + column) * (slices * 4), "tap")
             lane = kernel.local_id(2) if tile.split > 1 else const(0)
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_ * 4, "k")
-                self._multiply(sums, places, slice_, [start + at for start in starts])
+                pixels = self._pixels(places, slice_, checked)
+                self._multiply(sums, pixels, self._factors([start + at for start in starts]))
+
+    def _corners(self, bases: list[tuple[Expression, ...]], checked: bool) -> list[Expression]:
+        """Where each pixel's window starts, in elements: it stays while the taps go by."""
+        if not self._reads_alone or checked or self.taps.offset is None:
+            return []
+        kernel, source = self.kernel, self.source
+        if self.taps.neighbours and source.place.layout is Layout.SLICED:
+            first = kernel.let(convert(source.corner(bases[0][-1]), "long"), "corner")
+            return [first + 4 * number for number in range(len(bases))]
+        places = [convert(source.corner(base[-1]), "long") for base in bases]
+        return [kernel.let(place, "corner") for place in places]
+
+    def _places_under(
+        self,
+        bases: list[tuple[Expression, ...]],
+        corners: list[Expression],
+        row: Expression,
+        column: Expression,
+        checked: bool,
+    ) -> list[tuple[Expression, Expression | None]]:
+        """The pixels under one tap, and whether they exist; with corners, the way from them."""
+        if corners:
+            assert self.taps.offset is not None
+            offset = self.kernel.let(self.taps.offset(row, column), "offset")
+            return [(corner, offset) for corner in corners]
+        return [self._find(base, row, column) for base in bases]
 
     def _find(
-        self, base: tuple[Expression, ...], row: Expression, column: Expression, checked: bool
+        self, base: tuple[Expression, ...], row: Expression, column: Expression
     ) -> tuple[Expression, Expression | None]:
-        kernel, taps = self.kernel, self.taps
-        if not checked and taps.find_inside is not None:
-            return kernel.let(taps.find_inside(base, row, column), "from"), None
-        place, inside = taps.find(base, row, column)
+        kernel = self.kernel
+        place, inside = self.taps.find(base, row, column)
         if inside is None:
             return kernel.let(place, "from"), None
         inside = kernel.let(inside, "inside")
@@ -214,37 +254,58 @@ class Convolution:
             place = where(inside, place, 0)
         return kernel.let(place, "from"), inside
 
+    def _pixels(
+        self,
+        places: list[tuple[Expression, Expression | None]],
+        slice_: Expression,
+        checked: bool,
+    ) -> list[Callable[[int], Expression]]:
+        """How the channels of each input pixel are read: alone on a CPU, four at once elsewhere."""
+        source = self.source
+        if self._reads_alone and not checked and self.taps.offset is not None:
+            offset = places[0][1]
+            assert offset is not None
+            near = self.kernel.shifted(source.pointer, source.step(offset, slice_), 1, "near")
+            return [partial(source.lane_near, near, corner) for corner, _ in places]
+        if not self._reads_alone:
+            return [source.load(place, slice_, inside).lane for place, inside in places]
+        return [partial(self._lane_inside, place, inside, slice_) for place, inside in places]
+
+    def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
+        """How the weights of each group are read, from where this step of the reduction starts."""
+        if not self.site.device.is_cpu:
+            return [partial(self._factor, self.weights, start) for start in starts]
+        width = self.tile.width
+        near = [self.kernel.shifted(self.weights, start, width, "row") for start in starts]
+        return [partial(self._factor, pointer, const(0)) for pointer in near]
+
+    def _factor(self, pointer: Pointer, start: Expression, lane: int) -> Expression:
+        return load(pointer, start + lane, self.kernel.real, self.tile.width)
+
+    def _lane_inside(
+        self, place: Expression, inside: Expression | None, slice_: Expression, lane: int
+    ) -> Expression:
+        value = self.source.lane(place, slice_, lane)
+        return value if inside is None else where(inside, value, 0)
+
+    @property
+    def _reads_alone(self) -> bool:
+        source = self.source
+        return self.site.device.is_cpu and (source.whole or source.type.channels < 4)
+
     def _multiply(
         self,
         sums: list[list[Variable]],
-        places: list[tuple[Expression, Expression | None]],
-        slice_: Expression,
-        rows: list[Expression],
+        pixels: list[Callable[[int], Expression]],
+        rows: list[Callable[[int], Expression]],
     ) -> None:
         kernel, tile = self.kernel, self.tile
-        pixels = [self._pixel(place, slice_, inside) for place, inside in places]
         for lane in range(self.lanes):
-            factors = [
-                kernel.let(load(self.weights, row + lane, kernel.real, tile.width), "f")
-                for row in rows
-            ]
+            factors = [kernel.let(row(lane), "f") for row in rows]
             for line, pixel in zip(sums, pixels, strict=True):
                 value = kernel.let(pixel(lane), "a")
                 for total, factor in zip(line, factors, strict=True):
                     kernel.add(total, widen(value, tile.width) * factor)
-
-    def _pixel(
-        self, place: Expression, slice_: Expression, inside: Expression | None
-    ) -> Callable[[int], Expression]:
-        """How one input pixel's channels are read: alone on a CPU, four at once elsewhere."""
-        source = self.source
-        alone = self.site.device.is_cpu and (source.whole or source.type.channels < 4)
-        if alone:
-            if inside is None:
-                return lambda lane: source.lane(place, slice_, lane)
-            return lambda lane: where(inside, source.lane(place, slice_, lane), 0)
-        four = source.load(place, slice_, inside)
-        return four.lane
 
     def _store(
         self, sums: list[list[Variable]], pixels: list[Expression], group: Expression
@@ -298,15 +359,13 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
         left = kernel.let(column * steps[1] - offsets[1], "left")
         return top, left, kernel.let((image * height + top) * width + left, "corner")
 
-    def find_inside(
-        base: tuple[Expression, ...], row: Expression, column: Expression
-    ) -> Expression:
-        return base[2] + (row * gaps[0] * width + column * gaps[1])
+    def offset(row: Expression, column: Expression) -> Expression:
+        return row * gaps[0] * width + column * gaps[1]
 
     def find(
         base: tuple[Expression, ...], row: Expression, column: Expression
     ) -> tuple[Expression, Expression | None]:
-        place = find_inside(base, row, column)
+        place = base[-1] + offset(row, column)
         if not padded:
             return place, None
         y, x = base[0] + row * gaps[0], base[1] + column * gaps[1]
@@ -316,4 +375,4 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
         rows = (base[0] >= 0) & (base[0] + reach[0] < height)
         return rows & (base[1] >= 0) & (base[1] + reach[1] < width)
 
-    return Taps(filter, start, find, interior if padded else None, find_inside)
+    return Taps(filter, start, find, interior if padded else None, offset)

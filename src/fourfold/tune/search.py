@@ -10,6 +10,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options, Site
 from fourfold.lower.launches import Way, choose_way, is_free, sites, variants_of
+from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places, suited_options
 from fourfold.ops import registry
 
@@ -30,7 +31,7 @@ def searches(
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes and that can be done in more than one way."""
     seen: set[str] = set()
-    options = suited_options(graph, options, device)
+    options, graph = suited_options(graph, options, device), pad_windows(graph, device)
     for site in sites(graph, choose_places(graph, options), device, options):
         if site.key in seen or is_free(site):
             continue
