@@ -119,11 +119,7 @@ class View:
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         """One channel of a slice, read alone. The caller knows that it exists."""
-        if self.place.layout is Layout.SLICED:
-            index = (lift(slice_) * self.pitch + pixel) * 4 + lane
-        else:
-            index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
-        return self._real(load(self.pointer, index, self.kind))
+        return self._real(load(self.pointer, self.step(pixel, slice_) + lane, self.kind))
 
     def corner(self, pixel: Operand) -> Expression:
         """Where a pixel is, in elements; with `step` and a lane it leads to its channels."""
@@ -158,16 +154,13 @@ class View:
 
         `run` neighbouring pixels at once give a vector of four times as many.
         """
-        if run == 1:
-            return self._broadcast(target, pixel, slice_)
         first = self._broadcast(target, pixel, slice_)
-        if self._is_one_pixel(target):
+        if run == 1:
+            return first
+        if self.type.pixels == 1 != target.type.pixels:
             return vector(*[first] * run)
         others = [self._broadcast(target, pixel + step, slice_) for step in range(1, run)]
         return vector(first, *others)
-
-    def _is_one_pixel(self, target: View) -> bool:
-        return self.type.pixels == 1 and target.type.pixels != 1
 
     def _broadcast(self, target: View, pixel: Expression, slice_: Expression) -> Expression:
         rank = target.type.rank

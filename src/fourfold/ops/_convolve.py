@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -19,59 +18,16 @@ from fourfold.kernel.expression import (
     Expression,
     Pointer,
     const,
-    convert,
     guarded,
     load,
     minimum,
     vector,
-    where,
     widen,
 )
-from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.place import Layout
+from fourfold.kernel.kernel import Variable
 from fourfold.kernel.site import Site
-from fourfold.kernel.view import View
+from fourfold.ops._taps import MakeTaps, Reader
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile
-from fourfold.ops._window import NO_PADDING, Window
-
-
-@dataclass(frozen=True)
-class Taps:
-    """Where the pixels under the filter are, for one output pixel.
-
-    `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel
-    of a tap and whether it exists (None: always). `base` is what `start(pixel)` prepared once for
-    that output pixel. `offset(row, column)` leads from the last of `base` to a tap that exists, and
-    `interior(base)` tells whether all do (None: always).
-    """
-
-    count: tuple[int, int]
-    start: Callable[[Expression], tuple[Expression, ...]]
-    find: Callable[
-        [tuple[Expression, ...], Expression, Expression], tuple[Expression, Expression | None]
-    ]
-    interior: Callable[[tuple[Expression, ...]], Expression] | None = None
-    offset: Callable[[Expression, Expression], Expression] | None = None
-    neighbours: bool = False  # outputs side by side read inputs side by side
-
-    @property
-    def always(self) -> bool:
-        """Whether every tap exists for every output pixel."""
-        return self.offset is not None and self.interior is None
-
-
-MakeTaps = Callable[[Kernel, View, View], Taps]
-
-
-def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
-    """One tap: the input pixel of the same number."""
-    return Taps(
-        (1, 1),
-        start=lambda pixel: (pixel,),
-        find=lambda base, row, column: (base[0], None),
-        offset=lambda row, column: const(0),
-        neighbours=True,
-    )
 
 
 def work_of(site: Site, taps: int) -> Work:
@@ -120,6 +76,7 @@ class Convolution:
         self.bias = site.packed(kernel, "bias", bias)
         self.lanes = min(4, source.channels)
         self.taps = taps(kernel, self.source, self.target)
+        self.reader = Reader(self.source, self.taps, site.device)
 
     def write(self) -> None:
         """The whole kernel: places, sums, stores."""
@@ -206,70 +163,15 @@ class Convolution:
         slices = self.source.slices
         block = kernel.let(slices * 4 * down * across, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
-        corners = self._corners(bases, checked)
+        corners = self.reader.corners(bases, checked)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
-            places = self._places_under(bases, corners, row, column, checked)
+            places = self.reader.places(bases, corners, row, column)
             tap = kernel.let((row * across + column) * (slices * 4), "tap")
             lane = kernel.local_id(2) if tile.split > 1 else const(0)
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_ * 4, "k")
-                pixels = self._pixels(places, slice_, checked)
+                pixels = self.reader.pixels(places, slice_, from_corners=bool(corners))
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
-
-    def _corners(self, bases: list[tuple[Expression, ...]], checked: bool) -> list[Expression]:
-        """Where each pixel's window starts, in elements: it stays while the taps go by."""
-        if not self._reads_alone or checked or self.taps.offset is None:
-            return []
-        kernel, source = self.kernel, self.source
-        if self.taps.neighbours and source.place.layout is Layout.SLICED:
-            first = kernel.let(convert(source.corner(bases[0][-1]), "long"), "corner")
-            return [first + 4 * number for number in range(len(bases))]
-        places = [convert(source.corner(base[-1]), "long") for base in bases]
-        return [kernel.let(place, "corner") for place in places]
-
-    def _places_under(
-        self,
-        bases: list[tuple[Expression, ...]],
-        corners: list[Expression],
-        row: Expression,
-        column: Expression,
-        checked: bool,
-    ) -> list[tuple[Expression, Expression | None]]:
-        """The pixels under one tap, and whether they exist; with corners, the way from them."""
-        if corners:
-            assert self.taps.offset is not None
-            offset = self.kernel.let(self.taps.offset(row, column), "offset")
-            return [(corner, offset) for corner in corners]
-        return [self._find(base, row, column) for base in bases]
-
-    def _find(
-        self, base: tuple[Expression, ...], row: Expression, column: Expression
-    ) -> tuple[Expression, Expression | None]:
-        kernel = self.kernel
-        place, inside = self.taps.find(base, row, column)
-        if inside is None:
-            return kernel.let(place, "from"), None
-        inside = kernel.let(inside, "inside")
-        if self.site.device.is_cpu:
-            place = where(inside, place, 0)
-        return kernel.let(place, "from"), inside
-
-    def _pixels(
-        self,
-        places: list[tuple[Expression, Expression | None]],
-        slice_: Expression,
-        checked: bool,
-    ) -> list[Callable[[int], Expression]]:
-        """How the channels of each input pixel are read: alone on a CPU, four at once elsewhere."""
-        source = self.source
-        if self._reads_alone and not checked and self.taps.offset is not None:
-            offset = places[0][1]
-            assert offset is not None
-            near = self.kernel.shifted(source.pointer, source.step(offset, slice_), 1, "near")
-            return [partial(source.lane_near, near, corner) for corner, _ in places]
-        if not self._reads_alone:
-            return [source.load(place, slice_, inside).lane for place, inside in places]
-        return [partial(self._lane_inside, place, inside, slice_) for place, inside in places]
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
         """How the weights of each group are read, from where this step of the reduction starts."""
@@ -281,17 +183,6 @@ class Convolution:
 
     def _factor(self, pointer: Pointer, start: Expression, lane: int) -> Expression:
         return load(pointer, start + lane, self.kernel.real, self.tile.width)
-
-    def _lane_inside(
-        self, place: Expression, inside: Expression | None, slice_: Expression, lane: int
-    ) -> Expression:
-        value = self.source.lane(place, slice_, lane)
-        return value if inside is None else where(inside, value, 0)
-
-    @property
-    def _reads_alone(self) -> bool:
-        source = self.source
-        return self.site.device.is_cpu and (source.whole or source.type.channels < 4)
 
     def _multiply(
         self,
@@ -330,49 +221,3 @@ class Convolution:
             group = values[first : first + run]
             value = group[0] if len(group) == 1 else vector(*group)
             self.target.store(pixels[first], slice_, value, len(group))
-
-
-def window_taps(window: Window) -> MakeTaps:
-    """The taps of a window that slides over [N,H,W,C]: input row = output row * stride - before +
-    tap * dilation.
-    """
-    return lambda kernel, source, target: _window_taps(window, kernel, source, target)
-
-
-def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> Taps:
-    filter, stride, dilation, padding = (
-        window.filter,
-        window.stride,
-        window.dilation,
-        window.padding,
-    )
-    before = (padding.top, padding.left)
-    padded = padding != NO_PADDING
-    height, width = source.axis(1), source.axis(2)
-    # Steps are small and few, and written out they make better code than as parameters.
-    steps, gaps, offsets = stride, dilation, before
-    reach = [kernel.size(f"reach{a}", (filter[a] - 1) * dilation[a]) for a in (0, 1)]
-
-    def start(pixel: Expression) -> tuple[Expression, ...]:
-        image, row, column = target.coordinates(pixel)
-        top = kernel.let(row * steps[0] - offsets[0], "top")
-        left = kernel.let(column * steps[1] - offsets[1], "left")
-        return top, left, kernel.let((image * height + top) * width + left, "corner")
-
-    def offset(row: Expression, column: Expression) -> Expression:
-        return row * gaps[0] * width + column * gaps[1]
-
-    def find(
-        base: tuple[Expression, ...], row: Expression, column: Expression
-    ) -> tuple[Expression, Expression | None]:
-        place = base[-1] + offset(row, column)
-        if not padded:
-            return place, None
-        y, x = base[0] + row * gaps[0], base[1] + column * gaps[1]
-        return place, (y >= 0) & (y < height) & (x >= 0) & (x < width)
-
-    def interior(base: tuple[Expression, ...]) -> Expression:
-        rows = (base[0] >= 0) & (base[0] + reach[0] < height)
-        return rows & (base[1] >= 0) & (base[1] + reach[1] < width)
-
-    return Taps(filter, start, find, interior if padded else None, offset)

@@ -29,7 +29,7 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.place import Layout
 from fourfold.kernel.site import Site
-from fourfold.ops._convolve import MakeTaps
+from fourfold.ops._taps import MakeTaps
 from fourfold.types import DType
 
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+) ahead (\d+)")

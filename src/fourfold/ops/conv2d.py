@@ -8,10 +8,11 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, plain_taps, tile_choices, window_taps
+from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_convolution
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._taps import plain_taps, window_taps
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
 

@@ -11,8 +11,9 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, Taps
+from fourfold.ops._convolve import Convolution
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._taps import Taps
 from fourfold.ops._window import Pair, check_bias
 from fourfold.types import Shape, TensorType
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, plain_taps, tile_choices
+from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_product
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._taps import plain_taps
 from fourfold.ops._window import check_bias
 from fourfold.types import TensorType
 

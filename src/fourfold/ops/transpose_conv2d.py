@@ -11,8 +11,9 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, Taps, tile_choices
+from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._taps import Taps
 from fourfold.ops._window import Padding, Pair, Window, check_bias, output_size
 from fourfold.types import TensorType
 
