@@ -35,6 +35,7 @@ def starts(model: Path, device: str, precision: str) -> dict[str, float]:
             **os.environ,
             "FOURFOLD_CACHE": str(place / "store"),
             "POCL_CACHE_DIR": str(kernels),
+            "CUDA_CACHE_PATH": str(kernels),
         }
         seconds = {
             FIRST: until_result(str(model), device, precision, environment),

@@ -21,12 +21,16 @@ _ORDER = {"gpu": 0, "other": 1, "cpu": 2}
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
+# All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
+# take sums and products of halves, and nothing else.
 _PROBE = """
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 __kernel void probe(__global float *out)
 {
-    half a = (half)out[0];
-    out[0] = (float)(a * a + (half)1.0f);
+    const half4 a = convert_half4((float4)(out[0]));
+    const half4 b = a * a + (half4)((half)1.0f);
+    const half4 c = convert_short4(convert_int4(a < b)) ? b : a;
+    out[0] = convert_float4(c + exp(a) - exp(a)).x;
 }
 """
 
