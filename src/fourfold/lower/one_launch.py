@@ -20,7 +20,7 @@ from fourfold.plan import Argument, BufferUse, Launch
 GPU_ITEMS = 256
 FEW = 4
 FEW_CORES = 16
-LITTLE_WORK = 5e7  # operations a launch
+LITTLE_WORK = 2e7  # operations a launch
 LARGEST = 2**31 - 1
 
 
