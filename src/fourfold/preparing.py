@@ -22,6 +22,7 @@ from fourfold.store import Store
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_file
+from fourfold.store.shipped import known_choices
 from fourfold.tune import Listener, tune
 from fourfold.tune.race import Result
 
@@ -59,7 +60,9 @@ def tune_model(
     model: str, device: DeviceInfo, how: How, store: Store | None, progress: Progress
 ) -> dict[str, str]:
     """The tuned choices for a device: those that are kept, and what a search adds to them."""
-    known = {} if store is None else store.choices(device_key(device))
+    known = dict(known_choices(device))
+    if store is not None:
+        known |= store.choices(device_key(device))
     if how.level == "none":
         return known
     graph = rewrite(read_model(model, how.wish.shapes).main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 import fourfold
 from fourfold.errors import DeviceError, InputError
 from fourfold.players import opencl
+from fourfold.players.null import NULL_GPU
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +135,14 @@ def test_profile_names_every_kernel(session: fourfold.Session) -> None:
     times = session.profile(numbers(1), runs=2)
     assert [time.kernel for time in times] == ["fully_connected_0"]
     assert all(time.seconds > 0 for time in times)
+
+
+def test_persistent_kernels_take_turns_on_a_gpu() -> None:
+    """Two of them could each hold half of a GPU and wait for ever; a CPU's groups never wait so."""
+    gpu, cpu = NULL_GPU, replace(NULL_GPU, kind="cpu")
+    plan = fourfold.Session(matrix(), cache=None).plan
+    joined = replace(plan, launches=(replace(plan.launches[0], stages=7),))
+    assert opencl.turn_of(gpu, joined) is opencl.turn_of(gpu, joined)
+    for info, one in ((gpu, plan), (cpu, joined)):
+        with opencl.turn_of(info, one), opencl.turn_of(info, one):
+            pass  # nobody waits

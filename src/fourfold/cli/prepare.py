@@ -79,7 +79,8 @@ def _how(
     everywhere: bool,
 ) -> How:
     sizes = dict(parse_shape(text) for text in shapes)
-    wish = Wish(precision or config.precision, config.sizes == "literal", sizes)
+    literal = config.sizes == "literal"
+    wish = Wish(precision or config.precision, literal, sizes, config.launches)
     return How(wish, level, deadline, everywhere)
 
 

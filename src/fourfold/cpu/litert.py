@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.errors import DeviceError
+from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.formats.tflite.constants import dequantize, quantize
 from fourfold.types import DType, Quantization, TensorType
 
@@ -90,14 +90,25 @@ class LitertEngine:
     ) -> None:
         self._content = content  # the interpreter reads weights in place
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
-        self._interpreter = make_interpreter(content, threads, keep_all)
+        try:
+            self._interpreter = self._opened(threads, keep_all)
+        except (RuntimeError, ValueError) as error:
+            raise UnsupportedError(
+                "LiteRT cannot take its part of the model",
+                [Refusal(wire.name, "output", _first_line(error)) for wire in self._outputs[:1]],
+                "see 'fourfold check' for which operators stay on the CPU, and why",
+            ) from error
+
+    def _opened(self, threads: int | None, keep_all: bool) -> Any:
+        interpreter = make_interpreter(self._content, threads, keep_all)
         shapes: Mapping[int, Any] = {
-            detail["index"]: detail["shape"] for detail in self._interpreter.get_input_details()
+            detail["index"]: detail["shape"] for detail in interpreter.get_input_details()
         }
         for wire in self._inputs:
             if wire.type is not None and tuple(shapes[wire.tensor]) != wire.type.shape:
-                self._interpreter.resize_tensor_input(wire.tensor, wire.type.shape)
-        self._interpreter.allocate_tensors()
+                interpreter.resize_tensor_input(wire.tensor, wire.type.shape)
+        interpreter.allocate_tensors()
+        return interpreter
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         interpreter = self._interpreter
@@ -127,3 +138,7 @@ class LitertEngine:
 
     def close(self) -> None:
         self._interpreter = None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

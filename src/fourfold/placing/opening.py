@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.compile import Wish
 from fourfold.graph import Graph
-from fourfold.opening import Opened, Request, make_player
+from fourfold.opening import Opened, Request, make_player, tuned_choices
 from fourfold.placing import (
     Situation,
     Wishes,
@@ -24,7 +24,7 @@ from fourfold.plan import Compiled, Plan, Port, Program
 from fourfold.players.opencl import Player
 from fourfold.split import Placement, Runner
 from fourfold.store import Store
-from fourfold.store.keys import device_key, program_parts
+from fourfold.store.keys import program_parts
 
 __all__ = ["PartsPlayer", "Placed", "Wishes", "explain_placement", "join_plans", "open_parts"]
 
@@ -70,7 +70,7 @@ def open_parts(request: Request, store: Store | None, wishes: Wishes) -> Placed:
     """Places a model, plans the GPU's parts and builds them, with what the store has of them."""
     began = time.perf_counter()
     situation = _situation(request, wishes)
-    tuned = {} if store is None else store.choices(device_key(request.device))
+    tuned = tuned_choices(request, store)
     decision = decide(situation, tuned)
     request.timings["place"] = time.perf_counter() - began
     took: dict[str, float] = {}

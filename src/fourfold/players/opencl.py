@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -140,6 +142,19 @@ def load_program(info: DeviceInfo, program: Program, binary: bytes) -> Any | Non
     return load_binary(_context(info), binary, program.options)
 
 
+@cache
+def _turns(info: DeviceInfo) -> threading.Lock:
+    return threading.Lock()
+
+
+def turn_of(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object]:
+    """What a run must hold. Groups of a persistent kernel wait for each other, so all of them must
+    be on the GPU at once: two such kernels could each hold half of it and wait for ever.
+    """
+    waits = not info.is_cpu and any(launch.stages > 1 for launch in plan.launches)
+    return _turns(info) if waits else nullcontext()
+
+
 class Player:
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
@@ -148,6 +163,7 @@ class Player:
         self.timings: dict[str, float] = {}
         self._context = _context(info)
         self._queue = cl.CommandQueue(self._context)
+        self._turn = turn_of(info, plan)
         started = time.perf_counter()
         self._program = build_text(self._context, plan.program) if program is None else program
         self.timings["build"] = time.perf_counter() - started
@@ -203,22 +219,24 @@ class Player:
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         queue = self._queue
-        self._ports.put(arrays)
-        for kernel, grid, local in self._replay:
-            cl.enqueue_nd_range_kernel(queue, kernel, grid, local)
-        return self._ports.take()
+        with self._turn:
+            self._ports.put(arrays)
+            for kernel, grid, local in self._replay:
+                cl.enqueue_nd_range_kernel(queue, kernel, grid, local)
+            return self._ports.take()
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
-        for kernel, grid, local in self._replay:
-            cl.enqueue_nd_range_kernel(self._queue, kernel, grid, local)
-        self._queue.finish()
+        with self._turn:
+            for kernel, grid, local in self._replay:
+                cl.enqueue_nd_range_kernel(self._queue, kernel, grid, local)
+            self._queue.finish()
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
         mode = cl.command_queue_properties.PROFILING_ENABLE
         best = [float("inf")] * len(self._replay)
-        with cl.CommandQueue(self._context, properties=mode) as queue:
+        with self._turn, cl.CommandQueue(self._context, properties=mode) as queue:
             for port, array in zip(self.plan.inputs, arrays, strict=True):
                 cl.enqueue_copy(queue, self._buffers[port.buffer], array)
             for _ in range(runs):
