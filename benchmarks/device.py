@@ -2,7 +2,7 @@
 
     python benchmarks/device.py MODEL… [--device D] [--precision P] [--runs N]
 
-For machines where peers run in processes of their own: measure them in the same session, and compare.
+For machines where peers run in processes of their own: measure both in one session, and compare.
 """
 
 from __future__ import annotations
