@@ -82,6 +82,7 @@ class Op:
     reference: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
     cases: tuple[Case, ...]
     attributes: type = NoAttributes
+    heavy: bool = False  # each result looks at many elements: the reference may take long
     pointwise: Callable[..., Expression] | None = None
     variants: tuple[Variant, ...] = ()
     view: Callable[[Node, Types, Types], Alias | None] | None = None

@@ -24,6 +24,7 @@ OP = Op(
     attributes=Pool2d,
     infer=pooled("average_pool2d", FLOATS),
     reference=reference,
+    heavy=True,
     variants=pools(operator.add, 0.0, average=True),
     cases=(
         Case(("f32[1,1,1,1]",), Pool2d((1, 1), (1, 1))),

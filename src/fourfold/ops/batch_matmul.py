@@ -149,6 +149,7 @@ OP = Op(
     attributes=BatchMatmul,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(Variant("tiled", build),),
     cases=(
         Case(("f32[1,1]", "f32[1,1]"), BatchMatmul()),

@@ -128,6 +128,7 @@ OP = Op(
     attributes=Conv2d,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, matrix_choices),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),

@@ -120,6 +120,7 @@ OP = Op(
     attributes=Conv3d,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(Variant("tiled", build, refuses),),
     cases=(
         _case("f32[1,1,1,1,1]", "f32[1,1,1,1,1]", Conv3d()),

@@ -93,6 +93,7 @@ OP = Op(
     attributes=DepthwiseConv2d,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(
         Variant("rows", rows, refuses_rows, row_choices),
         Variant("plain", plain, refuses_any),

@@ -134,6 +134,7 @@ OP = Op(
     attributes=Detection,
     infer=infer,
     reference=reference,
+    heavy=True,
     cases=(
         Case(
             ("f32[1,29,4]", "f32[1,29,4]", "f32[29,4]"),

@@ -51,6 +51,7 @@ OP = Op(
     name="fully_connected",
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(
         Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
         Variant("direct", direct_product),

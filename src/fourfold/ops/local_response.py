@@ -67,6 +67,7 @@ OP = Op(
     attributes=LocalResponse,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(Variant("walk", build),),
     cases=(
         Case(("f32[1,1,1,1]",), LocalResponse(2)),

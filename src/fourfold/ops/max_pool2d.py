@@ -21,6 +21,7 @@ OP = Op(
     attributes=Pool2d,
     infer=pooled("max_pool2d", FLOATS),
     reference=reference,
+    heavy=True,
     variants=pools(maximum, float("-inf"), average=False),
     cases=(
         Case(("f32[1,1,1,1]",), Pool2d((1, 1), (1, 1))),

@@ -54,6 +54,7 @@ OP = Op(
     attributes=Pool2d,
     infer=pooled("max_pool2d_index", FLOATS),
     reference=reference,
+    heavy=True,
     variants=(Variant("pool", build),),
     cases=(
         Case(("f32[1,1,1,1]",), Pool2d((1, 1), (1, 1))),

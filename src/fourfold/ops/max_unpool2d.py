@@ -76,6 +76,7 @@ OP = Op(
     attributes=Pool2d,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(Variant("ask", build),),
     cases=(
         # High is beyond the last number in the window: such an index is cut or names nothing.

@@ -127,6 +127,7 @@ OP = Op(
     attributes=TransposeConv2d,
     infer=infer,
     reference=reference,
+    heavy=True,
     variants=(Variant("gather", build, refuses, choices),),
     cases=(
         _case("f32[1,1,1,1]", "f32[1,1,1,1]", TransposeConv2d((1, 1), Padding(), (1, 1))),

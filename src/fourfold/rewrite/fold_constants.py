@@ -17,24 +17,7 @@ MOST_BYTES = 64 << 20
 MOST_GROWTH = 16
 FREE_BYTES = 1 << 20
 
-# Each result of these looks at many elements, so bytes do not bound the time of the reference.
-_SLOW = frozenset(
-    {
-        "average_pool2d",
-        "batch_matmul",
-        "conv2d",
-        "conv3d",
-        "depthwise_conv2d",
-        "detection",
-        "fully_connected",
-        "local_response",
-        "max_pool2d",
-        "max_pool2d_index",
-        "max_unpool2d",
-        "transpose_conv2d",
-    }
-)
-_SLOW_RESULTS_TIMES_INPUTS = 1 << 24
+MOST_HEAVY_WORK = 1 << 24
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -61,9 +44,9 @@ def _is_foldable(graph: Graph, node: Node, constants: Constants) -> bool:
     results = [graph.types[name] for name in node.outputs]
     if not all(type_.dtype.has_numpy for type_ in (*sources, *results)):
         return False
-    if node.op in _SLOW:
+    if registry()[node.op].heavy:
         work = sum(type_.elements for type_ in results) * math.prod(t.elements for t in sources)
-        if work > _SLOW_RESULTS_TIMES_INPUTS:
+        if work > MOST_HEAVY_WORK:
             return False
     growth = MOST_GROWTH * sum(type_.bytes for type_ in sources) + FREE_BYTES
     return sum(type_.bytes for type_ in results) <= min(MOST_BYTES, growth)

@@ -18,22 +18,6 @@ FOLD_LIMIT = 64 << 20  # bytes of one result that is made from little
 FOLD_TOTAL = 512 << 20  # bytes of all results beyond what unpacking the file may take
 UNPACKED = 8  # numbers of four bits that become floats take eight times the room
 
-# Their references are too slow for what a file may ask; as nodes they cost nothing here.
-_HEAVY = {
-    "average_pool2d",
-    "batch_matmul",
-    "conv2d",
-    "conv3d",
-    "depthwise_conv2d",
-    "detection",
-    "fully_connected",
-    "local_response",
-    "max_pool2d",
-    "max_pool2d_index",
-    "max_unpool2d",
-    "transpose_conv2d",
-}
-
 
 class Refuse(Exception):
     """An operator cannot be converted; the reason goes into the list of refusals."""
@@ -130,7 +114,7 @@ class Builder:
 
     def _foldable(self, op: str, inputs: tuple[str | None, ...]) -> bool:
         known = all(name is None or name in self.constants for name in inputs)
-        return known and op not in _HEAVY and op != "identity"
+        return known and not registry()[op].heavy and op != "identity"
 
     def _evaluate(
         self, op: str, inputs: tuple[str | None, ...], attributes: object, type: TensorType
