@@ -47,13 +47,14 @@ def make_plan(
     buffers += [Buffer(name, "input", graph.types[name].bytes) for name in graph.inputs]
     results = list(dict.fromkeys(graph.outputs))
     buffers += [Buffer(name, "output", graph.types[name].bytes) for name in results]
-    text = texts.text(options)
     kernels = [item.kernel for item in built]
     work = sum(flops(graph, node) for node in graph.nodes)
     if wants_one_launch(kernels, launches, device, options, choices, work):
         buffers.append(Buffer("state", "state", state_bytes(len(launches))))
         text, launch = join_launches(kernels, launches, constants, len(buffers), device)
         launches, text = (launch,), texts.head(options) + text
+    else:
+        text = texts.text(options)
     blob = constants.blob()
     buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
     return Plan(

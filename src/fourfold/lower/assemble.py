@@ -17,6 +17,7 @@ from fourfold.plan import Argument, BufferUse, Launch
 
 CONSTANT_ALIGNMENT = 64
 ARENA, CONSTANTS = 0, 1
+_ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
 
 @dataclass(frozen=True)
@@ -69,24 +70,20 @@ class Texts:
         self.counts: dict[str, int] = {}
 
     def entry(self, kernel: Kernel) -> str:
-        body = render(kernel, "entry")
-        if body not in self.entries:
+        text = render(kernel, _ANY)
+        if text not in self.entries:
             number = self.counts.get(kernel.title, 0)
             self.counts[kernel.title] = number + 1
-            self.entries[body] = (f"{kernel.title}_{number}", kernel)
-        return self.entries[body][0]
+            self.entries[text] = (f"{kernel.title}_{number}", kernel)
+        return self.entries[text][0]
 
     def head(self, options: Options) -> str:
         return "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if options.real == "half" else ""
 
     def text(self, options: Options) -> str:
         before = preludes(kernel for _, kernel in self.entries.values())
-        return "\n".join(
-            [
-                self.head(options) + before,
-                *(render(kernel, name) for name, kernel in self.entries.values()),
-            ]
-        )
+        named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())
+        return "\n".join([self.head(options) + before, *named])
 
 
 def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -> Launch:
