@@ -119,6 +119,7 @@ class Session:
 
     def _open(self) -> None:
         self._lock = threading.Lock()
+        self._direct: Any = _not_direct
         self._placement: Any = None
         opened = self._open_whole()
         if opened is None:
@@ -144,6 +145,7 @@ class Session:
     def _take_parts(self, placed: Any) -> None:
         self._placement, self._player = placed.placement, placed.player
         self._take(placed.compiled, "model")
+        self._direct = placed.player.direct(placed.compiled, self._lock) or _not_direct
 
     def _open_whole(self) -> Opened | None:
         """All of the model on the device; None where it has to be placed in parts."""
@@ -184,6 +186,9 @@ class Session:
 
     def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
         """The outputs as new arrays by name; inputs go by name, by position, or alone."""
+        found: dict[str, np.ndarray] | None = self._direct(inputs)
+        if found is not None:
+            return found
         arrays = self._arrays(inputs)
         with self._lock:
             player = self._open_player()
@@ -219,6 +224,7 @@ class Session:
     def close(self) -> None:
         """Free the device's memory; the session cannot run afterwards."""
         self._keeper.close()
+        self._direct = _not_direct
         with self._lock:
             if self._player is not None:
                 self._player.close()
@@ -243,6 +249,10 @@ class Session:
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         given = _by_name(self.inputs, inputs)
         return [_checked(info, given[info.name]) for info in self.inputs]
+
+
+def _not_direct(inputs: Inputs) -> None:
+    """Most models have no shorter way than that by a player."""
 
 
 def open_placing() -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.cpu.direct import Direct, Lock, failure, make_direct
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.formats.tflite.constants import dequantize, quantize
 from fourfold.types import DType, Quantization, TensorType
@@ -117,12 +118,27 @@ class LitertEngine:
         try:
             interpreter.invoke()
         except RuntimeError as error:
-            raise DeviceError(
-                "LiteRT could not run its part of the model",
-                " ".join(str(error).split()) or "it gave no reason",
-                "check that the inputs are what the model expects; LiteRT alone would fail, too",
-            ) from error
+            raise failure(error) from error
         return [wire.into_graph(self._view(wire)) for wire in self._outputs]
+
+    def direct(
+        self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock
+    ) -> Direct | None:
+        """The shortest way from the caller's names to the caller's names, each with its value; None
+        where a value has to be converted or is not of this part.
+        """
+        sources, results = (
+            {wire.name: wire.tensor for wire in wires if not wire.converts}
+            for wires in (self._inputs, self._outputs)
+        )
+        if {*inputs.values()} != sources.keys() or not {*outputs.values()} <= results.keys():
+            return None
+        return make_direct(
+            self._interpreter,
+            {name: sources[value] for name, value in inputs.items()},
+            {name: results[value] for name, value in outputs.items()},
+            lock,
+        )
 
     def _view(self, wire: Wire) -> np.ndarray:
         """The result where it lies. An empty one or one without a buffer has to be copied."""

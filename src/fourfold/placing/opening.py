@@ -10,6 +10,8 @@ from itertools import chain
 import numpy as np
 
 from fourfold.compile import Wish
+from fourfold.cpu.direct import Direct, Lock
+from fourfold.cpu.litert import LitertEngine
 from fourfold.graph import Graph
 from fourfold.opening import Opened, Request, make_player, tuned_choices
 from fourfold.placing import (
@@ -39,6 +41,20 @@ class PartsPlayer:
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._runner.run(arrays)
+
+    def direct(self, compiled: Compiled, lock: Lock) -> Direct | None:
+        """The shortest way where all of the model is one part in LiteRT."""
+        engines = [step.engine for step in self._runner.steps]
+        if len(engines) != 1 or not isinstance(engines[0], LitertEngine):
+            return None
+        inputs, outputs = (
+            {name: port.name for name, port in zip(names, ports, strict=True)}
+            for names, ports in (
+                (compiled.input_names, self.plan.inputs),
+                (compiled.output_names, self.plan.outputs),
+            )
+        )
+        return engines[0].direct(inputs, outputs, lock)
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch of all parts on the GPU."""
