@@ -43,7 +43,7 @@ def main(models: tuple[Path, ...], device: str, precision: str, runs: int) -> No
         with fourfold.Session(model, device=device, precision=precision) as session:
             arrays, plan = random_inputs(session.inputs, 0), session.plan
             whole = milliseconds(lambda s=session, a=arrays: s.run(a), runs)
-            player = session._player
+            player = session._ready.player
             own = milliseconds(player.replay, runs) if isinstance(player, Player) else (0.0, 0.0)
             numbers = " | ".join(f"{number:.3f}" for number in (*whole, *own))
             counts = f"{len(plan.launches)} | {plan.stages} | {plan.bytes('arena') / 2**20:.2f}"

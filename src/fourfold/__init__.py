@@ -12,8 +12,10 @@ from fourfold.errors import (
     Refusal,
     UnsupportedError,
 )
+from fourfold.feeding import TensorInfo
 from fourfold.players.opencl import devices
-from fourfold.session import KernelTime, Session, TensorInfo
+from fourfold.ready import KernelTime
+from fourfold.session import Session
 from fourfold.version import VERSION
 
 __version__ = VERSION

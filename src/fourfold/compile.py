@@ -69,7 +69,8 @@ def compile_model(
     asked = Asked(choices)
     plan = make_plan(graph, probed(device), wish.options, asked)
     _note(timings, "lower", last)
-    return Compiled(plan, loaded.input_names, loaded.output_names, asked.answers)
+    names = (loaded.input_names, loaded.output_names)
+    return Compiled(plan, *names, asked.answers, loaded.open_sizes)
 
 
 def _note(timings: dict[str, float], title: str, last: float) -> float:

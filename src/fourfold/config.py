@@ -37,6 +37,7 @@ class Config:
     cache_limit: int = 2 << 30  # bytes; what was not used for the longest time goes first
     binaries: str = "auto"  # keep them: where the driver gives them without work, always, never
     launches: str = "auto"  # a plan as a list of launches, as one, or as the device likes
+    kept_shapes: int = 8  # for how many shapes a session keeps a model ready
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
@@ -64,6 +65,7 @@ class Config:
             launches=_choice(variables, "FOURFOLD_LAUNCHES", LAUNCHES),
             cache_limit=byte_size("FOURFOLD_CACHE_LIMIT", variables.get("FOURFOLD_CACHE_LIMIT")),
             binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
+            kept_shapes=count("FOURFOLD_KEPT_SHAPES", variables.get("FOURFOLD_KEPT_SHAPES")),
         )
 
 
@@ -79,6 +81,15 @@ def byte_size(name: str, text: str | None) -> int:
     if match is None:
         raise InputError(f"{name} is {text!r}", "it must be a size", "write it as 500M or 2GiB")
     return int(float(match[1]) * UNITS[match[2]])
+
+
+def count(name: str, value: object) -> int:
+    """A number of one or more; the default where there is none."""
+    if value in (None, ""):
+        return Config.kept_shapes
+    if not str(value).isdecimal() or int(str(value)) < 1:
+        raise InputError(f"{name} is {value!r}", "it must be a number", "write 1 or more")
+    return int(str(value))
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:

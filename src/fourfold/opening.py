@@ -175,8 +175,8 @@ def make_player(request: Request, opened: Opened, store: Store | None) -> opencl
     """A player of the plan: by its binary where there is a good one, else by the compiler."""
     plan, device, binary = opened.compiled.plan, request.device, opened.binary
     began = time.perf_counter()
-    program = None
-    if binary is not None:
+    program = opencl.live_program(device, plan.program)
+    if program is None and binary is not None:
         program = _loaded(plan, device, binary, store)
     player = opencl.Player(device, plan, program)
     request.timings.update(player.timings)

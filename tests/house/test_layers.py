@@ -33,6 +33,8 @@ ROOMS = (
     "opening",
     "keeping",
     "placing",
+    "feeding",
+    "ready",
     "session",
     "delegate",
     "litert",

@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
-from fourfold.types import DType, Quantization
+from fourfold.types import DType, Quantization, Shape
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,12 @@ class Model:
     refusals: tuple[Refusal, ...] = ()
     format: str = ""
     origin: Origin | None = None
+
+    @property
+    def open_sizes(self) -> tuple[Shape, ...]:
+        """The sizes of each input with -1 where the file leaves one open; () if it leaves none."""
+        origin = self.origin
+        return () if origin is None else tuple(origin.signature(n) for n in self.main.inputs)
 
 
 class Names:

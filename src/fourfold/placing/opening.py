@@ -104,7 +104,8 @@ def open_parts(request: Request, store: Store | None, wishes: Wishes) -> Placed:
     player = PartsPlayer(make_runner(situation, decision, play), plan)
     request.timings.update(took)
     model = situation.model
-    compiled = Compiled(plan, model.input_names, model.output_names)
+    names = (model.input_names, model.output_names)
+    compiled = Compiled(plan, *names, signatures=model.open_sizes)
     return Placed(player, compiled, decision.placement)
 
 

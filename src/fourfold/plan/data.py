@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.types import Quantization, TensorType
+from fourfold.types import Quantization, Shape, TensorType
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,12 @@ class Compiled:
     """A plan with the model's own names of what goes in and out, and the tuned choices it rests on.
 
     `choices` has each choice that was asked for while the plan was made, None where there was none.
+    `signatures` are the sizes of each input with -1 where the model leaves one open; empty for an
+    input of which it leaves none open.
     """
 
     plan: Plan
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
     choices: Mapping[str, str | None] = field(default_factory=dict)
+    signatures: tuple[Shape, ...] = ()

@@ -40,6 +40,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "input_names": list(compiled.input_names),
         "output_names": list(compiled.output_names),
         "choices": dict(compiled.choices),
+        "signatures": [list(one) for one in compiled.signatures],
     }
 
 
@@ -82,7 +83,8 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     names = tuple(_texts(record[key]) for key in ("input_names", "output_names"))
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
-    return Compiled(plan, names[0], names[1], dict(record["choices"]))
+    signatures = tuple(_signature(one) for one in record.get("signatures", ()))
+    return Compiled(plan, names[0], names[1], dict(record["choices"]), signatures)
 
 
 def _launch_record(launch: Launch) -> list[Any]:
@@ -144,6 +146,10 @@ def _buffer(name: str, kind: str, size: int) -> Buffer:
 
 def _sizes(items: list[Any]) -> tuple[int, ...]:
     return tuple(_whole(one, 1, 2**40) for one in items)
+
+
+def _signature(items: list[Any]) -> tuple[int, ...]:
+    return tuple(_whole(one, -1, 2**40) for one in items)
 
 
 def _whole(item: Any, low: int, high: int) -> int:

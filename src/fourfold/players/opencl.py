@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pyopencl as cl
@@ -142,6 +143,15 @@ def load_program(info: DeviceInfo, program: Program, binary: bytes) -> Any | Non
     return load_binary(_context(info), binary, program.options)
 
 
+# Programs that some player holds: the same text is built once, for whatever sizes it runs.
+_live: WeakValueDictionary[tuple[DeviceInfo, Program], Any] = WeakValueDictionary()
+
+
+def live_program(info: DeviceInfo, program: Program) -> Any | None:
+    """The program as another player of this process has it; None where none does."""
+    return _live.get((info, program))
+
+
 @cache
 def _turns(info: DeviceInfo) -> threading.Lock:
     return threading.Lock()
@@ -165,7 +175,9 @@ class Player:
         self._queue = cl.CommandQueue(self._context)
         self._turn = turn_of(info, plan)
         started = time.perf_counter()
+        program = live_program(info, plan.program) if program is None else program
         self._program = build_text(self._context, plan.program) if program is None else program
+        _live[info, plan.program] = self._program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
@@ -261,6 +273,7 @@ class Player:
     def close(self) -> None:
         """Give the device's memory back."""
         self._replay = []
+        self._program = None
         self._ports.close()
         for buffer in self._buffers:
             buffer.release()

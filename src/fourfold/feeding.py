@@ -1,0 +1,101 @@
+"""What a caller passes to a model: arrays by name, checked against what the model takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.errors import InputError, nearest
+from fourfold.types import Quantization, Shape
+
+Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
+Shapes = Mapping[str, Shape] | Shape
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What a caller needs to know of an input or output.
+
+    `signature` has the sizes of an input with -1 where the model leaves one open; it is empty
+    where the model leaves none open.
+    """
+
+    name: str
+    shape: Shape
+    dtype: np.dtype
+    quantization: Quantization | None = None
+    signature: Shape = ()
+
+    def admits(self, shape: Shape) -> bool:
+        """Whether the model itself says that the input may have this shape."""
+        pairs = zip(self.signature, shape, strict=False)
+        return len(shape) == len(self.signature) and all(own in (-1, size) for own, size in pairs)
+
+
+def feed(infos: Sequence[TensorInfo], inputs: Inputs) -> tuple[list[np.ndarray], dict[str, Shape]]:
+    """The arrays in the model's order, and the shapes of those that the model must change for."""
+    given = _by_name(infos, inputs)
+    arrays = [_checked(info, given[info.name]) for info in infos]
+    pairs = zip(infos, arrays, strict=True)
+    return arrays, {info.name: a.shape for info, a in pairs if a.shape != info.shape}
+
+
+def name_shapes(
+    infos: Sequence[TensorInfo], shapes: Shapes | None, named: Mapping[str, Shape]
+) -> dict[str, Shape]:
+    """Shapes by the names of inputs; a shape alone is that of the only input."""
+    names = [info.name for info in infos]
+    if shapes is not None and not isinstance(shapes, Mapping):
+        if len(names) != 1:
+            what, why = "a shape was passed without a name", f"the inputs are {names}"
+            raise InputError(what, why, "pass a dict of shapes by name")
+        shapes = {names[0]: shapes}
+    wanted = {**(shapes or {}), **named}
+    _refuse_unknown(names, wanted)
+    try:
+        return {name: tuple(int(size) for size in shape) for name, shape in wanted.items()}
+    except (TypeError, ValueError) as error:
+        what, why = f"{wanted} are no shapes", "a shape is a tuple of whole numbers"
+        raise InputError(what, why, "write it as {'name': (1, 224, 224, 3)}") from error
+
+
+def _refuse_unknown(names: Sequence[str], given: Mapping[str, object]) -> None:
+    for name in given:
+        if name not in names:
+            what = f"the model has no input {name!r}"
+            raise InputError(what, f"its inputs are {list(names)}", nearest(name, names))
+
+
+def _by_name(infos: Sequence[TensorInfo], inputs: Inputs) -> Mapping[str, np.ndarray]:
+    names = [info.name for info in infos]
+    if isinstance(inputs, Mapping):
+        _refuse_unknown(names, inputs)
+        missing = [name for name in names if name not in inputs]
+        if missing:
+            what = f"input {missing[0]!r} is missing"
+            raise InputError(what, f"the model needs {names}", "pass one array for each of them")
+        return inputs
+    arrays = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+    if len(arrays) != len(names):
+        what = f"{len(arrays)} arrays were passed for {len(names)} inputs"
+        raise InputError(
+            what, f"the model needs {names}", "pass a dict by name, or a list in order"
+        )
+    return dict(zip(names, arrays, strict=True))
+
+
+def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
+    """The array in a form that can be uploaded; its type must be the model's own."""
+    array = np.asarray(array)
+    if array.dtype != info.dtype:
+        what = f"input {info.name!r} is {array.dtype}, not {info.dtype}"
+        fix = f"pass array.astype(np.{info.dtype}), scaled as the model expects it"
+        raise InputError(what, "the model reads its own type only", fix)
+    if array.shape != info.shape and not info.admits(array.shape):
+        what = f"input {info.name!r} has shape {array.shape}, not {info.shape}"
+        why = f"the model leaves no size open that would allow it: {info.signature or info.shape}"
+        fix = f"reshape the array, or the model: session.resize({{{info.name!r}: {array.shape}}})"
+        raise InputError(what, why, fix)
+    return np.asarray(array, order="C")

@@ -1,0 +1,191 @@
+"""A model made ready for one set of input shapes, and those that are kept for several."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fourfold.cpu.direct import Lock, Results
+from fourfold.errors import UnsupportedError
+from fourfold.feeding import Inputs, TensorInfo
+from fourfold.keeping import BinaryKeeper
+from fourfold.opening import (
+    Opened,
+    Request,
+    compile_request,
+    make_player,
+    open_model,
+    tuned_choices,
+)
+from fourfold.plan import Compiled, Port
+from fourfold.players import opencl
+from fourfold.store import Store
+from fourfold.types import Shape
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """How long one launch takes: its kernel, the node it came from, and the seconds."""
+
+    kernel: str
+    node: str
+    seconds: float
+
+
+class Ready:
+    """A model made ready: who plays it, and what goes in and out. Not for two threads at once."""
+
+    def __init__(
+        self, request: Request, store: Store | None, wishes: Mapping[str, Any], lock: Lock
+    ) -> None:
+        self.request, self._store, self._wishes, self._lock = request, store, wishes, lock
+        self._placement: Any = None
+        self.direct: Callable[[Inputs], Results | None] = not_direct
+        opened = self._open_whole()
+        if opened is None:
+            self._take_parts(open_placing().open_parts(request, store, self._wished()))
+        else:
+            self._take(opened.compiled, opened.origin)
+            self.player: Any = make_player(request, opened, store)
+        built = opened is None or opened.binary is None
+        self._keeper = BinaryKeeper(request, store, wanted=built)
+        if wishes.get("placement") == AUTO and not wishes.get("strict"):
+            self._race()
+
+    def _race(self) -> None:
+        """Whoever asks for 'auto' gets the CPU where the model was seen to run faster there."""
+        racing = import_module("fourfold.placing.race")
+        faster = racing.race_cpu(self.request, self._store, self._wished(), self.player)
+        if faster is not None:
+            self.player.close()
+            self._take_parts(faster)
+
+    def _take_parts(self, placed: Any) -> None:
+        self._placement, self.player = placed.placement, placed.player
+        self._take(placed.compiled, "model")
+        self.direct = placed.player.direct(placed.compiled, self._lock) or not_direct
+
+    def _open_whole(self) -> Opened | None:
+        """All of the model on the device; None where it has to be placed in parts."""
+        if self._wishes:
+            self._wished()  # says what is wrong with them
+        if self._wishes.get("placement") == "cpu" or self._wishes.get("max_partitions") == 0:
+            return None
+        try:
+            return open_model(self.request, self._store)
+        except UnsupportedError:
+            if self._wishes.get("strict"):
+                raise
+            return None
+
+    def _wished(self) -> Any:
+        return open_placing().Wishes(**self._wishes)
+
+    def _take(self, compiled: Compiled, origin: str) -> None:
+        self.origin, self.plan = origin, compiled.plan
+        self.inputs = _infos(self.plan.inputs, compiled.input_names, compiled.signatures)
+        self.outputs = _infos(self.plan.outputs, compiled.output_names)
+
+    @property
+    def placement(self) -> Any:
+        if self._placement is None:
+            self._placement = open_placing().explain_placement(self.request, self._wished())
+        return self._placement
+
+    def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        results = self.player.run(arrays)
+        self._keeper.after_run(self.player)
+        return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
+
+    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[KernelTime]:
+        """The shortest time of every launch; one launch in all is made a list of them for this."""
+        listed = self._as_list()
+        player = listed or self.player
+        times = player.profile(arrays, runs)
+        launches = player.plan.launches
+        if listed is not None:
+            listed.close()
+        pairs = zip(launches, times, strict=True)
+        return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
+
+    def _as_list(self) -> opencl.Player | None:
+        """Another player with one launch a kernel, where this one has all in one."""
+        in_parts = not isinstance(self.player, opencl.Player)
+        if in_parts or self.plan.stages == len(self.plan.launches) or self.origin == "file":
+            return None
+        tuned = tuned_choices(self.request, self._store)
+        compiled = compile_request(self.request, tuned, form="list")
+        return opencl.Player(self.request.device, compiled.plan)
+
+    def close(self) -> None:
+        """Free the device's memory, after what is being kept is kept."""
+        self._keeper.close()
+        self.player.close()
+
+
+class ReadyShapes:
+    """The same model made ready for several sets of shapes, the last used ones kept."""
+
+    def __init__(self, first: Request, make: Callable[[Request], Ready], limit: int) -> None:
+        self._first, self._make, self._limit = first, make, limit
+        self.current = make(first)
+        self._own = {info.name: info.shape for info in self.current.inputs}
+        self._kept = OrderedDict({self._key(first): self.current})
+
+    def change(self, shapes: Mapping[str, Shape]) -> bool:
+        """Make the model with these shapes the current one; says whether that is another one."""
+        now = {info.name: info.shape for info in self.current.inputs}
+        if all(now[name] == shape for name, shape in shapes.items()):
+            return False
+        request = self._request({**now, **shapes})
+        key = self._key(request)
+        if key not in self._kept:
+            self._kept[key] = self._make(request)
+        self._kept.move_to_end(key)
+        self.current = self._kept[key]
+        while len(self._kept) > max(self._limit, 1):
+            self._kept.popitem(last=False)[1].close()
+        return True
+
+    def _request(self, shapes: Mapping[str, Shape]) -> Request:
+        """A request for these shapes, which names those only that the first one did not have."""
+        named = dict(self._first.shapes or {})
+        named |= {name: shape for name, shape in shapes.items() if shape != self._own[name]}
+        return replace(self._first, shapes=named or None, timings={})
+
+    @staticmethod
+    def _key(request: Request) -> tuple[tuple[str, Shape], ...]:
+        return tuple(sorted((name, tuple(size)) for name, size in (request.shapes or {}).items()))
+
+    def close(self) -> None:
+        for ready in self._kept.values():
+            ready.close()
+        self._kept.clear()
+
+
+def not_direct(inputs: Inputs) -> None:
+    """Most models have no shorter way than that by a player."""
+
+
+def open_placing() -> Any:
+    """The stages that place a model in parts, imported where that is needed and nowhere else."""
+    return import_module("fourfold.placing.opening")
+
+
+def _infos(
+    ports: Sequence[Port], names: Sequence[str], signatures: Sequence[Shape] = ()
+) -> tuple[TensorInfo, ...]:
+    known = dict(zip(names, signatures, strict=False))
+    return tuple(
+        TensorInfo(
+            name, port.type.shape, port.type.dtype.numpy, port.quantization, known.get(name, ())
+        )
+        for port, name in zip(ports, names, strict=True)
+    )
