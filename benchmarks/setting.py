@@ -17,6 +17,7 @@ import fourfold
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+WORK = ROOT / "build" / "benchmarks"
 PACKAGES = ("numpy", "pyopencl", "pocl-binary-distribution", "ai-edge-litert")
 
 

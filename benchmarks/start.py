@@ -22,10 +22,10 @@ from statistics import median
 from typing import Any
 
 import click
-from models import FULL_WIDTH, full_width
+from networks import NETWORKS, network_file
 from rich.console import Console
 from rich.table import Table
-from setting import ROOT, SHARED, describe_setting, write_json
+from setting import ROOT, SHARED, WORK, describe_setting, write_json
 
 from fourfold.players.opencl import find_device
 
@@ -185,9 +185,7 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
 
 
 def default_models(shared: Path) -> Iterator[Path]:
-    yield from (
-        one for one in full_width(shared / "peers" / "gpu_peers.py") if one.stem in FULL_WIDTH[:2]
-    )
+    yield from (network_file(name, WORK) for name in list(NETWORKS)[:2])
     for name in EXTRA:
         path = shared / "models" / "tflite" / f"{name}.tflite"
         if path.is_file():
