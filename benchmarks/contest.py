@@ -1,0 +1,133 @@
+"""Engines, each in a process of its own, that run one model in turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from peers import OURS, Missing, Task
+from setting import relative_error
+
+from fourfold.cli._timing import Times
+
+TURN, LEAST, MOST = 0.2, 3, 100  # the seconds and runs of a turn
+SETTLING = 2  # runs at the start of a turn that do not count
+PATIENCE = 60.0  # seconds that a turn may take before an engine counts as stuck
+JUDGES = ("litert", "onnx_runtime", OURS)  # whose outputs the others are compared with
+
+
+@dataclass
+class Contestant:
+    """One engine's process. `missing` says why it does not take part."""
+
+    name: str
+    task: Task
+    folder: Path
+    environment: Mapping[str, str]
+    missing: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def open(self, patience: float) -> None:
+        script = Path(__file__).with_name("contestant.py")
+        words = json.dumps({**asdict(self.task), "model": str(self.task.model)})
+        with (self.folder / f"{self.name}.log").open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, str(script), self.name, words, str(self.results)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **self.environment},
+            )
+        try:
+            answer = self._answer(patience)
+        except Missing as error:
+            answer = {"missing": str(error)}
+        self.missing = answer.get("missing", "")
+        self.facts = answer.get("ready", {})
+        ways = ("run", "device") if answer.get("device") else ("run",)
+        self.seconds = {} if self.missing else {way: [] for way in ways}
+        if self.missing:
+            self.close()
+
+    @property
+    def results(self) -> Path:
+        return self.folder / f"{self.name}.npz"
+
+    def outputs(self) -> list[np.ndarray]:
+        with np.load(self.results) as found:
+            return [found[name] for name in found.files]
+
+    def take_turn(self) -> None:
+        """As many runs as fit into a turn, by each way of running."""
+        for way, noted in self.seconds.items():
+            typical = min(noted, default=TURN)
+            count = max(LEAST, min(MOST, int(TURN / max(typical, 1e-6))))
+            noted += self._ask(f"{way} {SETTLING + count}")[SETTLING:]
+
+    def times(self, way: str = "run") -> Times | None:
+        return Times.of(self.seconds[way]) if self.seconds.get(way) else None
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _ask(self, line: str) -> list[float]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+        seconds: list[float] = self._answer(PATIENCE)["seconds"]
+        return seconds
+
+    def _answer(self, patience: float) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self.process.stdout, selectors.EVENT_READ)
+            if not waiting.select(patience):
+                raise Missing(f"no answer after {patience:.0f} s")
+        line = self.process.stdout.readline()
+        if not line:
+            raise Missing(f"it ended with {self.process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def contest(contestants: Sequence[Contestant], patience: float, seconds: float) -> None:
+    """Open all, then let them take turns for so long; whoever fails is marked as missing."""
+    for one in contestants:
+        one.open(patience)
+    began, rounds = time.perf_counter(), 0
+    ready = [one for one in contestants if not one.missing]
+    while ready and (rounds < 2 or time.perf_counter() - began < seconds):
+        rounds += 1
+        for one in list(ready):
+            try:
+                one.take_turn()
+            except (Missing, BrokenPipeError) as error:
+                one.missing, one.seconds = str(error), {}
+                ready.remove(one)
+                one.close()
+    judge(contestants)
+    for one in ready:
+        one.close()
+
+
+def judge(contestants: Sequence[Contestant]) -> None:
+    """Note how far each one's outputs are from those of the first judge there is."""
+    known = {one.name: one for one in contestants if not one.missing}
+    judges = [known[name] for name in JUDGES if name in known]
+    for one in known.values():
+        if judges and one is not judges[0]:
+            one.facts["error"] = relative_error(one.outputs(), judges[0].outputs())

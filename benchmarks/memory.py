@@ -1,0 +1,92 @@
+"""How much memory plans take on a device, beside what they must take at least.
+
+    python benchmarks/memory.py MODEL…
+
+*Least* is the most that is alive at once of the values between layers, when each value lives from
+the node that makes it to the last that reads it, in the order in which they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fourfold.device import DeviceInfo
+from fourfold.formats import read_model
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.players.opencl import find_device
+from fourfold.players.probe import probed
+from fourfold.rewrite import rewrite
+from fourfold.types import DType
+
+PRECISIONS = ("fp32", "mixed")
+MIB = 2**20
+MOVES_NOTHING = ("reshape",)
+
+
+def least_bytes(graph: Graph, half: bool) -> int:
+    """The most that is alive at once, inputs, outputs and constants not counted."""
+    ports = {*graph.inputs, *graph.outputs}
+    first, last = {}, {}
+    owners: dict[str, str] = {}
+    for number, node in enumerate(graph.nodes):
+        for name in node.reads:
+            last[owners.get(name, name)] = number
+        for name in node.outputs:
+            if node.op in MOVES_NOTHING:
+                owners[name] = owners.get(str(node.inputs[0]), str(node.inputs[0]))
+            else:
+                first[name] = number
+    alive = [0] * len(graph.nodes)
+    for name, start in first.items():
+        if name not in ports and name in last:
+            type_ = graph.types[name]
+            size = type_.bytes // 2 if half and type_.dtype is DType.F32 else type_.bytes
+            for number in range(start, last[name] + 1):
+                alive[number] += size
+    return max(alive, default=0)
+
+
+def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
+    graph = rewrite(read_model(str(model)).main)
+    row: dict[str, Any] = {"model": model.stem}
+    for precision in PRECISIONS:
+        plan = make_plan(graph, probed(device), Options(precision))
+        half = precision != "fp32"
+        floats = sum(one.nbytes for one in graph.constants.values())
+        row[precision] = {
+            "weights": floats // 2 if half else floats,
+            "constants": plan.bytes("constants"),
+            "least": least_bytes(graph, half),
+            "arena": plan.bytes("arena"),
+            "all": sum(buffer.bytes for buffer in plan.buffers),
+        }
+    return row
+
+
+def memory_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """In MiB."""
+    titles = ["weights", "constants", "least", "arena", "all"]
+    heads = [f"{title}, {precision}" for precision in PRECISIONS for title in titles]
+    lines = [f"| MiB | {' | '.join(heads)} |", "|---|" + "--:|" * len(heads)]
+    for row in rows:
+        cells = [f"{row[precision][t] / MIB:.2f}" for precision in PRECISIONS for t in titles]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} |")
+    return lines
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--device", default="auto", show_default=True)
+def main(models: tuple[Path, ...], device: str) -> None:
+    info = find_device(device)
+    click.echo("\n".join(memory_table([memory_of(one, info) for one in models])))
+
+
+if __name__ == "__main__":
+    main()

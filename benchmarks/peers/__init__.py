@@ -1,0 +1,102 @@
+"""Other engines, one a file: each opens a model and gives a function that runs it once.
+
+What an engine cannot read it gets translated from fourfold's own graph (translate.py), so that all
+run the same network with the same weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourfold.cli._inputs import random_inputs
+from fourfold.formats import read_model
+from fourfold.graph import Graph
+from fourfold.rewrite import rewrite
+from fourfold.types import Shape
+
+OURS = "ours"
+TITLES = {
+    OURS: "fourfold",
+    "litert": "LiteRT",
+    "onnx_runtime": "ONNX Runtime",
+    "pytorch": "PyTorch",
+    "ncnn_vulkan": "ncnn",
+    "tinygrad_opencl": "tinygrad",
+}
+Arrays = list[np.ndarray]
+
+
+class Missing(Exception):
+    """Why a peer cannot take part: it is not installed, or lacks what the network needs."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model with a batch size, and how it is to be run."""
+
+    model: Path
+    batch: int
+    precision: str
+    device: str
+    threads: int
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """The inputs' shapes by name, where they are not the file's own."""
+        main = read_model(str(self.model)).main
+        sizes = {name: main.types[name].shape for name in main.inputs}
+        return {name: (self.batch, *shape[1:]) for name, shape in sizes.items() if shape}
+
+    @cached_property
+    def graph(self) -> Graph:
+        return rewrite(read_model(str(self.model), self.shapes).main)
+
+    @property
+    def half(self) -> bool:
+        return self.precision != "fp32"
+
+    def arrays(self) -> Arrays:
+        """Seeded random inputs, as the model's file has them: NHWC."""
+        ports = [_Port(name, self.graph) for name in self.graph.inputs]
+        return list(random_inputs(ports, seed=0).values())
+
+
+class _Port:
+    def __init__(self, name: str, graph: Graph) -> None:
+        self.name, type_ = name, graph.types[name]
+        self.shape, self.dtype = type_.shape, type_.dtype.numpy
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A peer that is ready. `run` goes from NumPy to NumPy; `device` leaves the transfers out;
+    `check` gives the outputs to judge it by, where those of `run` are not meant for that.
+    """
+
+    run: Callable[[], Sequence[np.ndarray]]
+    device: Callable[[], object] | None = None
+    check: Callable[[], Sequence[np.ndarray]] | None = None
+    planes: bool = False  # whether outputs of rank four are NCHW
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_peer(name: str, task: Task) -> Opened:
+    opened: Opened = import_module(f"peers.{name}").open_peer(task)
+    return opened
+
+
+def planes(array: np.ndarray) -> np.ndarray:
+    """NHWC as NCHW; other ranks as they are."""
+    return np.ascontiguousarray(array.transpose(0, 3, 1, 2)) if array.ndim == 4 else array
+
+
+def rows(array: np.ndarray) -> np.ndarray:
+    """NCHW as NHWC."""
+    return array.transpose(0, 2, 3, 1) if array.ndim == 4 else array

@@ -1,0 +1,160 @@
+"""PyTorch: on CUDA a graph that is replayed, in half where asked for; else plain calls on the CPU.
+
+Channels come last in memory. Padding that differs between the sides of a picture costs PyTorch a
+kernel of its own; for the times it is made even, which is the same work without it, and the
+outputs to judge by come from a run with the true padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fourfold.ops._window import Padding, Pair, Pool2d
+from fourfold.types import Shape
+from peers import Missing, Opened, Task, planes
+from peers.translate import Constant, Convolution, translate
+
+WARM_UP = 5
+
+
+def open_peer(task: Task) -> Opened:
+    try:
+        import torch
+    except ImportError as error:
+        raise Missing("torch is not installed") from error
+    if not torch.cuda.is_available():
+        torch.set_num_threads(task.threads)
+        return _on_cpu(torch, task)
+    return _on_cuda(torch, task)
+
+
+def _on_cpu(torch: Any, task: Task) -> Opened:
+    engine = Engine(torch, "cpu", torch.float32, exact=True)
+    inputs = [engine.array(planes(one)) for one in task.arrays()]
+
+    def run() -> list[np.ndarray]:
+        with torch.inference_mode():
+            return [one.numpy() for one in translate(task.graph, engine, inputs)]
+
+    return Opened(run, planes=True, facts={"torch": torch.__version__, "on": "cpu"})
+
+
+def _on_cuda(torch: Any, task: Task) -> Opened:
+    torch.backends.cudnn.benchmark = True
+    dtype = torch.float16 if task.half else torch.float32
+    engine = Engine(torch, "cuda", dtype, exact=False)
+    hosts = [torch.from_numpy(planes(one)).pin_memory() for one in task.arrays()]
+    inputs = [engine.array(host) for host in hosts]
+    graph, outputs = _captured(torch, lambda: translate(task.graph, engine, inputs))
+
+    def run() -> list[np.ndarray]:
+        for value, host in zip(inputs, hosts, strict=True):
+            value.copy_(host, non_blocking=True)
+        graph.replay()
+        return [one.float().cpu().numpy() for one in outputs]
+
+    def device() -> None:
+        graph.replay()
+        torch.cuda.synchronize()
+
+    def check() -> list[np.ndarray]:
+        exact = Engine(torch, "cuda", dtype, exact=True)
+        with torch.inference_mode():
+            results = translate(task.graph, exact, [exact.array(host) for host in hosts])
+        return [one.float().cpu().numpy() for one in results]
+
+    name = torch.cuda.get_device_name()
+    return Opened(run, device, check, True, {"torch": torch.__version__, "on": name})
+
+
+def _captured(torch: Any, forward: Callable[[], list[Any]]) -> tuple[Any, list[Any]]:
+    """A CUDA graph of the network, and the tensors that a replay fills."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream), torch.inference_mode():
+        for _ in range(WARM_UP):
+            forward()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.inference_mode(), torch.cuda.graph(graph):
+        outputs = forward()
+    return graph, outputs
+
+
+class Engine:
+    """The network in torch's functions; constants are moved to the device once."""
+
+    def __init__(self, torch: Any, device: str, dtype: Any, exact: bool) -> None:
+        self.torch, self.functions = torch, torch.nn.functional
+        self.device, self.dtype, self.exact = device, dtype, exact
+        self.kept: dict[str, Any] = {}
+
+    def array(self, array: Any) -> Any:
+        tensor = self.torch.as_tensor(np.array(array)).to(self.device, self.dtype)
+        last = self.torch.channels_last
+        return tensor.contiguous(memory_format=last) if tensor.ndim == 4 else tensor
+
+    def constant(self, constant: Constant | None) -> Any:
+        if constant is None:
+            return None
+        if constant.name not in self.kept:
+            self.kept[constant.name] = self.array(constant.array)
+        return self.kept[constant.name]
+
+    def padded(self, x: Any, padding: Padding, value: float = 0.0) -> tuple[Any, Pair]:
+        """The input and the padding that the next function is to add itself."""
+        even = padding.top == padding.bottom and padding.left == padding.right
+        if even or not self.exact:
+            return x, (padding.bottom, padding.right)
+        around = (padding.left, padding.right, padding.top, padding.bottom)
+        return self.functions.pad(x, around, value=value), (0, 0)
+
+    def convolve(self, x: Any, how: Convolution) -> Any:
+        x, padding = self.padded(x, how.padding)
+        weights, bias = self.constant(how.weights), self.constant(how.bias)
+        shape = (how.stride, padding, how.dilation, how.groups)
+        return self.functions.conv2d(x, weights, bias, *shape)
+
+    def connect(self, x: Any, weights: Constant, bias: Constant | None) -> Any:
+        return self.functions.linear(x, self.constant(weights), self.constant(bias))
+
+    def max_pool(self, x: Any, pool: Pool2d) -> Any:
+        x, padding = self.padded(x, pool.padding, -float("inf"))
+        return self.functions.max_pool2d(x, pool.filter, pool.stride, padding)
+
+    def average_pool(self, x: Any, pool: Pool2d) -> Any:
+        return self.functions.avg_pool2d(x, pool.filter, pool.stride)
+
+    def resize(self, x: Any, size: Pair, align_corners: bool) -> Any:
+        return self.functions.interpolate(x, size, mode="bilinear", align_corners=align_corners)
+
+    def mean(self, x: Any) -> Any:
+        return x.mean((2, 3), keepdim=True)
+
+    def clip(self, x: Any, most: float | None) -> Any:
+        return self.functions.relu(x) if most is None else self.functions.hardtanh(x, 0.0, most)
+
+    def prelu(self, x: Any, slope: Constant) -> Any:
+        return self.functions.prelu(x, self.constant(slope))
+
+    def logistic(self, x: Any) -> Any:
+        return self.torch.sigmoid(x)
+
+    def softmax(self, x: Any) -> Any:
+        return self.functions.softmax(x, -1)
+
+    def add(self, a: Any, b: Any) -> Any:
+        return a + b
+
+    def pad(self, x: Any, around: Sequence[tuple[int, int]]) -> Any:
+        return self.functions.pad(x, [size for pair in reversed(around) for size in pair])
+
+    def concat(self, parts: Sequence[Any], axis: int) -> Any:
+        return self.torch.cat(list(parts), axis)
+
+    def reshape(self, x: Any, before: Shape, after: Shape) -> Any:
+        x = (x.permute(0, 2, 3, 1) if len(before) == 4 else x).reshape(after)
+        return x.permute(0, 3, 1, 2) if len(after) == 4 else x

@@ -1,0 +1,90 @@
+"""The comparison with peers: its networks, its translations, and a short run of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs.tiny_model import tiny_model
+
+from fourfold.formats import read_model
+from fourfold.types import TensorType
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+PACKAGES = {"onnx_runtime": "onnxruntime", "pytorch": "torch", "tinygrad_opencl": "tinygrad"}
+
+
+@pytest.fixture(autouse=True)
+def _paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(BENCHMARKS), *sys.path]))
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v1", "mobilenet_v2", "resnet50"])
+def test_networks_can_be_read_with_any_batch(name: str) -> None:
+    from networks import network_bytes
+
+    data = network_bytes(name)
+    graph = read_model(data).main
+    assert graph.types[graph.outputs[0]] == TensorType.parse("f32[1,1000]")
+    wide = read_model(data, {graph.inputs[0]: (7, 224, 224, 3)}).main
+    assert wide.types[wide.outputs[0]] == TensorType.parse("f32[7,1000]")
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("name", PACKAGES)
+def test_translations_agree_with_litert(name: str, batch: int, tmp_path: Path) -> None:
+    pytest.importorskip("ai_edge_litert.interpreter")
+    pytest.importorskip(PACKAGES[name])
+    from peers import Task, open_peer, rows
+
+    model = tmp_path / "tiny.tflite"
+    model.write_bytes(tiny_model())
+    task = Task(model, batch, "fp32", "auto", 1)
+    opened = open_peer(name, task)
+    found = (opened.check or opened.run)()
+    wanted = open_peer("litert", task).run()
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(rows(ours) if opened.planes else ours, theirs, 1e-4, 1e-6)
+
+
+def test_ncnn_gets_one_blob_for_each_reader() -> None:
+    from peers.ncnn_file import NcnnFile
+
+    file = NcnnFile()
+    x = file.layer("Input", [], [])
+    total = file.add(file.clip(x, None), x)
+    lines = file.text().splitlines()
+    assert lines[1] == "4 5"
+    assert lines[3] == f"Split {x}_split 1 2 {x} {x}_0 {x}_1"
+    assert lines[-1] == f"BinaryOp {total} 2 1 b1 {x}_0 {total} 0=0"
+
+
+def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
+    model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
+    model.write_bytes(tiny_model())
+    words = [str(model), "--peers", "litert,ncnn_vulkan", "--seconds", "0.1", "--json", str(output)]
+    script = str(BENCHMARKS / "compare.py")
+    done = subprocess.run(
+        [sys.executable, script, *words], capture_output=True, text=True, check=True, timeout=240
+    )
+    assert "| tiny |" in done.stdout
+    (row,) = json.loads(output.read_text())["models"]
+    assert row["engines"]["ours"]["seconds"]["run"]["median"] > 0
+    assert row["engines"]["ncnn_vulkan"]["missing"] or row["engines"]["ncnn_vulkan"]["seconds"]
+
+
+def test_least_memory_counts_what_lives_at_once() -> None:
+    from memory import least_bytes
+
+    from fourfold.rewrite import rewrite
+
+    graph = rewrite(read_model(tiny_model()).main)
+    features, pooled, logits = 16 * 16 * 8 * 4, 8 * 4, 10 * 4
+    assert least_bytes(graph, half=False) in (features + pooled, features + pooled + logits)
+    assert least_bytes(graph, half=True) == least_bytes(graph, half=False) // 2
