@@ -11,7 +11,7 @@ def open_peer(task: Task) -> Opened:
     session = fourfold.Session(
         task.model, device=task.device, precision=task.precision, shapes=task.shapes
     )
-    arrays, plan, player = task.arrays(), session.plan, session._player
+    arrays, plan, player = task.arrays(), session.plan, session._ready.player
     facts = {
         "launches": len(plan.launches),
         "stages": plan.stages,
