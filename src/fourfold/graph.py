@@ -65,7 +65,11 @@ def _attributes(attributes: object, after: bool = True) -> str:
 
 @dataclass(frozen=True)
 class Graph:
-    """Nodes in an order in which they can run, the type of every value, and the constants."""
+    """Nodes in an order in which they can run, the type of every value, and the constants.
+
+    `states` are inputs that nobody passes, each with an output that nobody gets: what the output
+    holds after a run, the input holds in the next one. Before the first run they are zeros.
+    """
 
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
@@ -74,6 +78,18 @@ class Graph:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
     name: str = "main"
+    states: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The inputs that a caller passes: all but states."""
+        return tuple(name for name in self.inputs if name not in self.states)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The outputs that a caller gets: all but what states become."""
+        kept = set(self.states.values())
+        return tuple(name for name in self.outputs if name not in kept)
 
     @cached_property
     def producers(self) -> Mapping[str, Node]:
@@ -109,11 +125,13 @@ class Graph:
         return replace(graph, **keep)  # type: ignore[arg-type]
 
     def lines(self) -> Iterator[str]:
-        for name in self.inputs:
+        for name in self.arguments:
             yield f"input {name}: {self._typed(name)}"
+        for name, after in self.states.items():
+            yield f"state {name}, then {after}: {self._typed(name)}"
         for node in self.nodes:
             yield f"{node}: {', '.join(self._typed(name) for name in node.outputs)}"
-        yield f"output {', '.join(self.outputs)}"
+        yield f"output {', '.join(self.results)}"
 
     def _typed(self, name: str) -> str:
         quantization = self.quantization.get(name)

@@ -66,6 +66,7 @@ class Ready:
         if faster is not None:
             self.player.close()
             self._take_parts(faster)
+        self.player.reset()
 
     def _take_parts(self, placed: Any) -> None:
         self._placement, self.player = placed.placement, placed.player
@@ -124,6 +125,10 @@ class Ready:
         compiled = compile_request(self.request, tuned, form="list")
         return opencl.Player(self.request.device, compiled.plan)
 
+    def reset(self) -> None:
+        """Forget what was kept from run to run."""
+        self.player.reset()
+
     def close(self) -> None:
         """Free the device's memory, after what is being kept is kept."""
         self._keeper.close()
@@ -150,6 +155,7 @@ class ReadyShapes:
             self._kept[key] = self._make(request)
         self._kept.move_to_end(key)
         self.current = self._kept[key]
+        self.current.reset()
         while len(self._kept) > max(self._limit, 1):
             self._kept.popitem(last=False)[1].close()
         return True

@@ -147,7 +147,8 @@ class Session:
         or one shape where there is one input. Those that are not given stay as they are.
 
         What was made for the last few shapes is kept (`kept_shapes`), so that coming back to one
-        of them makes nothing anew. Where a shape does not fit the model, all stays as it was.
+        of them makes nothing anew. What operators kept from run to run is forgotten. Where a
+        shape does not fit the model, all stays as it was.
         """
         with self._lock:
             self._check_open()
@@ -156,6 +157,12 @@ class Session:
     def _change(self, shapes: Mapping[str, Shape]) -> None:
         if self._shapes.change(shapes):
             self.timings, self._direct = self._ready.request.timings, self._ready.direct
+
+    def reset(self) -> None:
+        """Forget what operators such as LSTM kept from run to run, as in a new session."""
+        with self._lock:
+            self._check_open()
+            self._ready.reset()
 
     def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
         """The shortest time of every launch over some runs, by the device's own clock.

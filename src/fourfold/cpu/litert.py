@@ -152,6 +152,10 @@ class LitertEngine:
         """A copy of any tensor after a run, as the graph sees it (see `keep_all`)."""
         return wire.into_graph(self._interpreter.get_tensor(wire.tensor))
 
+    def reset(self) -> None:
+        """Forget all states."""
+        self._interpreter.reset_all_variables()
+
     def close(self) -> None:
         self._interpreter = None
 

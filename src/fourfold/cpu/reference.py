@@ -14,26 +14,39 @@ from fourfold.types import TensorType
 Arrays = dict[str, np.ndarray]
 
 
-def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
-    """The graph's outputs by name, for inputs by name."""
-    values = _start(graph, inputs)
+def evaluate(
+    graph: Graph, inputs: Mapping[str, np.ndarray], states: Arrays | None = None
+) -> Arrays:
+    """The graph's results by name, for what a caller passes by name.
+
+    `states` is what a run begins with, and has what it ends with afterwards; zeros without it.
+    """
+    states = {} if states is None else states
+    values = {**_zeros(graph), **states, **_start(graph, inputs)}
     last = _last_readers(graph)
     for position, node in enumerate(graph.nodes):
         values.update(zip(node.outputs, _run(graph, node, values), strict=True))
         for name in node.reads:
             if last[name] == position and name not in graph.outputs:
                 values.pop(name, None)
-    return {name: values[name] for name in graph.outputs}
+    states.update({name: values[after] for name, after in graph.states.items()})
+    return {name: values[name] for name in graph.results}
+
+
+def _zeros(graph: Graph) -> Arrays:
+    """What states hold before the first run."""
+    types = {name: graph.types[name] for name in graph.states}
+    return {name: np.zeros(type.shape, type.dtype.numpy) for name, type in types.items()}
 
 
 def _start(graph: Graph, inputs: Mapping[str, np.ndarray]) -> Arrays:
     """The constants and the inputs, which must be those that the graph has."""
     for name in inputs:
-        if name not in graph.inputs:
+        if name not in graph.arguments:
             why = "the graph does not have it"
-            raise InputError(f"no input '{name}'", why, nearest(name, graph.inputs))
+            raise InputError(f"no input '{name}'", why, nearest(name, graph.arguments))
     values = dict(graph.constants)
-    for name in graph.inputs:
+    for name in graph.arguments:
         if name not in inputs:
             raise InputError(f"input '{name}' is missing", "every input is needed", "pass it")
         array = np.asarray(inputs[name])
@@ -84,10 +97,16 @@ class NumpyEngine:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
+        self._states: Arrays = {}
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        results = evaluate(self._graph, dict(zip(self._graph.inputs, arrays, strict=True)))
-        return [results[name] for name in self._graph.outputs]
+        given = dict(zip(self._graph.arguments, arrays, strict=True))
+        results = evaluate(self._graph, given, self._states)
+        return [results[name] for name in self._graph.results]
+
+    def reset(self) -> None:
+        """Forget all states."""
+        self._states = {}
 
     def close(self) -> None:
         """Nothing is held."""

@@ -98,7 +98,7 @@ class Model:
     def open_sizes(self) -> tuple[Shape, ...]:
         """The sizes of each input with -1 where the file leaves one open; () if it leaves none."""
         origin = self.origin
-        return () if origin is None else tuple(origin.signature(n) for n in self.main.inputs)
+        return () if origin is None else tuple(origin.signature(n) for n in self.main.arguments)
 
 
 class Names:

@@ -23,6 +23,7 @@ from fourfold.lower.memory import Span, assign_offsets
 from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
 from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places, suited_options
+from fourfold.lower.states import copy_states, settle_states
 from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.split.cost import flops
 
@@ -37,16 +38,16 @@ def make_plan(
     `choices` says for what is computed (`Site.key`) how it is best done there.
     """
     choices, options = {} if choices is None else choices, suited_options(graph, options, device)
-    graph = pad_windows(graph, device)
+    ports = _ports(graph)
+    results, graph = graph.results, copy_states(pad_windows(graph, device))
     places = choose_places(graph, options)
-    built = build_kernels(graph, places, device, options, choices)
-    homes = _plan_memory(graph, built, places, device)
+    built, into = settle_states(graph, build_kernels(graph, places, device, options, choices))
+    fixed = {port.name: 2 + number for number, port in enumerate(ports)}
+    fixed |= {value: fixed[state] for value, state in into.items()}
+    homes = _plan_memory(graph, built, places, fixed, device)
     constants, texts = Constants(graph), Texts()
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
-    buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0)]
-    buffers += [Buffer(name, "input", graph.types[name].bytes) for name in graph.inputs]
-    results = list(dict.fromkeys(graph.outputs))
-    buffers += [Buffer(name, "output", graph.types[name].bytes) for name in results]
+    buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0), *ports]
     kernels = [item.kernel for item in built]
     work = sum(flops(graph, node) for node in graph.nodes)
     if wants_one_launch(kernels, launches, device, options, choices, work):
@@ -62,8 +63,8 @@ def make_plan(
         program=Program(text, BUILD_OPTIONS),
         buffers=tuple(buffers),
         launches=launches,
-        inputs=tuple(_port(graph, name, homes) for name in graph.inputs),
-        outputs=tuple(_port(graph, name, homes) for name in graph.outputs),
+        inputs=tuple(_port(graph, name, homes) for name in graph.arguments),
+        outputs=tuple(_port(graph, name, homes) for name in results),
         constants=blob,
         precision=options.precision,
     )
@@ -73,14 +74,25 @@ def _port(graph: Graph, name: str, homes: Homes) -> Port:
     return Port(name, graph.types[name], homes.buffers[name][0], graph.quantization.get(name))
 
 
+def _ports(graph: Graph) -> list[Buffer]:
+    """Buffers of what goes in and out, and of what stays from one run to the next."""
+    kinds = [("input", graph.arguments), ("output", graph.results), ("variable", graph.states)]
+    return [
+        Buffer(name, kind, graph.types[name].bytes)
+        for kind, names in kinds
+        for name in dict.fromkeys(names)
+    ]
+
+
 def _plan_memory(
-    graph: Graph, built: list[Built], places: dict[str, Place], device: DeviceInfo
+    graph: Graph,
+    built: list[Built],
+    places: dict[str, Place],
+    fixed: Mapping[str, int],
+    device: DeviceInfo,
 ) -> Homes:
-    homes: dict[str, tuple[int, int]] = {}
-    for number, name in enumerate(graph.inputs):
-        homes[name] = (2 + number, 0)
-    for number, name in enumerate(dict.fromkeys(graph.outputs)):
-        homes[name] = (2 + len(graph.inputs) + number, 0)
+    """A home for every value: those that are `fixed` fill a buffer, the others share the arena."""
+    homes = {name: (number, 0) for name, number in fixed.items()}
     touched: dict[str, list[int]] = {}
     for number, item in enumerate(built):
         for argument in item.kernel.buffers:

@@ -177,7 +177,7 @@ def make_runner(situation: Situation, decision: Decision, make_player: MakePlaye
         else:
             engine = NumpyEngine(part.graph(graph))
         steps.append(Step(part, engine))
-    return Runner(steps, graph.inputs, graph.outputs, graph.types)
+    return Runner(steps, graph.arguments, graph.results, graph.types)
 
 
 def _litert(situation: Situation, part: Part) -> LitertEngine:

@@ -70,7 +70,7 @@ class Judge:
 
     def _read_by_others(self) -> Mapping[str, set[str]]:
         """For each unit, those of its values that others or the caller want."""
-        wanted: dict[str, set[str]] = {value: {""} for value in self.model.main.outputs}
+        wanted: dict[str, set[str]] = {value: {""} for value in self.model.main.results}
         for unit in self.units:
             for value in unit.reads:
                 wanted.setdefault(value, set()).add(unit.name)

@@ -62,6 +62,9 @@ class PartsPlayer:
         self._runner.visit(arrays, lambda engine, given: _profile(engine, given, runs, times))
         return [seconds for player in self.players for seconds in times[id(player)]]
 
+    def reset(self) -> None:
+        self._runner.reset()
+
     def close(self) -> None:
         self._runner.close()
 
@@ -130,8 +133,8 @@ def join_plans(graph: Graph, plans: Iterable[Plan], precision: str) -> Plan:
         program=Program(text, found[0].program.options if found else ""),
         buffers=tuple(chain.from_iterable(plan.buffers for plan in found)),
         launches=tuple(chain.from_iterable(plan.launches for plan in found)),
-        inputs=_ports(graph, graph.inputs),
-        outputs=_ports(graph, graph.outputs),
+        inputs=_ports(graph, graph.arguments),
+        outputs=_ports(graph, graph.results),
         constants=np.zeros(0, np.uint8),
         precision=precision,
     )

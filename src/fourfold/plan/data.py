@@ -12,7 +12,11 @@ from fourfold.types import Quantization, Shape, TensorType
 
 @dataclass(frozen=True)
 class Buffer:
-    """A piece of device memory: 'arena', 'constants', 'input', 'output' or 'state'."""
+    """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.
+
+    The last two begin as zeros and are left alone between runs: variables are the model's, the
+    state is that of a persistent kernel.
+    """
 
     name: str
     kind: str

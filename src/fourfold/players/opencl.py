@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -15,7 +15,7 @@ import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, nearest
-from fourfold.plan import BufferUse, Launch, Plan, Program
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
 from fourfold.players._ports import Ports
 from fourfold.players._program import build_text, fetch_binary, load_binary
 
@@ -198,7 +198,7 @@ class Player:
             if buffer.kind == "constants":
                 mode = flags.READ_ONLY | flags.COPY_HOST_PTR
                 self._buffers.append(cl.Buffer(self._context, mode, hostbuf=self.plan.constants))
-            elif buffer.kind == "state":
+            elif buffer.kind in ("variable", "state"):
                 zeros = np.zeros(buffer.bytes, np.uint8)
                 mode = flags.READ_WRITE | flags.COPY_HOST_PTR
                 self._buffers.append(cl.Buffer(self._context, mode, hostbuf=zeros))
@@ -244,11 +244,35 @@ class Player:
                 cl.enqueue_nd_range_kernel(self._queue, kernel, grid, local)
             self._queue.finish()
 
+    def reset(self) -> None:
+        """Set the model's variables back to zero."""
+        self._guard("forgetting the state", self._reset)
+
+    def _reset(self) -> None:
+        for buffer, handle in self._variables():
+            cl.enqueue_fill_buffer(self._queue, handle, np.uint8(0), 0, buffer.bytes)
+        self._queue.finish()
+
+    def _variables(self) -> list[tuple[Buffer, Any]]:
+        pairs = zip(self.plan.buffers, self._buffers, strict=True)
+        return [(buffer, handle) for buffer, handle in pairs if buffer.kind == "variable"]
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Puts variables back to what they were before."""
+        saved = [np.empty(buffer.bytes, np.uint8) for buffer, _ in self._variables()]
+        for array, (_, handle) in zip(saved, self._variables(), strict=True):
+            cl.enqueue_copy(self._queue, array, handle)
+        yield
+        for array, (_, handle) in zip(saved, self._variables(), strict=True):
+            cl.enqueue_copy(self._queue, handle, array)
+
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
         mode = cl.command_queue_properties.PROFILING_ENABLE
         best = [float("inf")] * len(self._replay)
-        with self._turn, cl.CommandQueue(self._context, properties=mode) as queue:
+        properties = {"properties": mode}
+        with self._turn, self._unchanged(), cl.CommandQueue(self._context, **properties) as queue:
             for port, array in zip(self.plan.inputs, arrays, strict=True):
                 cl.enqueue_copy(queue, self._buffers[port.buffer], array)
             for _ in range(runs):

@@ -50,6 +50,6 @@ def _open_inputs(situation: Situation) -> Mapping[str, tuple[int, ...]]:
     origin = situation.model.origin
     if origin is None:
         return {}
-    found = {name: origin.signature(name) for name in situation.graph.inputs}
+    found = {name: origin.signature(name) for name in situation.graph.arguments}
     given = situation.wish.shapes
     return {name: shape for name, shape in found.items() if shape and name not in given}

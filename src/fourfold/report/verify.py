@@ -124,7 +124,7 @@ class _Theirs:
         origin = situation.model.origin
         assert origin is not None
         self._origin, self._types = origin, situation.graph.types
-        wires = [self._wire(name) for name in situation.graph.inputs]
+        wires = [self._wire(name) for name in situation.graph.arguments]
         self._engine = LitertEngine(origin.content, wires, (), keep_all=True)
         self._engine.run(inputs)
 
@@ -159,7 +159,7 @@ class _Trial:
     @staticmethod
     def of(situation: Situation, part: Part, theirs: _Theirs) -> _Trial:
         graph = rewrite(part.graph(situation.graph))
-        arrays = {name: np.asarray(theirs.value(name), order="C") for name in graph.inputs}
+        arrays = {name: np.asarray(theirs.value(name), order="C") for name in graph.arguments}
         ours = {**arrays, **_play(situation, graph, arrays)}
         return _Trial(situation, graph, arrays, ours, theirs)
 
@@ -206,7 +206,7 @@ class _Trial:
         reads = tuple(value for value in node.reads if value not in self.graph.constants)
         if any(value not in values for value in reads):
             return True
-        alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,))
+        alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,), states={})
         (found,) = NumpyEngine(alone).run([values[value] for value in reads])
         return self._near(result, found, name, self.situation.wish.precision)
 
@@ -236,7 +236,7 @@ def _play(
     plan = make_plan(seen, probed(situation.device), situation.wish.options)
     player = opencl.Player(situation.device, plan)
     try:
-        results = player.run([arrays[name] for name in graph.inputs])
+        results = player.run([arrays[name] for name in graph.arguments])
     finally:
         player.close()
-    return dict(zip((*graph.outputs, *copies), results, strict=True))
+    return dict(zip((*graph.results, *copies), results, strict=True))

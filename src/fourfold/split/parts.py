@@ -28,7 +28,14 @@ class Part:
         """The part as a graph of its own, its nodes in the order of the whole."""
         mine = {id(node) for unit in self.units for node in unit.nodes}
         nodes = tuple(node for node in whole.nodes if id(node) in mine)
-        return whole.with_nodes(nodes, inputs=self.inputs, outputs=self.outputs)
+        read = {name for node in nodes for name in node.reads}
+        states = {name: after for name, after in whole.states.items() if name in read}
+        return whole.with_nodes(
+            nodes,
+            inputs=(*self.inputs, *states),
+            outputs=(*self.outputs, *states.values()),
+            states=states,
+        )
 
 
 def make_parts(
@@ -130,6 +137,7 @@ def _part(
         if unit.name not in inside
         for value in unit.inputs(places[unit.name])
     }
-    read |= set(graph.outputs)
-    inputs = tuple(v for v in taken if v not in given and v not in graph.constants)
+    read |= set(graph.results)
+    known = {*given, *graph.constants, *graph.states}
+    inputs = tuple(v for v in taken if v not in known)
     return Part(place, tuple(members), inputs, tuple(v for v in given if v in read))

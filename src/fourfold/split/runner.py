@@ -18,6 +18,8 @@ class Engine(Protocol):
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]: ...
 
+    def reset(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -76,6 +78,11 @@ class Runner:
                 "open the model with placement='cpu', or give it inputs of the file's own shapes",
             )
         return np.asarray(array, order="C") if part.place == GPU else array
+
+    def reset(self) -> None:
+        """Forget all states."""
+        for step in self.steps:
+            step.engine.reset()
 
     def close(self) -> None:
         for step in self.steps:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -39,8 +38,8 @@ def litert(model: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def check(operator: Operator, *tensors: Tensor, low: float = -2.0, high: float = 2.0) -> None:
-    """Tensors without data that the operator reads are the inputs, states excepted."""
-    free = [t.name for t in tensors if t.data is None and not t.variable]
+    """Tensors without data that the operator reads are the inputs."""
+    free = [t.name for t in tensors if t.data is None]
     read = [name for name in free if name in operator.inputs]
     data = write(tensors, [operator], read, operator.outputs)
     graph = read_model(data).main
@@ -243,88 +242,6 @@ def test_conv_3d(padding: int, bias: bool) -> None:
     tensors = [Tensor("x", (2, 5, 7, 11, 3)), weights("w", 2, 3, 3, 3, 5), weights("b", 5), out(1)]
     inputs = ["x", "w", "b" if bias else None]
     check(Operator("CONV_3D", inputs, ["y"], "Conv3DOptions", fields), *tensors)
-
-
-@pytest.mark.parametrize("activation", [0, 1])
-def test_svdf(activation: int) -> None:
-    tensors = [
-        Tensor("x", (2, 7)),
-        weights("f", 6, 7),
-        weights("t", 6, 5),
-        weights("b", 3),
-        Tensor("s", (2, 30), variable=True),
-        out(2, 3),
-    ]
-    fields = {"Rank": 2, "FusedActivationFunction": activation}
-    check(Operator("SVDF", list("xftbs"), ["y"], "SVDFOptions", fields), *tensors)
-
-
-LSTM = ["input", "forget", "cell", "output"]
-
-
-def lstm_tensors(kind: str, hidden: int, shown: int) -> list[Tensor | None]:
-    """All 24 inputs but the first; None where a cell of this kind has nothing."""
-    coupled = "coupled" in kind
-    first = [None if coupled and gate == "input" else gate for gate in LSTM]
-
-    def each(title: str, *shape: int) -> list[Tensor | None]:
-        return [None if gate is None else weights(f"{title}_{gate}", *shape) for gate in first]
-
-    peepholes = [each("seen", hidden)[n] if "peephole" in kind else None for n in (0, 1, 3)]
-    projected = "projected" in kind
-    return [
-        *each("w", hidden, 5),
-        *each("r", hidden, shown),
-        *peepholes,
-        *each("bias", hidden),
-        weights("projection", shown, hidden) if projected else None,
-        weights("projection_bias", shown) if projected else None,
-        Tensor("shown", (2, shown), variable=True),
-        Tensor("kept", (2, hidden), variable=True),
-        *(each("norm", hidden) if "normed" in kind else [None] * 4),
-    ]
-
-
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize(
-    "kind", ["plain", "coupled", "peephole", "projected", "normed", "normed coupled peephole"]
-)
-def test_sequence_lstm(kind: str, time_major: bool) -> None:
-    hidden, steps = 7, 3
-    shown = 6 if "projected" in kind else hidden
-    lead = (steps, 2) if time_major else (2, steps)
-    others = lstm_tensors(kind, hidden, shown)
-    fields: dict[str, Any] = {
-        "FusedActivationFunction": 4,
-        "TimeMajor": time_major,
-        "CellClip": 0.7,
-        "ProjClip": 0.4 if "projected" in kind else 0.0,
-    }
-    operator = Operator(
-        "UNIDIRECTIONAL_SEQUENCE_LSTM",
-        ["x", *(None if tensor is None else tensor.name for tensor in others)],
-        ["y"],
-        "UnidirectionalSequenceLSTMOptions",
-        fields,
-    )
-    known = [tensor for tensor in others if tensor is not None]
-    check(operator, Tensor("x", (*lead, 5)), *known, out(*lead, shown))
-
-
-@pytest.mark.parametrize("kind", ["plain", "coupled peephole", "projected"])
-def test_full_lstm(kind: str) -> None:
-    hidden = 7
-    shown = 6 if "projected" in kind else hidden
-    others = lstm_tensors(kind, hidden, shown)[:19]
-    operator = Operator(
-        "LSTM",
-        ["x", *(None if tensor is None else tensor.name for tensor in others)],
-        ["y"],
-        "LSTMOptions",
-        {"FusedActivationFunction": 4, "CellClip": 0.7},
-    )
-    known = [tensor for tensor in others if tensor is not None]
-    check(operator, Tensor("x", (2, 5)), *known, out(2, shown))
 
 
 @pytest.mark.parametrize("padding", [SAME, VALID])

@@ -42,7 +42,7 @@ def read(
     return Model(
         main=graph,
         graphs=tuple(part.graph for part in parts),
-        input_names=graph.inputs,
+        input_names=graph.arguments,
         output_names=unique(record.tensors[i].name or parts[main].names[i] for i in record.outputs),
         signatures={item.key: _signature(item, file, parts) for item in file.signatures},
         description=file.description,
@@ -95,7 +95,7 @@ def _unsupported(
 def _signature(item: SignatureRecord, file: FileRecord, parts: list[Converted]) -> Signature:
     """Its names, each for the value that a graph knows; an output may be a copy made for it."""
     part, record = parts[item.subgraph], file.subgraphs[item.subgraph]
-    final = dict(zip(record.outputs, part.graph.outputs, strict=True)) if part.graph else {}
+    final = dict(zip(record.outputs, part.graph.results, strict=True)) if part.graph else {}
     return Signature(
         inputs={name: part.names[index] for name, index in item.inputs.items()},
         outputs={name: final.get(index, part.names[index]) for name, index in item.outputs.items()},

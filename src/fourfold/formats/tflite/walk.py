@@ -102,15 +102,13 @@ class _Walk:
         """One operator: its nodes, or a refusal and the types that the file gives its outputs."""
         outputs = tuple(self.names[index] for index in record.outputs)
         title = outputs[0] if outputs else record.title
-        before = len(self.builder.nodes)
         try:
             self._claim(record)
-            self._convert(record, outputs)
+            with self.builder.attempt():
+                self._convert(record, outputs)
         except Refuse as refusal:
-            del self.builder.nodes[before:]
             self._leave(record, title, str(refusal))
         except Rejected as rejected:
-            del self.builder.nodes[before:]
             self._reject(record, title, rejected)
         except _DAMAGE as error:
             what = f"{record.title} '{title}' cannot be converted"
@@ -153,13 +151,14 @@ class _Walk:
             raise ValueError("two of its outputs are the same")
         self.written.update(record.outputs)
 
-    def _value(self, index: int, zeros: bool = False) -> str:
+    def _value(self, index: int, states: bool = False) -> str:
         """The value of a tensor that must exist by now."""
         name, tensor = self.names[index], self.record.tensors[index]
         if index in self.written or name in self.builder.constants:
             return name
-        if tensor.variable and zeros:
-            return self.builder.zeros(name, declared(tensor))
+        if tensor.variable and states:
+            self.builder.variables[name] = declared(tensor)
+            return name
         if tensor.variable:
             raise Refuse(f"it reads '{name}', a state that is kept between runs")
         self._check_order(index)

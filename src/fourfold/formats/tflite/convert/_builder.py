@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,18 +65,36 @@ class Builder:
     names: Names = field(default_factory=Names)
     reals: dict[str, str] = field(default_factory=dict)
     reshaped: bool = False  # the caller gave shapes of his own
+    variables: dict[str, TensorType] = field(default_factory=dict)  # what the file has as states
+    states: dict[str, str] = field(default_factory=dict)  # those in use, and what each holds by now
 
     def constant(self, name: str, array: np.ndarray) -> str:
         self.constants[name] = array
         self.types[name] = TensorType.of(array)
         return name
 
-    def zeros(self, name: str, type: TensorType) -> str:
-        """What a state holds when a run starts."""
-        if not type.dtype.has_numpy or not self.budget.take(type):
-            raise Refuse(f"the state '{name}' is too large")
-        fresh = self.names.fresh(f"{name}/start")
-        return self.constant(fresh, np.zeros(type.shape, type.dtype.numpy))
+    def state(self, name: str, type: TensorType) -> str:
+        """What a state holds by now: what the last run left there, or what was kept in this one."""
+        if name not in self.states:
+            if not type.dtype.has_numpy or type.bytes > FOLD_LIMIT:
+                raise Refuse(f"the state '{name}' is too large")
+            self.types[name] = type
+            self.states[name] = name
+        now = self.states[name]
+        if self.types[now] != type:
+            raise Refuse(f"the state '{name}' is {self.types[now]}, and {type} is needed")
+        return now
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Takes back nodes and states where what they are for cannot be converted."""
+        count, states = len(self.nodes), dict(self.states)
+        try:
+            yield
+        except (Refuse, Rejected):
+            del self.nodes[count:]
+            self.states = states
+            raise
 
     def real(self, name: str) -> str:
         """The same constant as f32: dequantised, or widened from f16."""
@@ -128,7 +147,9 @@ class Builder:
 
     def finish(self, inputs: tuple[str, ...], outputs: tuple[str, ...], name: str) -> Graph:
         """The graph, less what nothing mentions; every output is a value of its own."""
-        taken: set[str] = set(inputs)
+        states = dict(self.states)
+        inputs = (*inputs, *states)
+        taken: set[str] = {*inputs, *states.values()}
         values = []
         for output in outputs:
             if output in taken or output in self.constants:
@@ -137,7 +158,8 @@ class Builder:
             else:
                 values.append(output)
             taken.add(output)
-        graph = Graph((), inputs, tuple(values), self.types, self.constants, self._stored(), name)
+        results = (*values, *states.values())
+        graph = Graph((), inputs, results, self.types, self.constants, self._stored(), name, states)
         return graph.with_nodes(tuple(self.nodes))
 
     def _stored(self) -> Mapping[str, Quantization]:

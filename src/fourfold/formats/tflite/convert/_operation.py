@@ -62,6 +62,24 @@ class Operation:
     def optional_weights(self, index: int) -> str | None:
         return None if self.optional(index) is None else self.weights(index)
 
+    def recall(self, index: int, rows: int | None = None) -> str:
+        """An input that may be a state: what it holds by now, with as many rows as the batch.
+
+        Whoever recalls a state has to `keep` something there.
+        """
+        name = self.input(index)
+        type = self.builder.variables.get(name)
+        if type is None:
+            return self.weights(index)
+        shape = type.shape if rows is None else (rows, *type.shape[1:])
+        return self.builder.state(name, type.with_shape(*shape))
+
+    def keep(self, index: int, value: str) -> None:
+        """Leaves a value in a state, for what reads it next and for the next run."""
+        name = self.input(index)
+        if name in self.builder.variables:
+            self.builder.states[name] = self.add("identity", value, part="kept")
+
     def constant(self, index: int, what: str) -> np.ndarray:
         """An input that must be known now, such as a shape."""
         name = self.input(index)

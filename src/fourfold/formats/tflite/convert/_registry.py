@@ -15,8 +15,8 @@ class Rule:
     """How one TFLite operator is converted.
 
     `weights`: its constants may be quantised while its values are float. `moves`: it only moves
-    elements, so that it may work on quantised constants as they are. `states`: what it keeps
-    between runs elsewhere starts from zeros in every run here.
+    elements, so that it may work on quantised constants as they are. `states`: it asks
+    for its states itself (`Operation.recall`, `Operation.keep`).
     """
 
     convert: Convert

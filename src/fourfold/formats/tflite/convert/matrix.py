@@ -35,7 +35,7 @@ def fully_connected(op: Operation) -> None:
 
 @converts("LSTM", weights=True, states=True)
 def lstm(op: Operation) -> None:
-    """concat, fully_connected, slices and pointwise ops; states are zeros when a run starts."""
+    """concat, fully_connected, slices and pointwise ops; states outlive a run."""
     if op.options(LSTMOptions).kernel_type != LSTM_BASIC:
         full_lstm(op)
         return
@@ -43,8 +43,9 @@ def lstm(op: Operation) -> None:
         raise ValueError(f"it has {len(op.inputs)} inputs, not 5")
     if len(op.outputs) != 4:
         raise ValueError(f"it has {len(op.outputs)} outputs, not 4")
-    x, before, state = op.input(0), op.input(1), op.input(4)
-    shape = op.input_type(4).shape
+    x, rows = op.input(0), op.input_type(0).shape[:1]
+    before, state = (op.recall(index, *rows) for index in (1, 4))
+    shape = op.type_of(state).shape
     op.give("concat", x, before, attributes=Concat(max(op.input_type(0).rank - 1, 0)), output=2)
     op.give("fully_connected", op.outputs[2], op.weights(2), op.weights(3), output=3)
     take, learn, keep, show = (_gate(op, shape, index) for index in range(4))
@@ -52,6 +53,8 @@ def lstm(op: Operation) -> None:
     kept = op.add("mul", keep, state, part="kept")
     op.give("add", learned, kept, output=1)
     op.give("mul", show, op.add("tanh", op.outputs[1], part="state"))
+    op.keep(1, op.outputs[0])
+    op.keep(4, op.outputs[1])
 
 
 def _gate(op: Operation, shape: Shape, index: int) -> str:

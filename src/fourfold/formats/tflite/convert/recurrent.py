@@ -1,7 +1,6 @@
 """Operators that remember: a sequence through an LSTM, and SVDF, made of other ops step by step.
 
-LiteRT keeps their states from one run to the next until it is told to forget them. Here every run
-starts from zeros: a sequence has to be passed whole.
+Their states go on from one run to the next, until the caller has them forgotten.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from fourfold.ops.slice import Slice
 from fourfold.types import TensorType
 
 MOST_STEPS = 64
-_INPUTS = 24
+_INPUTS, _MEMORY = 24, 4
 _FROM_INPUT, _FROM_STATE, _PEEPHOLES, _BIASES = 1, 5, 9, 12
 _PROJECTION, _PROJECTION_BIAS, _OUTPUT_STATE, _CELL_STATE, _NORMS = 16, 17, 18, 19, 20
 _TAKE, _KEEP, _LEARN, _SHOW = range(4)
@@ -36,27 +35,43 @@ _LEAST_VARIANCE = 1e-8
 
 @converts("SVDF", weights=True, states=True)
 def svdf(op: Operation) -> None:
-    """fully_connected, mul and sum; the memory is empty when a run starts."""
+    """fully_connected, concat, mul and sum; the memory of features outlives a run."""
     options = op.options(SVDFOptions)
     features, times = op.weights(1), op.weights(2)
     count, memory = _matrix(op, times)
     if options.rank < 1 or count % options.rank:
         raise ValueError(f"{count} features are not in groups of {options.rank}")
     seen = op.add("fully_connected", op.input(0), features, None, part="features")
-    newest = Slice((0, memory - 1), (count, 1), (1, 1))
-    last = op.add("slice", times, attributes=newest, part="newest")
-    row = op.add("reshape", last, attributes=Reshape((count,)), part="row")
-    weighed = op.add("mul", seen, row, part="weighed")
     rows = op.type_of(seen).pixels
-    groups = Reshape((rows, count // options.rank, options.rank))
-    grouped = op.add("reshape", weighed, attributes=groups, part="groups")
+    remembered = _remember(op, seen, (rows, count, memory))
+    weighed = op.add("mul", remembered, times, part="weighed")
     total = Reduce((2,), keep_dims=False)
+    answers = op.add("sum", weighed, attributes=total, part="answers")
+    groups = Reshape((rows, count // options.rank, options.rank))
+    grouped = op.add("reshape", answers, attributes=groups, part="groups")
     bias = op.optional_weights(3)
     if bias is None:
         op.give("sum", grouped, attributes=total, activation=options.activation)
         return
     summed = op.add("sum", grouped, attributes=total, part="sum")
     op.give("add", summed, bias, activation=options.activation)
+
+
+def _remember(op: Operation, seen: str, shape: tuple[int, int, int]) -> str:
+    """The memory with the newest features in place of the oldest ones."""
+    rows, count, memory = shape
+    before = op.recall(_MEMORY, rows)
+    if op.type_of(before).elements != rows * count * memory:
+        raise ValueError(f"its memory {op.type_of(before)} does not hold {list(shape)}")
+    now = op.add("reshape", seen, attributes=Reshape((rows, count, 1)), part="newest")
+    if memory > 1:
+        whole = op.add("reshape", before, attributes=Reshape(shape), part="memory")
+        young = Slice((0, 0, 1), (rows, count, memory - 1), (1, 1, 1))
+        young_part = op.add("slice", whole, attributes=young, part="young")
+        now = op.add("concat", young_part, now, attributes=Concat(2), part="now")
+    flat = Reshape(op.type_of(before).shape)
+    op.keep(_MEMORY, op.add("reshape", now, attributes=flat, part="flat"))
+    return now
 
 
 def _matrix(op: Operation, value: str) -> tuple[int, int]:
@@ -68,7 +83,7 @@ def _matrix(op: Operation, value: str) -> tuple[int, int]:
 
 @converts("UNIDIRECTIONAL_SEQUENCE_LSTM", weights=True, states=True)
 def sequence_lstm(op: Operation) -> None:
-    """fully_connected and pointwise ops for each step; states are zeros when a run starts."""
+    """fully_connected and pointwise ops for each step; states outlive a run."""
     options = op.options(UnidirectionalSequenceLSTMOptions)
     if options.diagonal_recurrent_tensors:
         raise Refuse("its recurrent weights are diagonals")
@@ -77,8 +92,9 @@ def sequence_lstm(op: Operation) -> None:
     steps = x.shape[axis]
     if steps > MOST_STEPS:
         raise Refuse(f"it has {steps} steps, and at most {MOST_STEPS} are written out")
-    cell = _Cell(op, options, op.input(0))
+    cell = _Cell(op, options, op.input(0), x.shape[1 - axis])
     outputs = [cell.step(number, axis) for number in range(steps)]
+    cell.leave()
     shape = op.type_of(outputs[0]).shape
     wide = Reshape((*shape[:axis], 1, *shape[axis:]))
     parts = [
@@ -94,8 +110,9 @@ def full_lstm(op: Operation) -> None:
     x = _checked(op, options.activation, 2)
     wide = Reshape((x.shape[0], 1, x.shape[1]))
     sequence = op.add("reshape", op.input(0), attributes=wide, part="sequence")
-    cell = _Cell(op, options, sequence)
+    cell = _Cell(op, options, sequence, x.shape[0])
     op.give("identity", cell.step(0, 1))
+    cell.leave()
 
 
 def _checked(op: Operation, activation: int, rank: int) -> TensorType:
@@ -115,10 +132,12 @@ class _Cell:
     op: Operation
     options: UnidirectionalSequenceLSTMOptions | LSTMOptions
     values: str  # of all steps
+    rows: int
 
     def __post_init__(self) -> None:
         op = self.op
-        self.shown, self.kept = op.weights(_OUTPUT_STATE), op.weights(_CELL_STATE)
+        states = (_OUTPUT_STATE, _CELL_STATE)
+        self.shown, self.kept = (op.recall(index, self.rows) for index in states)
         self.gates = [gate for gate in range(4) if op.optional(_FROM_INPUT + gate) is not None]
         if self.gates not in ([0, 1, 2, 3], [1, 2, 3]):
             raise ValueError("weights of a gate are missing")
@@ -164,6 +183,11 @@ class _Cell:
             projected = self._add("fully_connected", self.shown, *inputs)
             self.shown = self._clip(projected, self.options.proj_clip)
         return self.shown
+
+    def leave(self) -> None:
+        """Keeps what the last step showed and kept, for the next run."""
+        self.op.keep(_OUTPUT_STATE, self.shown)
+        self.op.keep(_CELL_STATE, self.kept)
 
     def _gate(self, sums: str, gate: int, seen: str | None) -> str:
         """How far a gate opens; with a peephole it sees the cell."""
