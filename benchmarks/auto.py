@@ -1,27 +1,27 @@
-"""Whether placement='auto' is ever slower than LiteRT alone: every model of a folder, turn by turn.
+"""Whether placement='auto' is ever slower than LiteRT alone: every model of a folder, or some.
 
-    python benchmarks/auto.py [FOLDER]
-
-A ratio of 0.8 means that fourfold took 0.8 of LiteRT's time, wherever it chose to run.
+Both take turns of a few runs, of which the first does not count: the threads of the one would still
+be spinning while the other begins. A ratio of 0.8 means that fourfold took 0.8 of LiteRT's time,
+wherever it chose to run. Plans are made first and kept in `--cache`.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import click
 from setting import SHARED
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
 from fourfold.cpu.litert import make_interpreter
 
-ROUNDS, SECONDS = 25, 3.0
+ROUNDS, TURN, SECONDS = 60, 4, 2.0
 Run = Callable[[], object]
 
 
@@ -29,45 +29,67 @@ def litert_run(model: Path, session: fourfold.Session, arrays: dict) -> Run:
     interpreter = make_interpreter(model.read_bytes(), os.cpu_count())
     interpreter.allocate_tensors()
     inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    given = [arrays[info.name] for info in session.inputs]
 
     def run() -> object:
-        for detail, info in zip(inputs, session.inputs, strict=True):
-            interpreter.set_tensor(detail["index"], arrays[info.name])
+        for detail, array in zip(inputs, given, strict=True):
+            interpreter.set_tensor(detail["index"], array)
         interpreter.invoke()
         return [interpreter.get_tensor(detail["index"]) for detail in outputs]
 
     return run
 
 
-def race(ours: Run, theirs: Run) -> tuple[float, float]:
-    """The ratios of the medians and of the minima."""
+def timed(run: Run) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def race(ours: Run, theirs: Run) -> tuple[float, float, float]:
+    """The ratios of the medians and of the minima, and LiteRT's median."""
     times: tuple[list[float], list[float]] = ([], [])
     stop = time.perf_counter() + SECONDS
-    for number in range(ROUNDS + 3):
+    for number in range(ROUNDS + 1):
         for run, noted in zip((ours, theirs), times, strict=True):
-            began = time.perf_counter()
-            run()
-            if number >= 3:
-                noted.append(time.perf_counter() - began)
-        if len(times[1]) > 2 and time.perf_counter() > stop:
+            turn = [timed(run) for _ in range(TURN)]
+            noted.extend(turn[1:] if number else ())
+        if number > 1 and time.perf_counter() > stop:
             break
-    return median(times[0]) / median(times[1]), min(times[0]) / min(times[1])
+    middle, other = median(times[0]), median(times[1])
+    return middle / other, min(times[0]) / min(times[1]), other
 
 
-def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else SHARED / "models" / "tflite"
-    print("| model | of LiteRT's time | of minima | runs on |\n|---|--:|--:|---|")
-    with TemporaryDirectory() as cache:
-        for model in sorted(folder.glob("*.tflite")):
-            with fourfold.Session(model, placement="auto", cache=cache) as session:
-                arrays = random_inputs(session.inputs, 0)
-                try:
-                    theirs = litert_run(model, session, arrays)
-                except (RuntimeError, ValueError):
-                    continue  # LiteRT alone cannot run it: nothing to be slower than
-                middle, least = race(lambda s=session, a=arrays: s.run(a), theirs)
-                where = "the device" if session.placement.whole else "the CPU, or both"
-            print(f"| {model.stem} | {middle:.2f} | {least:.2f} | {where} |", flush=True)
+def measure(model: Path, cache: str) -> str | None:
+    """A line of the table; None where LiteRT alone cannot run the model."""
+    with fourfold.Session(model, placement="auto", cache=cache) as session:
+        arrays = random_inputs(session.inputs, 0)
+        try:
+            theirs = litert_run(model, session, arrays)
+        except (RuntimeError, ValueError):
+            return None
+        middle, least, other = race(lambda: session.run(arrays), theirs)
+        where = "the device" if session.placement.whole else "the CPU, or both"
+    return f"| {model.stem} | {other * 1e3:.3f} | {middle:.2f} | {least:.2f} | {where} |"
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option("--cache", type=click.Path(), help="A folder for plans; a passing one if left out.")
+@click.option("--build", is_flag=True, help="Only make the plans and keep them.")
+def main(models: tuple[Path, ...], cache: str | None, build: bool) -> None:
+    found = models or tuple(sorted((SHARED / "models" / "tflite").glob("*.tflite")))
+    with TemporaryDirectory() as passing:
+        kept = cache or passing
+        for model in found:
+            with fourfold.Session(model, placement="gpu", cache=kept) as session:
+                session.run(random_inputs(session.inputs, 0))
+        if build:
+            return
+        click.echo("| model | LiteRT ms | of LiteRT's time | of minima | runs on |")
+        click.echo("|---|--:|--:|--:|---|")
+        for line in filter(None, (measure(model, kept) for model in found)):
+            click.echo(line)
 
 
 if __name__ == "__main__":
