@@ -73,7 +73,9 @@ def measure_ceilings(device: DeviceInfo) -> Ceilings:
 
 class _Bench:
     def __init__(self, device: DeviceInfo) -> None:
-        self.device, self.context = device, _context(device)
+        own = _context(device).pointer
+        assert own is not None
+        self.device, self.context = device, cl.Context.from_int_ptr(own.value)
         mode = cl.command_queue_properties.PROFILING_ENABLE
         self.queue = cl.CommandQueue(self.context, properties=mode)
 

@@ -104,3 +104,10 @@ def _folder(text: str) -> Path | None:
     if text.lower() == NO_CACHE:
         return None
     return Path(text).expanduser() if text else default_cache()
+
+
+def tell_loader(folder: str) -> None:
+    """The library that pyopencl's wheels bring finds drivers beside itself by this, as pyopencl
+    tells it when it is imported; without it, it reads from nowhere and dies.
+    """
+    os.environ["PYOPENCL_HOME"] = folder

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
 
 import numpy as np
-import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port
-
-_BOTH = cl.map_flags.READ | cl.map_flags.WRITE
+from fourfold.players import binding as cl
 
 
 class Ports:
@@ -22,24 +20,31 @@ class Ports:
     reach by itself. Everything else is copied by the driver, from and to the caller's arrays.
     """
 
-    def __init__(self, queue: Any, info: DeviceInfo, plan: Plan, buffers: Sequence[Any]) -> None:
-        self._queue, self._plan, self._buffers = queue, plan, buffers
+    def __init__(
+        self,
+        context: cl.Context,
+        queue: cl.Queue,
+        info: DeviceInfo,
+        plan: Plan,
+        buffers: Sequence[cl.Buffer],
+    ) -> None:
+        self._context, self._queue, self._plan, self._buffers = context, queue, plan, buffers
         self._host: dict[int, np.ndarray] = {}
+        self._mapped: list[tuple[cl.Buffer, cl.Memory]] = []
         self._direct = info.is_cpu
         if info.is_cpu or (info.kind == "gpu" and not info.unified_memory):
             for port in (*plan.inputs, *plan.outputs):
                 if port.buffer not in self._host and port.type.elements:
-                    self._host[port.buffer] = self._mapped(port)
+                    self._host[port.buffer] = self._map(port)
 
-    def _mapped(self, port: Port) -> np.ndarray:
+    def _map(self, port: Port) -> np.ndarray:
         """Host memory of a port: the buffer's own on a CPU, else a piece to copy through."""
-        shape, dtype = port.type.shape, port.type.dtype.numpy
         buffer = self._buffers[port.buffer]
         if not self._direct:
-            mode = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-            buffer = cl.Buffer(self._queue.context, mode, port.type.bytes)
-        array, _ = cl.enqueue_map_buffer(self._queue, buffer, _BOTH, 0, shape, dtype)
-        return np.asarray(array)
+            buffer = cl.Buffer(self._context, port.type.bytes, host=True)
+        memory = self._queue.map(buffer, port.type.bytes)
+        self._mapped.append((buffer, memory))
+        return np.frombuffer(memory, port.type.dtype.numpy).reshape(port.type.shape)
 
     def put(self, arrays: Sequence[np.ndarray]) -> None:
         """Bring arrays to the device."""
@@ -49,7 +54,7 @@ class Ports:
                 np.copyto(host, array)
                 array = host
             if array.size and not self._direct:
-                cl.enqueue_copy(self._queue, self._buffers[port.buffer], array, is_blocking=False)
+                self._queue.write(self._buffers[port.buffer], array, wait=False)
 
     def take(self) -> list[np.ndarray]:
         """Wait for what was queued, and give the outputs as new arrays."""
@@ -59,10 +64,19 @@ class Ports:
             if result is None:
                 result = np.empty(port.type.shape, port.type.dtype.numpy)
             if result.size and not self._direct:
-                cl.enqueue_copy(self._queue, result, self._buffers[port.buffer], is_blocking=False)
+                self._queue.read(self._buffers[port.buffer], result, wait=False)
             results.append(result)
         self._queue.finish()
         return [result.copy() for result in results] if self._host else results
 
     def close(self) -> None:
-        self._host = {}
+        """Let go of host memory. A device that fails now has nothing left to lose."""
+        mapped, self._mapped, self._host = self._mapped, [], {}
+        with suppress(cl.Error):
+            for buffer, memory in mapped:
+                self._queue.unmap(buffer, memory)
+            self._queue.finish()
+
+    def __del__(self) -> None:
+        if getattr(self, "_mapped", None):
+            self.close()

@@ -11,19 +11,20 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, nearest
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
+from fourfold.players import binding as cl
 from fourfold.players._ports import Ports
 from fourfold.players._program import build_text, fetch_binary, load_binary
 
-_KINDS = {cl.device_type.GPU: "gpu", cl.device_type.CPU: "cpu", cl.device_type.ACCELERATOR: "other"}
+_KINDS = {1 << 2: "gpu", 1 << 1: "cpu"}  # bits of CL_DEVICE_TYPE
 _ORDER = {"gpu": 0, "other": 1, "cpu": 2}
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
+POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 # All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
 # take sums and products of halves, and nothing else.
 _PROBE = """
@@ -39,16 +40,16 @@ __kernel void probe(__global float *out)
 
 
 @cache
-def _found() -> tuple[tuple[DeviceInfo, Any], ...]:
+def _found() -> tuple[tuple[DeviceInfo, cl.Device], ...]:
     """Every OpenCL device with its facts, GPUs first."""
     try:
-        platforms = cl.get_platforms()
-    except cl.Error as error:
+        platforms = cl.platforms()
+    except (cl.Error, OSError) as error:
         raise DeviceError("no OpenCL platform was found", _reason(error), _INSTALL) from error
-    found: list[tuple[DeviceInfo, Any]] = []
+    found: list[tuple[DeviceInfo, cl.Device]] = []
     for platform in platforms:
         try:
-            found += [(_facts(platform, device), device) for device in platform.get_devices()]
+            found += [(_facts(device), device) for device in platform.devices()]
         except cl.Error:
             continue  # a platform without devices answers with an error
     found.sort(key=lambda item: _ORDER[item[0].kind])
@@ -59,27 +60,27 @@ def _numbered(info: DeviceInfo, index: int) -> DeviceInfo:
     return DeviceInfo(**{**info.__dict__, "index": index})
 
 
-def _facts(platform: Any, device: Any) -> DeviceInfo:
-    extensions = device.extensions.split()
-    kind = next((name for flag, name in _KINDS.items() if device.type & flag), "other")
+def _facts(device: cl.Device) -> DeviceInfo:
+    extensions = device.text(0x1030).split()
+    bits = device.number(0x1000)
     return DeviceInfo(
-        name=device.name.strip(),
-        vendor=device.vendor.strip(),
-        platform=platform.name.strip(),
-        driver=device.driver_version.strip(),
-        version=device.version.strip(),
-        kind=kind,
-        compute_units=device.max_compute_units,
-        memory=device.global_mem_size,
-        max_allocation=device.max_mem_alloc_size,
-        max_work_group=device.max_work_group_size,
-        local_memory=device.local_mem_size,
-        alignment=max(1, device.mem_base_addr_align // 8),
+        name=device.name,
+        vendor=device.text(0x102C),
+        platform=device.platform.name,
+        driver=device.text(0x102D),
+        version=device.text(0x102F),
+        kind=next((name for bit, name in _KINDS.items() if bits & bit), "other"),
+        compute_units=device.number(0x1002),
+        memory=device.number(0x101F),
+        max_allocation=device.number(0x1010),
+        max_work_group=device.number(0x1004),
+        local_memory=device.number(0x1023),
+        alignment=max(1, device.number(0x1019) // 8),
         half_arithmetic="cl_khr_fp16" in extensions,
         subgroups=any(
             name.startswith(("cl_khr_subgroups", "cl_intel_subgroups")) for name in extensions
         ),
-        unified_memory=bool(device.host_unified_memory),
+        unified_memory=bool(device.number(0x1035)),
     )
 
 
@@ -114,12 +115,12 @@ def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
 
 
 @cache
-def _context(info: DeviceInfo) -> Any:
+def _context(info: DeviceInfo) -> cl.Context:
     """One context for each device, shared by all sessions on it."""
     handle = next((device for known, device in _found() if known == info), None)
     if handle is None:
         raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
-    return cl.Context([handle])
+    return cl.Context(handle)
 
 
 @cache
@@ -128,26 +129,35 @@ def has_half_arithmetic(info: DeviceInfo) -> bool:
     context = _context(info)
     try:
         program = build_text(context, Program(_PROBE, ""))
-        with cl.CommandQueue(context) as queue:
-            value = np.array([3.0], np.float32)
-            buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=value)
-            cl.Kernel(program, "probe")(queue, (1,), (1,), buffer)
-            cl.enqueue_copy(queue, value, buffer)
+        value = run_probe(context, program, np.array([3.0], np.float32), 1)
     except (cl.Error, BuildError):
         return False
     return bool(value[0] == 10.0)
 
 
-def load_program(info: DeviceInfo, program: Program, binary: bytes) -> Any | None:
+def run_probe(
+    context: cl.Context, program: cl.Program, values: np.ndarray, items: int
+) -> np.ndarray:
+    """What the kernel 'probe' makes of some values, by one group of work-items."""
+    queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
+    kernel = cl.Kernel(program, "probe")
+    kernel.set_buffer(0, buffer)
+    queue.replay([queue.call(kernel, (items,), (items,))])
+    result = np.empty_like(values)
+    queue.read(buffer, result)
+    return result
+
+
+def load_program(info: DeviceInfo, program: Program, binary: bytes) -> cl.Program | None:
     """A program from its binary, without the compiler; None where the driver refuses it."""
     return load_binary(_context(info), binary, program.options)
 
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[DeviceInfo, Program], Any] = WeakValueDictionary()
+_live: WeakValueDictionary[tuple[DeviceInfo, Program], cl.Program] = WeakValueDictionary()
 
 
-def live_program(info: DeviceInfo, program: Program) -> Any | None:
+def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
     """The program as another player of this process has it; None where none does."""
     return _live.get((info, program))
 
@@ -168,26 +178,26 @@ def turn_of(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object]:
 class Player:
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
-    def __init__(self, info: DeviceInfo, plan: Plan, program: Any | None = None) -> None:
+    def __init__(self, info: DeviceInfo, plan: Plan, program: cl.Program | None = None) -> None:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         self._context = _context(info)
-        self._queue = cl.CommandQueue(self._context)
+        self._queue = cl.Queue(self._context)
         self._turn = turn_of(info, plan)
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
-        self._program = build_text(self._context, plan.program) if program is None else program
-        _live[info, plan.program] = self._program
+        program = build_text(self._context, plan.program) if program is None else program
+        self._program: cl.Program | None = program
+        _live[info, plan.program] = program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
         self._guard("setting host memory aside", self._stage)
-        self._replay = [self._bind(launch) for launch in plan.launches]
+        self._guard("binding the kernels", self._bind_all)
         self.timings["upload"] = time.perf_counter() - started
 
     def _upload(self) -> None:
-        flags = cl.mem_flags
-        self._buffers = []
+        self._buffers: list[cl.Buffer] = []
         for buffer in self.plan.buffers:
             if buffer.bytes > self.info.max_allocation:
                 raise DeviceError(
@@ -196,33 +206,37 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                mode = flags.READ_ONLY | flags.COPY_HOST_PTR
-                self._buffers.append(cl.Buffer(self._context, mode, hostbuf=self.plan.constants))
+                made = cl.Buffer.of(self._context, self.plan.constants)
             elif buffer.kind in ("variable", "state"):
                 zeros = np.zeros(buffer.bytes, np.uint8)
-                mode = flags.READ_WRITE | flags.COPY_HOST_PTR
-                self._buffers.append(cl.Buffer(self._context, mode, hostbuf=zeros))
+                made = cl.Buffer.of(self._context, zeros, writable=True)
             else:
-                size = max(buffer.bytes, 64)
-                self._buffers.append(cl.Buffer(self._context, flags.READ_WRITE, size))
+                made = cl.Buffer(self._context, max(buffer.bytes, 64))
+            self._buffers.append(made)
 
     def _stage(self) -> None:
         """Host memory for what goes in and out: see Ports."""
-        self._ports = Ports(self._queue, self.info, self.plan, self._buffers)
+        self._ports = Ports(self._context, self._queue, self.info, self.plan, self._buffers)
 
-    def _bind(self, launch: Launch) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    def _bind_all(self) -> None:
         """A kernel object of its own for each launch, with every argument set once and for all."""
+        self._kernels = [self._bind(launch) for launch in self.plan.launches]
+        pairs = zip(self._kernels, self.plan.launches, strict=True)
+        self._replay = [self._queue.call(one, launch.grid, launch.local) for one, launch in pairs]
+
+    def _bind(self, launch: Launch) -> cl.Kernel:
+        assert self._program is not None
         kernel = cl.Kernel(self._program, launch.entry)
         position = 0
         for argument in launch.arguments:
             if isinstance(argument, BufferUse):
-                kernel.set_arg(position, self._buffers[argument.buffer])
-                kernel.set_arg(position + 1, np.int64(argument.offset))
+                kernel.set_buffer(position, self._buffers[argument.buffer])
+                kernel.set_long(position + 1, argument.offset)
                 position += 2
             else:
-                kernel.set_arg(position, np.int32(argument))
+                kernel.set_int(position, argument)
                 position += 1
-        return kernel, launch.grid, launch.local
+        return kernel
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs for these inputs, in the order of the plan's ports."""
@@ -230,18 +244,15 @@ class Player:
         return results
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        queue = self._queue
         with self._turn:
             self._ports.put(arrays)
-            for kernel, grid, local in self._replay:
-                cl.enqueue_nd_range_kernel(queue, kernel, grid, local)
+            self._queue.replay(self._replay)
             return self._ports.take()
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
         with self._turn:
-            for kernel, grid, local in self._replay:
-                cl.enqueue_nd_range_kernel(self._queue, kernel, grid, local)
+            self._queue.replay(self._replay)
             self._queue.finish()
 
     def reset(self) -> None:
@@ -250,10 +261,10 @@ class Player:
 
     def _reset(self) -> None:
         for buffer, handle in self._variables():
-            cl.enqueue_fill_buffer(self._queue, handle, np.uint8(0), 0, buffer.bytes)
+            self._queue.fill(handle, b"\0", 0, buffer.bytes)
         self._queue.finish()
 
-    def _variables(self) -> list[tuple[Buffer, Any]]:
+    def _variables(self) -> list[tuple[Buffer, cl.Buffer]]:
         pairs = zip(self.plan.buffers, self._buffers, strict=True)
         return [(buffer, handle) for buffer, handle in pairs if buffer.kind == "variable"]
 
@@ -262,28 +273,30 @@ class Player:
         """Puts variables back to what they were before."""
         saved = [np.empty(buffer.bytes, np.uint8) for buffer, _ in self._variables()]
         for array, (_, handle) in zip(saved, self._variables(), strict=True):
-            cl.enqueue_copy(self._queue, array, handle)
+            self._queue.read(handle, array)
         yield
         for array, (_, handle) in zip(saved, self._variables(), strict=True):
-            cl.enqueue_copy(self._queue, handle, array)
+            self._queue.write(handle, array)
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
-        mode = cl.command_queue_properties.PROFILING_ENABLE
         best = [float("inf")] * len(self._replay)
-        properties = {"properties": mode}
-        with self._turn, self._unchanged(), cl.CommandQueue(self._context, **properties) as queue:
+        queue = cl.Queue(self._context, profiling=True)
+        with self._turn, self._unchanged():
             for port, array in zip(self.plan.inputs, arrays, strict=True):
-                cl.enqueue_copy(queue, self._buffers[port.buffer], array)
+                if array.size:
+                    queue.write(self._buffers[port.buffer], array)
             for _ in range(runs):
-                events = [cl.enqueue_nd_range_kernel(queue, *item) for item in self._replay]
+                events = [queue.timed(one) for one in self._replay]
                 queue.finish()
-                times = [(event.profile.end - event.profile.start) * 1e-9 for event in events]
+                times = [event.seconds for event in events]
                 best = [min(pair) for pair in zip(best, times, strict=True)]
         return best
 
     def binary(self) -> bytes:
         """The program's binary, best asked for after a run: PoCL compiles kernels when they run."""
+        if self._program is None:
+            raise DeviceError("there is no program any more", "close() was called", "ask before")
         return fetch_binary(self._program)
 
     def poison(self) -> None:
@@ -291,12 +304,12 @@ class Player:
         for buffer, handle in zip(self.plan.buffers, self._buffers, strict=True):
             if buffer.kind in ("arena", "output"):
                 size = max(buffer.bytes, 64) // 4 * 4
-                cl.enqueue_fill_buffer(self._queue, handle, np.uint32(0x7FC07FC0), 0, size)
+                self._queue.fill(handle, POISON, 0, size)
         self._queue.finish()
 
     def close(self) -> None:
         """Give the device's memory back."""
-        self._replay = []
+        self._replay, self._kernels = [], []
         self._program = None
         self._ports.close()
         for buffer in self._buffers:
@@ -306,14 +319,14 @@ class Player:
     def _guard(self, doing: str, action: Callable[[], Any]) -> Any:
         try:
             return action()
-        except (cl.MemoryError, MemoryError) as error:
-            needed = sum(buffer.bytes for buffer in self.plan.buffers)
-            raise DeviceError(
-                f"out of memory while {doing}",
-                f"the plan needs {needed} bytes; {self.info.name} has {self.info.memory}",
-                "use precision='mixed', a smaller batch, or close other sessions",
-            ) from error
-        except cl.Error as error:
+        except (cl.Error, MemoryError) as error:
+            if isinstance(error, MemoryError) or error.out_of_memory:
+                needed = sum(buffer.bytes for buffer in self.plan.buffers)
+                raise DeviceError(
+                    f"out of memory while {doing}",
+                    f"the plan needs {needed} bytes; {self.info.name} has {self.info.memory}",
+                    "use precision='mixed', a smaller batch, or close other sessions",
+                ) from error
             fix = "try again; if it stays, try another device or driver"
             raise DeviceError(f"the device failed while {doing}", _reason(error), fix) from error
 

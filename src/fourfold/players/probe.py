@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
 from fourfold.kernel.prelude import NVIDIA
 from fourfold.plan import Program
+from fourfold.players import binding as cl
 from fourfold.players import opencl
 from fourfold.players._program import build_text
 
@@ -37,13 +37,9 @@ def _has_matrix_units(info: DeviceInfo) -> bool:
     if info.kind != "gpu" or "nvidia" not in (info.vendor + info.platform).lower():
         return False
     context = opencl._context(info)
-    result = np.zeros(32, np.float32)
     try:
         program = build_text(context, Program("".join(NVIDIA.values()) + _MATRIX, ""))
-        with cl.CommandQueue(context) as queue:
-            buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, result.nbytes)
-            cl.Kernel(program, "probe")(queue, (32,), (32,), buffer)
-            cl.enqueue_copy(queue, result, buffer)
+        result = opencl.run_probe(context, program, np.zeros(32, np.float32), 32)
     except (cl.Error, BuildError):
         return False
     neighbours = np.arange(32) ^ 1

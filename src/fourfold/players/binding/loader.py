@@ -1,0 +1,64 @@
+"""The library that finds OpenCL drivers: the one in pyopencl's wheels, else the system's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from ctypes import CDLL, PyDLL
+from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
+
+from fourfold.config import tell_loader
+
+_SYSTEM = {
+    "win32": ("OpenCL.dll",),
+    "darwin": ("/System/Library/Frameworks/OpenCL.framework/OpenCL",),
+}
+_ELSEWHERE = ("libOpenCL.so.1", "libOpenCL.so")
+
+
+@cache
+def library() -> CDLL:
+    """Its functions let other threads run: for calls that wait or take long."""
+    return CDLL(_path())
+
+
+@cache
+def quick_library() -> PyDLL:
+    """The same functions, which keep other threads waiting: for calls of a microsecond, after
+    which a thread that had let go would have to queue for its turn.
+    """
+    return PyDLL(_path())
+
+
+@cache
+def _path() -> str:
+    """The first library that can be loaded; OSError if there is none."""
+    problems = []
+    for path in _candidates():
+        try:
+            CDLL(path)
+        except OSError as error:
+            problems.append(str(error))
+        else:
+            return path
+    raise OSError("; ".join(problems))
+
+
+def _candidates() -> Iterator[str]:
+    folder = _pyopencl()
+    if folder is not None and sys.platform != "win32":
+        for suffix in EXTENSION_SUFFIXES:
+            path = os.path.join(folder, f"_cl{suffix}")
+            if os.path.exists(path):
+                tell_loader(folder)
+                yield path  # it is linked with the loader, whose functions are found through it
+    yield from _SYSTEM.get(sys.platform, _ELSEWHERE)
+
+
+def _pyopencl() -> str | None:
+    """Where pyopencl is installed, without importing it."""
+    found = PathFinder.find_spec("pyopencl")
+    places = None if found is None else found.submodule_search_locations
+    return next(iter(places), None) if places else None
