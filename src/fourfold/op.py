@@ -86,6 +86,7 @@ class Op:
     pointwise: Callable[..., Expression] | None = None
     variants: tuple[Variant, ...] = ()
     view: Callable[[Node, Types, Types], Alias | None] | None = None
+    bounds: tuple[float, float] | None = None  # its results lie between these, whatever it gets
 
 
 def reject(op: str, why: str) -> ModelError:

@@ -29,7 +29,7 @@ class Place:
     `pitch` is the distance between neighbours of the outer direction: in ROWS elements from one
     pixel to
     the next, in SLICED pixels from one slice to the next. A value inside another one has the
-    other's pitch.
+    other's pitch. With a `scale` there are integers, which stand for real numbers.
     """
 
     root: str
@@ -51,10 +51,12 @@ def dequantized_place(place: Place, scale: float, zero_point: int) -> Place | No
     return None if place.scale is not None else replace(place, scale=scale, zero_point=zero_point)
 
 
-def own_place(root: str, layout: Layout, type_: TensorType, dtype: DType) -> Place:
+def own_place(
+    root: str, layout: Layout, type_: TensorType, dtype: DType, scale: float | None = None
+) -> Place:
     """The place of a value that shares its memory with nobody."""
     pitch = type_.channels if layout is Layout.ROWS else type_.pixels
-    return Place(root, layout, dtype, pitch)
+    return Place(root, layout, dtype, pitch, scale=scale)
 
 
 def storage_elements(layout: Layout, type_: TensorType) -> int:

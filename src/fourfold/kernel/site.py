@@ -30,6 +30,7 @@ class Options:
     literal: bool = False
     form: str = "auto"  # 'list' of launches, 'one' launch, or as the device likes
     keeps_small: bool = False  # in mixed precision, what is small stays in full precision
+    keeps_values: bool = False  # in mixed precision, all values do: together they are small
 
     @property
     def real(self) -> str:
@@ -43,8 +44,12 @@ class Options:
 
     def storage_of(self, elements: int, small: int) -> DType:
         """The same for so many of them: what is small costs little as it is, and rounding much."""
-        stays = self.keeps_small and self.precision == "mixed" and elements <= small
-        return DType.F32 if stays else self.storage
+        return DType.F32 if self.spares and elements <= small else self.storage
+
+    @property
+    def spares(self) -> bool:
+        """Whether precision is kept where halves would gain little."""
+        return self.keeps_small and self.precision == "mixed"
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,8 @@ class Site:
     def weights(self, kernel: Kernel, title: str, array: np.ndarray) -> Pointer:
         """The same for weights, which are kept in the precision of storage."""
         storage = self.options.storage_of(array.size, SMALL_WEIGHTS)
+        if self.options.spares and np.array_equal(array, array.astype(np.float16)):
+            storage = DType.F16  # nothing is lost: many files hold halves
         return self.packed(kernel, title, array.astype(storage.numpy))
 
     def _tail(self, target: View, views: Mapping[str, View]) -> Finish:

@@ -15,6 +15,7 @@ from fourfold.kernel.expression import (
     guarded,
     lift,
     load,
+    round_even,
     vector,
     where,
     widen,
@@ -31,6 +32,26 @@ def compute_kind(dtype: DType, real: str) -> str:
     return real if dtype.is_float else "bool" if dtype is DType.BOOL else "int"
 
 
+class Steps:
+    """How what lies at a place stands for real numbers, where it counts steps of a scale."""
+
+    def __init__(self, kernel: Kernel, place: Place, kind: str, writable: bool) -> None:
+        self._kind, self._zero = kind, float(place.zero_point)
+        self._factor: Expression | None = None
+        if place.scale is not None:
+            self._factor = kernel.number("scale", 1 / place.scale if writable else place.scale)
+
+    def real(self, stored: Expression) -> Expression:
+        """(stored - zero point) * scale."""
+        if self._factor is None:
+            return stored
+        return convert((stored - self._zero if self._zero else stored) * self._factor, self._kind)
+
+    def stored(self, real: Expression) -> Expression:
+        """The step next to a number, which must lie between the first and the last."""
+        return real if self._factor is None else convert(round_even(real * self._factor), "int")
+
+
 class View:
     """One tensor seen from a kernel. `pixel` counts all axes but the last, `slice` groups of four
     channels.
@@ -40,7 +61,7 @@ class View:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
         self.kind = compute_kind(type_.dtype, kernel.real)
         self.finish: Finish | None = None
-        self.scale = None if place.scale is None else kernel.number("scale", place.scale)
+        self.steps = Steps(kernel, place, self.kind, pointer.writable)
 
     @property
     def pixels(self) -> Expression:
@@ -109,17 +130,11 @@ class View:
 
     def four(self, pixel: Operand, slice_: Operand) -> Expression:
         """Four channels read at once, where that is always possible."""
-        return self._real(load(self.pointer, self.index(pixel, slice_), self.kind, 4))
-
-    def _real(self, stored: Expression) -> Expression:
-        """What stored integers stand for: (stored - zero point) * scale."""
-        if self.scale is None:
-            return stored
-        return convert((stored - float(self.place.zero_point)) * self.scale, self.kind)
+        return self.steps.real(load(self.pointer, self.index(pixel, slice_), self.kind, 4))
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         """One channel of a slice, read alone. The caller knows that it exists."""
-        return self._real(load(self.pointer, self.step(pixel, slice_) + lane, self.kind))
+        return self.steps.real(load(self.pointer, self.step(pixel, slice_) + lane, self.kind))
 
     def corner(self, pixel: Operand) -> Expression:
         """Where a pixel is, in elements; with `step` and a lane it leads to its channels."""
@@ -133,7 +148,7 @@ class View:
 
     def lane_near(self, near: Pointer, corner: Expression, lane: int) -> Expression:
         """One channel, from a pointer that went a `step` ahead."""
-        return self._real(load(near, corner + lane, self.kind))
+        return self.steps.real(load(near, corner + lane, self.kind))
 
     def element(
         self, pixel: Operand, channel: Operand, inside: Expression | None = None
@@ -144,7 +159,7 @@ class View:
             index = (channel // 4 * self.pitch + pixel) * 4 + channel % 4
         else:
             index = lift(pixel) * self.pitch + channel
-        value = self._real(load(self.pointer, index, self.kind))
+        value = self.steps.real(load(self.pointer, index, self.kind))
         return value if inside is None else guarded(inside, value)
 
     def load_for(
@@ -186,7 +201,7 @@ class View:
         """
         if self.finish is not None:
             value = self.finish(value, pixel, slice_, run)
-        value = convert(value, self.kind)
+        value = self.steps.stored(convert(value, self.kind))
         if run > 1:
             value = self.kernel.let(value, "result")
         for step in range(run):

@@ -22,8 +22,9 @@ from fourfold.lower.launches import Built, build_kernels
 from fourfold.lower.memory import Span, assign_offsets
 from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
 from fourfold.lower.pad_windows import pad_windows
-from fourfold.lower.places import choose_places, suited_options
+from fourfold.lower.places import choose_places
 from fourfold.lower.states import copy_states, settle_states
+from fourfold.lower.suit import suited_options
 from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.split.cost import flops
 

@@ -9,9 +9,7 @@ copied.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.kernel.place import (
     Layout,
@@ -22,14 +20,10 @@ from fourfold.kernel.place import (
     reshaped_place,
 )
 from fourfold.kernel.site import Options
+from fourfold.lower.storage import Storage
 from fourfold.op import Alias
 from fourfold.ops import registry
-from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.ops.quantize import Quantize
-from fourfold.types import DType, TensorType
-
-HALF_STEPS = 2048
-SMALL_VALUES = 1 << 17
+from fourfold.types import TensorType
 
 
 def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
@@ -42,13 +36,14 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
         for node, alias in aliases
         if alias.kind == "dequantize"
     }
-    exact = _has_fine_grids(graph)
+    storage = Storage(graph, options)
     places: dict[str, Place] = {}
 
     def resolve(name: str) -> Place:
         if name not in places:
             type_ = graph.types[name]
-            own = own_place(name, layouts[name], type_, storage_type(graph, name, options, exact))
+            stored, scale = storage.of(name)
+            own = own_place(name, layouts[name], type_, stored, scale)
             places[name] = _inside_parent(name, own) or own
         return places[name]
 
@@ -69,39 +64,6 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     for name in layouts:
         resolve(name)
     return places
-
-
-def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
-    """The options as the graph and the device need them.
-
-    Halves hold the steps of quantised numbers, but not their sums: those are made in floats. Small
-    values stay in full precision, except where matrix units want halves.
-    """
-    options = replace(options, keeps_small=not device.matrix_units)
-    counts = any(isinstance(item, FakeQuantize | Quantize) for item in _all_attributes(graph))
-    return replace(options, precision="mixed") if counts and options.real == "half" else options
-
-
-def _all_attributes(graph: Graph) -> list[object]:
-    steps = [step.attributes for node in graph.nodes for step in node.tail]
-    return [*steps, *(node.attributes for node in graph.nodes)]
-
-
-def _has_fine_grids(graph: Graph) -> bool:
-    """Whether numbers are rounded to more steps than halves can tell apart."""
-    grids = [item for item in _all_attributes(graph) if isinstance(item, FakeQuantize)]
-    return any(grid.high - grid.low > HALF_STEPS for grid in grids)
-
-
-def storage_type(graph: Graph, name: str, options: Options, exact: bool) -> DType:
-    """Floats between kernels are kept in the precision asked for; inputs and outputs as the model
-    has them.
-    """
-    type_ = graph.types[name]
-    is_port = name in graph.inputs or name in graph.outputs
-    if type_.dtype is not DType.F32 or is_port or exact:
-        return type_.dtype
-    return options.storage_of(type_.elements, SMALL_VALUES)
 
 
 def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:

@@ -13,7 +13,8 @@ from fourfold.lower import BUILD_OPTIONS
 from fourfold.lower.assemble import ARENA, Constants, Homes, Texts, make_launch, value_bytes
 from fourfold.lower.launches import Built, Way, build_site, sites
 from fourfold.lower.pad_windows import pad_windows
-from fourfold.lower.places import choose_places, suited_options
+from fourfold.lower.places import choose_places
+from fourfold.lower.suit import suited_options
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.types import DType
 

@@ -19,4 +19,5 @@ OP = Op(
     reference=elementwise(lambda x: np.clip(x, 0, 6)),
     pointwise=pointwise,
     cases=unary_cases(high=9.0, low=-9.0),
+    bounds=(0.0, 6.0),
 )

@@ -19,4 +19,5 @@ OP = Op(
     reference=elementwise(lambda x: np.clip(x, 0, 1)),
     pointwise=pointwise,
     cases=unary_cases(),
+    bounds=(0.0, 1.0),
 )

@@ -19,4 +19,5 @@ OP = Op(
     reference=elementwise(lambda x: np.clip(x, -1, 1)),
     pointwise=pointwise,
     cases=unary_cases(),
+    bounds=(-1.0, 1.0),
 )

@@ -11,7 +11,8 @@ from fourfold.graph import Graph
 from fourfold.kernel.site import Options, Site
 from fourfold.lower.launches import Way, choose_way, is_free, sites, variants_of
 from fourfold.lower.pad_windows import pad_windows
-from fourfold.lower.places import choose_places, suited_options
+from fourfold.lower.places import choose_places
+from fourfold.lower.suit import suited_options
 from fourfold.ops import registry
 
 _NUMBERS = re.compile(r"\d+")

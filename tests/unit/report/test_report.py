@@ -17,7 +17,7 @@ from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._registry import Rule
-from fourfold.lower import places
+from fourfold.lower import storage, suit
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import find_device
 from fourfold.report.check import check_model
@@ -144,7 +144,8 @@ def test_layers_agree() -> None:
 
 @needs_litert
 def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "SMALL_VALUES", 0)  # else so small a model stays in floats
+    monkeypatch.setattr(storage, "SMALL_VALUES", 0)  # else so small a model stays in floats
+    monkeypatch.setattr(suit, "SMALL_ARENA", 0)
     layers = compare_layers(network(), find_device(), Wish("mixed"), inputs(1e5))
     wrong = [layer for layer in layers if not layer.agrees]
     assert wrong

@@ -1,0 +1,63 @@
+"""In which form values are kept between kernels: floats, halves, or steps of 16 bits."""
+
+from __future__ import annotations
+
+from fourfold.graph import Graph, Node
+from fourfold.kernel.site import Options
+from fourfold.ops import registry
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.types import DType
+
+HALF_STEPS = 2048
+SMALL_VALUES = 1 << 17
+Stored = tuple[DType, float | None]
+
+
+class Storage:
+    """How a graph's values are kept: the type of what is stored, and its scale where it counts
+    steps.
+    """
+
+    def __init__(self, graph: Graph, options: Options) -> None:
+        self._graph, self._options = graph, options
+        self._exact = _has_fine_grids(graph)
+        self._ports = {*graph.inputs, *graph.outputs}
+        self._makers = {node.outputs[0]: node for node in graph.nodes if node.outputs}
+
+    def of(self, name: str) -> Stored:
+        """Floats between kernels are kept in the precision asked for; inputs and outputs as the
+        model has them.
+        """
+        type_, options = self._graph.types[name], self._options
+        if type_.dtype is not DType.F32 or name in self._ports or self._exact:
+            return type_.dtype, None
+        if options.keeps_values:
+            return DType.F32, None
+        storage = options.storage_of(type_.elements, SMALL_VALUES)
+        steps = self._steps(name) if options.spares and storage is DType.F16 else None
+        return steps or (storage, None)
+
+    def _steps(self, name: str) -> Stored | None:
+        """Numbers between two bounds as 16-bit steps, all of one size, finer than halves are."""
+        bounds = _bounds(self._makers[name])
+        if bounds is None:
+            return None
+        low, high = bounds
+        return (DType.I16, high / 32767) if low < 0 else (DType.U16, high / 65535)
+
+
+def _bounds(node: Node) -> tuple[float, float] | None:
+    """Between which numbers a node's result lies, where its op or the end of its tail says so."""
+    last = node.tail[-1].op if node.tail else node.op
+    return registry()[last].bounds
+
+
+def all_attributes(graph: Graph) -> list[object]:
+    steps = [step.attributes for node in graph.nodes for step in node.tail]
+    return [*steps, *(node.attributes for node in graph.nodes)]
+
+
+def _has_fine_grids(graph: Graph) -> bool:
+    """Whether numbers are rounded to more steps than halves can tell apart."""
+    grids = [item for item in all_attributes(graph) if isinstance(item, FakeQuantize)]
+    return any(grid.high - grid.low > HALF_STEPS for grid in grids)

@@ -1,0 +1,50 @@
+"""What a graph and a device make of the precision that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.place import storage_elements
+from fourfold.kernel.site import Options
+from fourfold.lower.places import choose_places
+from fourfold.lower.storage import all_attributes
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
+
+SMALL_ARENA = 1 << 22  # bytes
+
+
+def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
+    """The options as the graph and the device need them.
+
+    Halves hold the steps of quantised numbers, but not their sums: those are made in floats. What
+    is small stays in full precision, except where matrix units want halves.
+    """
+    if options.precision == "mixed" and not device.matrix_units:
+        small = peak_bytes(graph) <= SMALL_ARENA
+        options = replace(options, keeps_small=True, keeps_values=small)
+    counts = any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
+    return replace(options, precision="mixed") if counts and options.real == "half" else options
+
+
+def peak_bytes(graph: Graph) -> int:
+    """The most that values between kernels take up at once in full precision."""
+    places = choose_places(graph, Options())
+    ports = {*graph.inputs, *graph.outputs}
+    spans: dict[str, list[int]] = {}
+    for number, node in enumerate(graph.nodes):
+        for name in (*node.reads, *node.outputs):
+            if name in places and places[name].root not in ports:
+                spans.setdefault(places[name].root, []).append(number)
+    changes = [0] * (len(graph.nodes) + 1)
+    for root, uses in spans.items():
+        elements = storage_elements(places[root].layout, graph.types[root])
+        changes[min(uses)] += elements * places[root].dtype.size
+        changes[max(uses) + 1] -= elements * places[root].dtype.size
+    peak = alive = 0
+    for change in changes:
+        alive += change
+        peak = max(peak, alive)
+    return peak
