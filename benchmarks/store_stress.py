@@ -46,7 +46,7 @@ def work(folder: str, opens: int, seed: int, notes: str) -> None:
 
     import fourfold
     from fourfold import opening
-    from fourfold.store import Store
+    from fourfold.store.store import Store
 
     opening.compile_request = lambda request, tuned: line(*_line_of(request.model))
     chance = random.Random(seed)

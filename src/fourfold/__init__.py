@@ -1,7 +1,7 @@
 """fourfold runs neural networks on any GPU, and starts hot."""
 
-from fourfold.capabilities import BestOptions, Support, best_options, is_supported
-from fourfold.custom import register_op
+from typing import TYPE_CHECKING
+
 from fourfold.device import DeviceInfo
 from fourfold.errors import (
     BuildError,
@@ -13,12 +13,24 @@ from fourfold.errors import (
     UnsupportedError,
 )
 from fourfold.feeding import TensorInfo
+from fourfold.later import later as _later
 from fourfold.players.opencl import devices
 from fourfold.ready import KernelTime
 from fourfold.session import Session
 from fourfold.version import VERSION
 
+if TYPE_CHECKING:
+    from fourfold.capabilities import BestOptions, Support, best_options, is_supported
+    from fourfold.custom import register_op
+
 __version__ = VERSION
+_LATER = {
+    "BestOptions": _later("fourfold.capabilities"),
+    "Support": _later("fourfold.capabilities"),
+    "best_options": _later("fourfold.capabilities"),
+    "is_supported": _later("fourfold.capabilities"),
+    "register_op": _later("fourfold.custom"),
+}
 del VERSION
 
 __all__ = [
@@ -40,3 +52,14 @@ __all__ = [
     "is_supported",
     "register_op",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What a run does not need is imported when it is asked for."""
+    if name in _LATER:
+        return getattr(_LATER[name], name)
+    raise AttributeError(f"module 'fourfold' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-
-from platformdirs import user_cache_path
 
 from fourfold.errors import InputError, nearest
 
@@ -21,9 +19,16 @@ PREFIX = "FOURFOLD_"
 NO_CACHE = "none"
 
 
-def default_cache() -> Path:
+def default_cache(environment: Mapping[str, str] | None = None) -> str:
     """The folder that this user's programs keep such files in."""
-    return user_cache_path("fourfold", appauthor=False)
+    variables, home = os.environ if environment is None else environment, os.path.expanduser("~")
+    if sys.platform == "win32":
+        local = variables.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+        return os.path.join(local, "fourfold", "Cache")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Caches", "fourfold")
+    wanted = variables.get("XDG_CACHE_HOME", "")
+    return os.path.join(wanted if os.path.isabs(wanted) else f"{home}/.cache", "fourfold")
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Config:
 
     device: str = "auto"  # 'auto', an index, or part of a device's name
     precision: str = "fp32"
-    cache: Path | None = field(default_factory=default_cache)  # None: keep nothing
+    cache: str | None = field(default_factory=default_cache)  # None: keep nothing
     sizes: str = "auto"  # tensor sizes in kernels: literals, arguments, or as the device likes
     cache_limit: int = 2 << 30  # bytes; what was not used for the longest time goes first
     binaries: str = "auto"  # keep them: where the driver gives them without work, always, never
@@ -100,10 +105,10 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     return value
 
 
-def _folder(text: str) -> Path | None:
+def _folder(text: str) -> str | None:
     if text.lower() == NO_CACHE:
         return None
-    return Path(text).expanduser() if text else default_cache()
+    return os.path.expanduser(text) if text else default_cache()
 
 
 def tell_loader(folder: str) -> None:

@@ -13,7 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from fourfold.later import later
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = later("difflib")
 
 
 class FourfoldError(Exception):
@@ -79,7 +86,7 @@ class BuildError(FourfoldError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """A fix for a name that is not known: the closest ones, or all of them."""
     names = [str(item) for item in known]
-    close = get_close_matches(name, names, n=3)
+    close = difflib.get_close_matches(name, names, n=3)
     if close:
         return f"did you mean {' or '.join(repr(item) for item in close)}?"
     return f"use one of: {', '.join(names)}" if names else "there is none to choose from"

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fourfold.errors import FourfoldError
 from fourfold.opening import Request
 from fourfold.players import opencl
 from fourfold.players._program import binaries_cost_nothing
-from fourfold.store import Store
 from fourfold.store.keys import program_parts
+
+if TYPE_CHECKING:
+    from fourfold.store.store import Store
 
 
 class BinaryKeeper:

@@ -6,21 +6,25 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
+from fourfold.later import later
 from fourfold.plan import Compiled, Plan
 from fourfold.players import opencl
-from fourfold.store import Store
-from fourfold.store.database import say_once
 from fourfold.store.keys import Parts, device_key, digest, plan_parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.store.saying import say_once
 from fourfold.store.shipped import known_choices
 from fourfold.types import Shape
+
+if TYPE_CHECKING:
+    from fourfold import compile as chain
+    from fourfold.store.store import Store
+else:
+    chain = later("fourfold.compile")  # the stages that make plans
 
 Model = str | os.PathLike[str] | bytes
 
@@ -50,21 +54,17 @@ class Request:
 
     @property
     def title(self) -> str:
-        return "a model in memory" if isinstance(self.model, bytes) else Path(self.model).name
+        return (
+            "a model in memory" if isinstance(self.model, bytes) else os.path.basename(self.model)
+        )
 
 
-@dataclass(frozen=True, eq=False)
-class Opened:
+class Opened(NamedTuple):
     """A model made ready: its plan, its binary where one is known, and where the plan came from."""
 
     compiled: Compiled
     binary: bytes | None
     origin: str  # 'file' (prepared), 'store' or 'model'
-
-
-def compile_chain() -> Any:
-    """The stages that make plans, imported where a plan must be made and nowhere else."""
-    return import_module("fourfold.compile")
 
 
 def open_model(request: Request, store: Store | None) -> Opened:
@@ -140,7 +140,7 @@ def request_parts(request: Request, store: Store) -> Parts:
         content = digest(request.model)
     else:
         try:
-            content = store.model_digest(Path(request.model))
+            content = store.model_digest(request.model)
         except OSError as error:
             fix = "check the path and that the file may be read"
             why = error.strerror or str(error)
@@ -160,11 +160,11 @@ def compile_request(
 ) -> Compiled:
     """The long way."""
     began = time.perf_counter()
-    chain = compile_chain()
+    make_wish = chain.Wish
     request.timings["imports"] = time.perf_counter() - began
     shapes, form = dict(request.shapes or {}), form or request.config.launches
     precision, quantized = request.wanted_precision, request.quantized
-    wish = chain.Wish(precision, request.literal, shapes, form, quantized)
+    wish = make_wish(precision, request.literal, shapes, form, quantized)
     compiled: Compiled = chain.compile_model(
         request.model, request.device, wish, tuned, request.timings
     )

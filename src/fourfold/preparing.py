@@ -18,11 +18,11 @@ from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import Player
 from fourfold.players.probe import probed
 from fourfold.rewrite import rewrite
-from fourfold.store import Store
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_file
 from fourfold.store.shipped import known_choices
+from fourfold.store.store import Store
 from fourfold.tune import Listener, tune
 from fourfold.tune.race import Result
 

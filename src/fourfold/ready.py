@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from fourfold.cpu.direct import Lock, Results
 from fourfold.errors import UnsupportedError
 from fourfold.feeding import Inputs, TensorInfo
 from fourfold.keeping import BinaryKeeper
+from fourfold.later import later
 from fourfold.opening import (
     Opened,
     Request,
@@ -24,8 +24,14 @@ from fourfold.opening import (
 )
 from fourfold.plan import Compiled, Port
 from fourfold.players import opencl
-from fourfold.store import Store
 from fourfold.types import Shape
+
+if TYPE_CHECKING:
+    from fourfold.placing import opening as placing
+    from fourfold.placing import race as racing
+    from fourfold.store.store import Store
+else:
+    placing, racing = later("fourfold.placing.opening"), later("fourfold.placing.race")
 
 AUTO = "auto"
 
@@ -50,7 +56,7 @@ class Ready:
         self.direct: Callable[[Inputs], Results | None] = not_direct
         opened = self._open_whole()
         if opened is None:
-            self._take_parts(open_placing().open_parts(request, store, self._wished()))
+            self._take_parts(placing.open_parts(request, store, self._wished()))
         else:
             self._take(opened.compiled, opened.origin)
             self.player: Any = make_player(request, opened, store)
@@ -61,7 +67,6 @@ class Ready:
 
     def _race(self) -> None:
         """Whoever asks for 'auto' gets the CPU where the model was seen to run faster there."""
-        racing = import_module("fourfold.placing.race")
         faster = racing.race_cpu(self.request, self._store, self._wished(), self.player)
         if faster is not None:
             self.player.close()
@@ -87,7 +92,7 @@ class Ready:
             return None
 
     def _wished(self) -> Any:
-        return open_placing().Wishes(**self._wishes)
+        return placing.Wishes(**self._wishes)
 
     def _take(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan = origin, compiled.plan
@@ -97,7 +102,7 @@ class Ready:
     @property
     def placement(self) -> Any:
         if self._placement is None:
-            self._placement = open_placing().explain_placement(self.request, self._wished())
+            self._placement = placing.explain_placement(self.request, self._wished())
         return self._placement
 
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -178,11 +183,6 @@ class ReadyShapes:
 
 def not_direct(inputs: Inputs) -> None:
     """Most models have no shorter way than that by a player."""
-
-
-def open_placing() -> Any:
-    """The stages that place a model in parts, imported where that is needed and nowhere else."""
-    return import_module("fourfold.placing.opening")
 
 
 def _infos(

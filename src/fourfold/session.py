@@ -7,9 +7,8 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,15 +17,22 @@ from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.feeding import Inputs, Shapes, TensorInfo, feed, name_shapes
-from fourfold.opening import Model, Request, compile_chain
+from fourfold.later import later
+from fourfold.opening import Model, Request
 from fourfold.plan import Plan
 from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
 from fourfold.ready import AUTO, KernelTime, Ready, ReadyShapes, not_direct
-from fourfold.store import Store, memory_store
 from fourfold.types import Shape
 
-Cache = str | os.PathLike[str] | Store | None
+if TYPE_CHECKING:
+    from fourfold import compile as chain
+    from fourfold.store import store as stores
+
+    Cache = str | os.PathLike[str] | stores.Store | None
+else:
+    chain, stores = later("fourfold.compile"), later("fourfold.store.store")
+
 MEMORY = "memory"
 TFLITE_WORDS = ("serialization_dir", "model_token")
 OWN_WORDS = ("quantized", "kept_shapes")
@@ -221,7 +227,6 @@ def stage(
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    chain = compile_chain()
     info = NULL_GPU if device in (None, "null") else opencl.find_device(device or "auto")
     literal, form = config.sizes == "literal", config.launches
     wish = chain.Wish(precision or config.precision, literal, dict(shapes or {}), form)
@@ -242,14 +247,14 @@ def _check_words(words: Mapping[str, object], cache: Cache) -> None:
         raise InputError("both cache and serialization_dir were passed", why, "pass one of them")
 
 
-def _store(cache: Cache, config: Config) -> Store | None:
+def _store(cache: Cache, config: Config) -> stores.Store | None:
     """The store that a session uses."""
-    if isinstance(cache, Store):
-        return cache
     if cache == MEMORY:
-        return memory_store()
-    folder = config.cache if cache == AUTO else cache
-    return None if folder is None else Store(Path(folder), config.cache_limit)
+        return stores.memory_store()
+    cache = config.cache if cache == AUTO else cache
+    if isinstance(cache, str | os.PathLike):
+        return stores.folder_store(cache, config.cache_limit)
+    return cache
 
 
 def _check_precision(config: Config, precision: str | None, device: DeviceInfo) -> None:

@@ -15,7 +15,8 @@ import fourfold
 from fourfold import opening
 from fourfold.device import DeviceInfo
 from fourfold.plan import Compiled
-from fourfold.store import Store, database
+from fourfold.store import saying
+from fourfold.store.store import Store
 
 RIGHT = 2.0 * X + 1.0
 
@@ -41,7 +42,7 @@ class World:
 
     def start(self, source: Path | bytes | None = None) -> str:
         """Open the model, check the result, and say where the plan came from."""
-        database._said.clear()
+        saying._said.clear()
         self.log.clear()
         wanted = self.model if source is None else source
         with fourfold.Session(wanted, self.device, cache=self.folder) as session:

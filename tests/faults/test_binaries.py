@@ -12,8 +12,8 @@ from faults.setting import World
 from tiny_plan import line
 
 from fourfold.players import opencl
-from fourfold.store import Store
 from fourfold.store.keys import program_parts
+from fourfold.store.store import Store
 
 
 def put(world: World, binary: bytes) -> None:

@@ -18,8 +18,9 @@ from tiny_plan import line
 
 import fourfold
 from fourfold.plan import Section
-from fourfold.store import Store, shelf
+from fourfold.store import shelf
 from fourfold.store.database import NAME, Database
+from fourfold.store.store import Store
 
 
 def no_room(*_: Any, **__: Any) -> int:

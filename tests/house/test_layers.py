@@ -10,6 +10,7 @@ from house.source import FUNCTIONS, Module, imported, modules
 
 ROOMS = (
     "version",
+    "later",
     "errors",
     "types",
     "custom",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fourfold import config
 from fourfold.config import Config, default_cache
 from fourfold.errors import InputError
 
@@ -28,7 +29,7 @@ def test_every_variable_is_read() -> None:
             "HOME": "elsewhere",
         }
     )
-    assert config == Config("pocl", "mixed", Path("some/folder"), "literal")
+    assert config == Config("pocl", "mixed", "some/folder", "literal")
 
 
 def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +44,7 @@ def test_no_cache(text: str) -> None:
 
 def test_home_in_the_cache_folder_is_expanded() -> None:
     config = Config.from_environment({"FOURFOLD_CACHE": "~/kernels"})
-    assert config.cache == Path.home() / "kernels"
+    assert config.cache == str(Path.home() / "kernels")
 
 
 def test_an_empty_variable_is_an_absent_one() -> None:
@@ -76,3 +77,21 @@ def test_a_config_made_by_hand_is_checked_too() -> None:
 def test_a_config_does_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         Config().device = "gpu"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "folder"),
+    [
+        ("linux", {"XDG_CACHE_HOME": "/caches"}, "/caches/fourfold"),
+        ("linux", {"XDG_CACHE_HOME": "not/absolute"}, "/home/me/.cache/fourfold"),
+        ("linux", {}, "/home/me/.cache/fourfold"),
+        ("darwin", {}, "/home/me/Library/Caches/fourfold"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/fourfold/Cache"),
+    ],
+)
+def test_the_folder_of_the_cache(
+    monkeypatch: pytest.MonkeyPatch, platform: str, variables: dict[str, str], folder: str
+) -> None:
+    monkeypatch.setattr(config.sys, "platform", platform)
+    monkeypatch.setattr(config.os.path, "expanduser", lambda _: "/home/me")
+    assert config.default_cache(variables) == folder

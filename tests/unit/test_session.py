@@ -141,7 +141,7 @@ def test_persistent_kernels_take_turns_on_a_gpu() -> None:
     """Two of them could each hold half of a GPU and wait for ever; a CPU's groups never wait so."""
     gpu, cpu = NULL_GPU, replace(NULL_GPU, kind="cpu")
     plan = fourfold.Session(matrix(), cache=None).plan
-    joined = replace(plan, launches=(replace(plan.launches[0], stages=7),))
+    joined = replace(plan, launches=(plan.launches[0]._replace(stages=7),))
     assert opencl.turn_of(gpu, joined) is opencl.turn_of(gpu, joined)
     for info, one in ((gpu, plan), (cpu, joined)):
         with opencl.turn_of(info, one), opencl.turn_of(info, one):

@@ -19,8 +19,8 @@ from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.players import opencl
-from fourfold.store import folder_store
 from fourfold.store.keys import device_key
+from fourfold.store.store import folder_store
 
 __all__ = ["BestOptions", "Support", "best_options", "is_supported"]
 Device = str | int | DeviceInfo | None

@@ -18,7 +18,7 @@ from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
 from fourfold.opening import Request, request_parts
 from fourfold.players.opencl import find_device
-from fourfold.store import Store
+from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Answer, explain
 
@@ -32,7 +32,7 @@ def command(context: click.Context, folder: Path | None) -> None:
     if place is None:
         what, why = "nothing is kept", "FOURFOLD_CACHE is 'none'"
         raise InputError(what, why, "set it to a folder, or pass --folder")
-    context.obj = Store(place, config.cache_limit)
+    context.obj = folder_store(place, config.cache_limit)
 
 
 @command.command("list")

@@ -23,9 +23,9 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players.opencl import find_device
 from fourfold.preparing import How, Progress, prepare_kinds, prepare_model, tune_model
-from fourfold.store import Store
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
+from fourfold.store.store import Store, folder_store
 from fourfold.tune import LEVELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -58,7 +58,7 @@ def command(
     draft = _start(output, add)
     config = Config.from_environment()
     way = _how(config, **how)
-    store = None if config.cache is None else Store(config.cache, config.cache_limit)
+    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
     found = [find_device(name) for name in devices or (config.device,)]
     rows = []
     for model in models:

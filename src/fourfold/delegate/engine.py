@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from fourfold.config import Config
 from fourfold.delegate.options import GpuOptions
@@ -15,8 +14,8 @@ from fourfold.players.probe import probed
 from fourfold.preparing import Keeping
 from fourfold.rewrite import rewrite
 from fourfold.session import Session
-from fourfold.store import Store, folder_store, memory_store
 from fourfold.store.keys import device_key
+from fourfold.store.store import Store, folder_store, memory_store
 from fourfold.tune import tune
 from fourfold.types import Shape
 
@@ -50,7 +49,7 @@ class Workshop:
         """TFLite's folder, else the one that sessions use, too."""
         config = Config.from_environment()
         folder = self.options.serialization_dir or config.cache
-        return None if folder is None else folder_store(Path(folder), config.cache_limit)
+        return None if folder is None else folder_store(folder, config.cache_limit)
 
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
         """Look for the best kernels; they are kept, and sessions find them in the store."""

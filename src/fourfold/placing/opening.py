@@ -25,8 +25,8 @@ from fourfold.placing import (
 from fourfold.plan import Compiled, Plan, Port, Program
 from fourfold.players.opencl import Player
 from fourfold.split import Placement, Runner
-from fourfold.store import Store
 from fourfold.store.keys import program_parts
+from fourfold.store.store import Store
 
 __all__ = ["PartsPlayer", "Placed", "Wishes", "explain_placement", "join_plans", "open_parts"]
 

@@ -17,8 +17,8 @@ from fourfold.opening import Request, request_parts
 from fourfold.placing import Wishes
 from fourfold.placing.opening import Placed, open_parts
 from fourfold.plan import Plan
-from fourfold.store import Store
 from fourfold.store.keys import device_key, key_of
+from fourfold.store.store import Store
 
 GAIN = 0.95  # the CPU must be clearly faster, since the caller named a device
 ROUNDS, SECONDS = 25, 2.0

@@ -11,14 +11,15 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
 from fourfold.errors import ModelError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAGIC = b"FOURFOLD"
 VERSION = 2
@@ -33,16 +34,14 @@ Bytes = bytes | bytearray | memoryview | np.ndarray
 Content = bytes | mmap.mmap
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
+class Section(NamedTuple):
     """A named piece of a file; its number is its place in the table."""
 
     name: str
     data: Bytes
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(NamedTuple):
     name: str
     offset: int
     size: int

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from fourfold.types import Quantization, Shape, TensorType
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.
 
     The last two begin as zeros and are left alone between runs: variables are the model's, the
@@ -23,8 +23,7 @@ class Buffer:
     bytes: int
 
 
-@dataclass(frozen=True)
-class BufferUse:
+class BufferUse(NamedTuple):
     """A pointer argument: a buffer by its number, and the elements to skip in it."""
 
     buffer: int
@@ -34,8 +33,7 @@ class BufferUse:
 Argument = BufferUse | int
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """One entry point with all of its arguments, and the node it came from."""
 
     entry: str
@@ -56,16 +54,14 @@ class Launch:
         return f"{self.entry}({arguments}) over {grid} in {local}  # {self.node}"
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """Kernel text and the options it is built with."""
 
     text: str
     options: str
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(NamedTuple):
     """An input or output of the model: its own name and type, and the buffer that carries it."""
 
     name: str

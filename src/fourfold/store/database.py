@@ -6,13 +6,12 @@ may die or fork at any moment. What is written for speed only (uses, sentinels) 
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 
 NAME = "store.sqlite"
 BUSY_MS = 4000
@@ -34,19 +33,6 @@ CREATE TABLE IF NOT EXISTS loaded(digest TEXT PRIMARY KEY);
 PRAGMA user_version = 1;
 """
 VERSION = 1
-
-log = logging.getLogger("fourfold")
-_said: set[str] = set()
-_lock = Lock()
-
-
-def say_once(line: str, about: str = "") -> None:
-    """One line in the log, once a process for what it is about."""
-    with _lock:
-        if (about or line) in _said:
-            return
-        _said.add(about or line)
-    log.warning("%s", line)
 
 
 class Damaged(Exception):

@@ -15,9 +15,10 @@ from typing import Any, TypeVar, cast
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section
 from fourfold.store import choices
-from fourfold.store.database import Damaged, Database, MemoryDatabase, salvage_choices, say_once
+from fourfold.store.database import Damaged, Database, MemoryDatabase, salvage_choices
 from fourfold.store.entry import COLUMNS, Entry, entry_sections, read_head
 from fourfold.store.keys import Parts, key_of
+from fourfold.store.saying import say_once
 from fourfold.store.shelf import FolderShelf, MemoryShelf, Shelf
 
 LIMIT = 2 << 30

@@ -7,22 +7,26 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
-from hashlib import blake2b
-from pathlib import Path
+from mmap import mmap
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Program
 from fourfold.types import Shape
 from fourfold.version import VERSION
 
+try:
+    from _blake2 import blake2b  # hashlib's own; hashlib itself loads OpenSSL, for milliseconds
+except ImportError:
+    from hashlib import blake2b
+
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
 WHERE = ("index", "memory", "matrix_units")  # not in keys: place, or told by what is
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAKERS = ("", "kernel", "ops", "formats", "rewrite", "lower", "split", "tune")
 
 
-def digest(data: bytes | memoryview) -> str:
+def digest(data: bytes | memoryview | mmap) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
@@ -47,15 +51,17 @@ def engine_parts() -> Parts:
 
 def _sources() -> Iterator[str]:
     """Name, size and time of every file that has a say in plans."""
-    pending = [PACKAGE / name for name in MAKERS if (PACKAGE / name).is_dir()]
+    pending = [os.path.join(PACKAGE, name) for name in MAKERS]
+    pending = [folder for folder in pending if os.path.isdir(folder)]
     for folder in pending:
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda one: one.name):
                 if entry.name.endswith((".py", ".json")):
                     state = entry.stat()
-                    yield f"{folder.name}/{entry.name}:{state.st_size}:{state.st_mtime_ns};"
-                elif folder != PACKAGE and entry.is_dir() and entry.name != "__pycache__":
-                    pending.append(Path(entry.path))
+                    name = f"{os.path.basename(folder)}/{entry.name}"
+                    yield f"{name}:{state.st_size}:{state.st_mtime_ns};"
+                elif folder != pending[0] and entry.is_dir() and entry.name != "__pycache__":
+                    pending.append(entry.path)
 
 
 def device_parts(device: DeviceInfo) -> Parts:

@@ -6,18 +6,19 @@ import mmap
 import os
 import sqlite3
 import time
-from hashlib import blake2b
-from pathlib import Path
 
+from fourfold.store.keys import digest
+
+Name = str | os.PathLike[str]  # of a file
 RACY_NS = 2_000_000_000  # a file may change again within one tick of its clock without a trace
 
 
-def state_of(path: Path) -> str:
+def state_of(path: Name) -> str:
     state = os.stat(path)
     return f"{state.st_size}:{state.st_mtime_ns}:{state.st_dev}:{state.st_ino}"
 
 
-def known(database: sqlite3.Connection, path: Path, state: str) -> str | None:
+def known(database: sqlite3.Connection, path: Name, state: str) -> str | None:
     """The digest that was found for a file in this state, unless it had just been written then."""
     query = "SELECT seen, digest FROM models WHERE path=? AND state=?"
     row = database.execute(query, (os.path.abspath(path), state)).fetchone()
@@ -27,18 +28,17 @@ def known(database: sqlite3.Connection, path: Path, state: str) -> str | None:
     return str(row[1]) if written + RACY_NS < row[0] else None
 
 
-def digest_file(path: Path) -> tuple[str, int, str]:
+def digest_file(path: Name) -> tuple[str, int, str]:
     """The state of the file, when that was seen, and its digest."""
     state, seen = state_of(path), time.time_ns()
-    total = blake2b(digest_size=16)
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                total.update(content)
-    return state, seen, total.hexdigest()
+        if not os.fstat(file.fileno()).st_size:
+            return state, seen, digest(b"")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return state, seen, digest(content)
 
 
-def remember(database: sqlite3.Connection, path: Path, row: tuple[str, int, str]) -> None:
+def remember(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]) -> None:
     database.execute("INSERT OR REPLACE INTO models VALUES(?,?,?,?)", (os.path.abspath(path), *row))
     # Paths that are no longer opened go with time.
     database.execute(

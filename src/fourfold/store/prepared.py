@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError, nearest
@@ -30,8 +29,7 @@ def is_prepared(source: str | bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(NamedTuple):
     """A plan found in a file, and whether it was made for this very device."""
 
     compiled: Compiled

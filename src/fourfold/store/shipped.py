@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from fourfold.device import DeviceInfo
 
-FOLDER = Path(__file__).parent / "devices"
+FOLDER = os.path.join(os.path.dirname(__file__), "devices")
 
 
 @cache
@@ -29,5 +29,9 @@ def known_devices() -> list[tuple[str, int]]:
 
 @cache
 def _tables() -> list[dict[str, Any]]:
-    found = sorted(FOLDER.glob("*.json"))
-    return [json.loads(file.read_text(encoding="utf-8")) for file in found]
+    tables = []
+    for name in sorted(os.listdir(FOLDER)):
+        if name.endswith(".json"):
+            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+                tables.append(json.load(file))
+    return tables

@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from fourfold.plan import Compiled, Section
 from fourfold.store import choices, models, sentinel
-from fourfold.store.database import say_once
-from fourfold.store.entries import QUICK_MS, Entries, never_fails
+from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
 from fourfold.store.keys import Parts, digest
+from fourfold.store.saying import say_once
 
 
 class Store(Entries):
@@ -50,23 +51,23 @@ class Store(Entries):
         with self.database.writing() as database:
             choices.write(database, device, rows, time.time())
 
-    def model_digest(self, path: Path) -> str:
+    def model_digest(self, path: models.Name) -> str:
         """The digest of a model file, remembered while the file stays as it is."""
         state = models.state_of(path)
         return self._known_digest(path, state) or self._fresh_digest(path)
 
     @never_fails(lambda: None)
-    def _known_digest(self, path: Path, state: str) -> str | None:
+    def _known_digest(self, path: models.Name, state: str) -> str | None:
         with self.database.reading() as database:
             return models.known(database, path, state)
 
-    def _fresh_digest(self, path: Path) -> str:
+    def _fresh_digest(self, path: models.Name) -> str:
         state, seen, found = models.digest_file(path)
         self._note_model(path, (state, seen, found))
         return found
 
     @never_fails(lambda: None)
-    def _note_model(self, path: Path, row: tuple[str, int, str]) -> None:
+    def _note_model(self, path: models.Name, row: tuple[str, int, str]) -> None:
         with self.database.writing(sync=False) as database:
             models.remember(database, path, row)
 
@@ -119,3 +120,13 @@ class Store(Entries):
         """Digest, reason and time of each binary that may not be loaded."""
         with self.database.reading() as database:
             return list(database.execute("SELECT digest, why, since FROM quarantine"))
+
+
+@cache
+def memory_store() -> Store:
+    """The one store of this process that leaves no trace."""
+    return Store(None)
+
+
+def folder_store(folder: models.Name, limit: int = LIMIT) -> Store:
+    return Store(Path(folder), limit)

@@ -9,8 +9,8 @@ from typing import Any
 
 from fourfold.errors import InputError, ModelError
 from fourfold.plan import Container, Section, write_container
-from fourfold.store.database import say_once
 from fourfold.store.entry import BINARY, PLAN, read_head
+from fourfold.store.saying import say_once
 from fourfold.store.store import Store
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)

@@ -18,8 +18,8 @@ from fourfold.errors import DeviceError, InputError
 from fourfold.litert import GpuDelegate
 from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
-from fourfold.store import folder_store
 from fourfold.store.keys import device_key
+from fourfold.store.store import folder_store
 
 GPU = replace(NULL_GPU, name="Some GPU", vendor="Somebody")
 

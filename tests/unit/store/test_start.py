@@ -13,15 +13,28 @@ from tiny_plan import X, line
 import fourfold
 from fourfold import opening
 from fourfold.device import DeviceInfo
+from fourfold.players.opencl import Player
 from fourfold.store.draft import Draft
+from fourfold.store.keys import program_parts
 
 HEAVY = ("tflite", "fourfold.compile", "fourfold.formats", "fourfold.ops", "fourfold.rewrite",
          "fourfold.lower", "fourfold.kernel", "fourfold.tune")  # fmt: skip
+UNNEEDED = (
+    "pyopencl",
+    "sqlite3",
+    "logging",
+    "pathlib",
+    "hashlib",
+    "difflib",
+    "fourfold.store.store",
+)
 WATCH = """
-import sys, numpy as np, fourfold
+import sys, numpy as np
+before = set(sys.modules)
+import fourfold
 with fourfold.Session(sys.argv[1], device=sys.argv[2], cache=sys.argv[3]) as session:
     session.run(np.zeros(16, np.float32))
-print(session.origin, *(name for name in sys.modules if name in sys.argv[4:]))
+print(session.origin, *(name for name in set(sys.modules) - before if name in sys.argv[4:]))
 """
 
 
@@ -33,8 +46,8 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def watch(source: Path, device: DeviceInfo, cache: Path) -> str:
-    words = [str(source), str(device.index), str(cache), *HEAVY]
+def watch(source: Path, device: DeviceInfo, cache: Path | str, *names: str) -> str:
+    words = [str(source), str(device.index), str(cache), *HEAVY, *names]
     source_folder = str(Path(fourfold.__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {source_folder!r}){WATCH}", *words],
@@ -61,6 +74,20 @@ def test_a_prepared_start_imports_nothing_that_makes_plans(
     draft.add_plan(draft.add_model("m", "digest", 1), device, line(), {})
     draft.write(path)
     assert watch(path, device, tmp_path / "store") == "file"
+
+
+def test_a_prepared_start_without_a_store_imports_little(
+    device: DeviceInfo, tmp_path: Path
+) -> None:
+    path, compiled = tmp_path / "m.fourfold", line()
+    player = Player(device, compiled.plan)
+    player.run([X])
+    draft = Draft()
+    draft.add_plan(draft.add_model("m", "digest", 1), device, compiled, {})
+    draft.add_binary(program_parts(compiled.plan.program, device), player.binary())
+    draft.write(path)
+    player.close()
+    assert watch(path, device, "auto", *UNNEEDED) == "file"
 
 
 def test_serialization_dir_is_the_folder_of_the_store(

@@ -12,8 +12,8 @@ from tiny_plan import line
 
 from fourfold.plan import Section
 from fourfold.players.null import NULL_GPU
-from fourfold.store import Store, memory_store
 from fourfold.store.keys import device_key, engine_parts, key_of, plan_parts, program_parts
+from fourfold.store.store import Store, memory_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import explain
 
