@@ -19,8 +19,8 @@ from setting import relative_error
 
 from fourfold.cli._timing import Times
 
-TURN, LEAST, MOST = 0.2, 3, 100  # the seconds and runs of a turn
-SETTLING = 2  # runs at the start of a turn that do not count
+TURN, MOST = 0.2, 100  # the seconds and runs of a turn
+SETTLING = 2  # runs at the start of a turn that do not count, unless they fill it
 PATIENCE = 60.0  # seconds that a turn may take before an engine counts as stuck
 JUDGES = ("litert", "onnx_runtime", OURS)  # whose outputs the others are compared with
 
@@ -70,9 +70,10 @@ class Contestant:
     def take_turn(self) -> None:
         """As many runs as fit into a turn, by each way of running."""
         for way, noted in self.seconds.items():
-            typical = min(noted, default=TURN)
-            count = max(LEAST, min(MOST, int(TURN / max(typical, 1e-6))))
-            noted += self._ask(f"{way} {SETTLING + count}")[SETTLING:]
+            typical = max(min(noted, default=TURN / 2), 1e-6)
+            settling = SETTLING if typical < TURN else 0
+            count = max(1, min(MOST, int(TURN / typical)))
+            noted += self._ask(f"{way} {settling + count}")[settling:]
 
     def times(self, way: str = "run") -> Times | None:
         return Times.of(self.seconds[way]) if self.seconds.get(way) else None

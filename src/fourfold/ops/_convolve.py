@@ -29,6 +29,9 @@ from fourfold.kernel.site import Site
 from fourfold.ops._taps import MakeTaps, Reader
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile
 
+NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
+FAR_BYTES = 1 << 22  # what the caches that cores share hold for sure
+
 
 def work_of(site: Site, taps: int) -> Work:
     """The size of the convolution at a site, for a filter of so many taps."""
@@ -109,15 +112,21 @@ class Convolution:
         wide, tall = tile.local
         count = -(-total.pixels // tile.pixels)
         groups = -(-total.channels // (tile.width * tile.groups))
-        local = (wide, tall, tile.split)
-        x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=tile.split > 1)
+        blocks = self._blocks(count)
+        if blocks > 1:
+            count = -(-count // blocks)
+            x, y, block = kernel.ids(count, groups, blocks)
+            x = kernel.let(block * kernel.size("block_tiles", count) + x, "x_all")
+        else:
+            local = (wide, tall, tile.split)
+            x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=tile.split > 1)
         if kernel.grid[1] != groups and tile.split > 1:
             y = kernel.let(minimum(y, const(groups - 1)), "y_in")
         last = kernel.size("last_tile", total.pixels - tile.pixels)
         if wide == 1:
             # The last tile starts early and makes some pixels again: cheaper than a guard.
             start = x * tile.pixels
-            if total.pixels % tile.pixels:
+            if total.pixels % (tile.pixels * blocks):
                 start = minimum(start, last)
             start = kernel.let(start, "pixel")
             pixels = [start + step for step in range(tile.pixels)]
@@ -131,6 +140,15 @@ class Convolution:
                 for step in range(tile.pixels)
             ]
         return pixels, kernel.let(y * tile.groups, "group")
+
+    def _blocks(self, tiles: int) -> int:
+        """Into how many blocks of pixels the work is cut: a CPU makes all channels of one block
+        before it goes on to the next, so that what it reads again and again stays near.
+        """
+        read, plain = self.site.input.bytes, self.tile.items == 1
+        if not (self.site.device.is_cpu and plain and read > FAR_BYTES):
+            return 1
+        return min(tiles, -(-read // NEAR_BYTES))
 
     def _sums(self, group: Expression) -> list[list[Variable]]:
         """The accumulators, one row for each pixel; they start from the bias."""
