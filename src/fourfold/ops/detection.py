@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.op import Case, Op, Types
+from fourfold.ops._boxes import COLUMNS, corners_of, overlap_of
 from fourfold.ops._rules import require, require_kind, require_rank, takes
 from fourfold.types import DType, TensorType
-
-COLUMNS = 7
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def infer(
 def reference(
     attributes: Detection, boxes: np.ndarray, scores: np.ndarray, anchors: np.ndarray
 ) -> np.ndarray:
-    corners = _decode(boxes[0, :, :4], anchors, attributes.scales)
+    corners = corners_of(boxes[0, :, :4], anchors, attributes.scales)
     known = scores[0, :, scores.shape[2] - attributes.classes :]
     found = _by_class if attributes.by_class else _by_box
     rows = found(attributes, corners, known)
@@ -69,14 +68,6 @@ def reference(
     for number, (box, kind) in enumerate(rows[: attributes.rows]):
         y[number] = (*corners[box], kind, known[box, kind], 1)
     return y
-
-
-def _decode(boxes: np.ndarray, anchors: np.ndarray, scales: tuple[float, ...]) -> np.ndarray:
-    """Top, left, bottom, right of each box."""
-    parts = boxes / np.array(scales, np.float32)
-    centers = parts[:, :2] * anchors[:, 2:] + anchors[:, :2]
-    halves = np.float32(0.5) * np.exp(parts[:, 2:]) * anchors[:, 2:]
-    return np.concatenate([centers - halves, centers + halves], axis=1)
 
 
 def _by_box(
@@ -113,18 +104,8 @@ def _suppress(
     while order.size and len(kept) < most:
         first, order = int(order[0]), order[1:]
         kept.append(first)
-        order = order[_overlap(corners[first], corners[order]) <= attributes.overlap]
+        order = order[overlap_of(corners[first], corners[order]) <= attributes.overlap]
     return kept
-
-
-def _overlap(box: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """The part of the union that two boxes share; nothing where one has no area."""
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    shared = np.prod(np.maximum(sides, 0), axis=1)
-    area, areas = np.prod(box[2:] - box[:2]), np.prod(others[:, 2:] - others[:, :2], axis=1)
-    union = area + areas - shared
-    valid = (area > 0) & (areas > 0)
-    return np.where(valid, shared / np.where(valid, union, 1), 0)
 
 
 _SCALES = (10.0, 10.0, 5.0, 5.0)

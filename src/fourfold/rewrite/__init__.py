@@ -22,11 +22,13 @@ from fourfold.rewrite.merge_pads import merge_pads
 from fourfold.rewrite.merge_reshapes import merge_reshapes
 from fourfold.rewrite.merge_roundings import merge_roundings
 from fourfold.rewrite.share_equal import share_equal
+from fourfold.rewrite.split_detection import split_detection
 
 Pass = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
     fold_constants,  # what depends on no input is a constant
+    split_detection,  # boxes are decoded side by side before they are picked one after the other
     keep_axes,  # reductions keep the rank of their input
     drop_identities,  # every node changes its input, except copies to outputs
     hoist_transposes,  # no transpose stands behind a pad that it could stand before

@@ -1,0 +1,47 @@
+"""y = detection(b, s, a)  ->  t = decode_boxes(b, s, a); y, left = suppress_boxes(t).
+
+Where boxes are compared within their class, the two do not say it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.graph import Graph, Node
+from fourfold.ops import registry
+from fourfold.ops.decode_boxes import DecodeBoxes
+from fourfold.ops.detection import Detection
+from fourfold.ops.suppress_boxes import SuppressBoxes
+from fourfold.rewrite._names import Constants
+
+
+def split_detection(graph: Graph) -> Graph:
+    """What each box has to be asked is asked at once; only the picking goes box by box."""
+    if not any(_splits(node) for node in graph.nodes):
+        return graph
+    values = Constants(graph)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        nodes += _split(graph, node, values) if _splits(node) else [node]
+    return values.apply(nodes)
+
+
+def _splits(node: Node) -> bool:
+    found = node.attributes
+    if not isinstance(found, Detection) or node.tail:
+        return False
+    return not found.by_class and found.classes_per_box <= found.classes
+
+
+def _split(graph: Graph, node: Node, values: Constants) -> list[Node]:
+    found, output = node.attributes, node.outputs[0]
+    assert isinstance(found, Detection)
+    decode = DecodeBoxes(found.scales, found.classes, found.classes_per_box)
+    suppress = SuppressBoxes(found.most, found.score, found.overlap)
+    (type_,) = registry()["decode_boxes"].infer(decode, *graph.input_types(node))
+    table = values.declare(f"{output}/decoded", type_)
+    left = values.declare(f"{output}/left", registry()["suppress_boxes"].infer(suppress, type_)[1])
+    return [
+        replace(node, op="decode_boxes", outputs=(table,), attributes=decode),
+        Node("suppress_boxes", (table,), (output, left), suppress, name=node.name),
+    ]
