@@ -1,9 +1,11 @@
-"""One arena for all values between kernels: offsets chosen greedily, the largest value first."""
+"""One arena for all values between kernels: offsets chosen greedily, by the best of some orders."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+TRIES = 40
 
 
 @dataclass(frozen=True)
@@ -14,35 +16,73 @@ class Span:
     first: int
     last: int
 
+    def meets(self, other: Span) -> bool:
+        """Whether both live at the same time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Where each value starts, and how large the arena is."""
+
+    offsets: Mapping[str, int]
+    size: int
+
 
 def assign_offsets(spans: Mapping[str, Span], alignment: int) -> tuple[dict[str, int], int]:
     """Where each value starts in the arena, and how large the arena is.
 
-    Values that live at the same time never overlap; each takes the smallest gap that it fits into.
+    Values that live at the same time never overlap. The largest value is placed first. Where that
+    leaves the arena larger than what lives at once, whoever lies at its end is placed earlier, as
+    long as that helps.
     """
+    rounded = {
+        name: Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
+        for name, span in spans.items()
+    }
+    order = sorted(rounded, key=lambda name: (-rounded[name].bytes, rounded[name].first, name))
+    best, least = _place(rounded, order), least_bytes(rounded)
+    found = best
+    for _ in range(TRIES):
+        if best.size == least:
+            break
+        last = max(order, key=lambda name: found.offsets[name] + rounded[name].bytes)
+        order = [last, *(name for name in order if name != last)]
+        found = _place(rounded, order)
+        best = min(best, found, key=lambda arena: arena.size)
+    return dict(best.offsets), best.size
+
+
+def least_bytes(spans: Mapping[str, Span]) -> int:
+    """The most that lives at once: no arena can be smaller."""
+    return max(
+        (
+            sum(other.bytes for other in spans.values() if other.first <= span.first <= other.last)
+            for span in spans.values()
+        ),
+        default=0,
+    )
+
+
+def _place(spans: Mapping[str, Span], order: Sequence[str]) -> Arena:
+    """Each value in turn takes the smallest gap that it fits into."""
     placed: list[tuple[int, int, Span]] = []
     offsets: dict[str, int] = {}
-    for name, span in sorted(
-        spans.items(), key=lambda item: (-item[1].bytes, item[1].first, item[0])
-    ):
-        size = -(-span.bytes // alignment) * alignment
-        offset = _best_gap(placed, span, size)
-        placed.append((offset, offset + size, span))
+    for name in order:
+        span = spans[name]
+        offset = _best_gap(placed, span)
+        placed.append((offset, offset + span.bytes, span))
         offsets[name] = offset
-    return offsets, max((end for _, end, _ in placed), default=0)
+    return Arena(offsets, max((end for _, end, _ in placed), default=0))
 
 
-def _best_gap(placed: list[tuple[int, int, Span]], span: Span, size: int) -> int:
+def _best_gap(placed: list[tuple[int, int, Span]], span: Span) -> int:
     """The start of the smallest gap among values alive at the same time, or the end of them all."""
-    alive = sorted(
-        (start, end)
-        for start, end, other in placed
-        if other.first <= span.last and span.first <= other.last
-    )
+    alive = sorted((start, end) for start, end, other in placed if other.meets(span))
     best, smallest, cursor = None, None, 0
     for start, end in alive:
         gap = start - cursor
-        if gap >= size and (smallest is None or gap < smallest):
+        if gap >= span.bytes and (smallest is None or gap < smallest):
             best, smallest = cursor, gap
         cursor = max(cursor, end)
     return cursor if best is None else best

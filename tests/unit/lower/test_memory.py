@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.lower.memory import Span, assign_offsets
+from fourfold.lower.memory import Span, assign_offsets, least_bytes
 
 
 def bound(spans: dict[str, Span]) -> int:
@@ -48,6 +48,15 @@ def test_a_chain_takes_its_largest_pair() -> None:
     offsets, total = assign_offsets(spans, 64)
     assert overlaps(spans, offsets) == []
     assert total == bound(spans) == 64 * 30
+
+
+def test_what_lies_at_the_end_is_placed_earlier_where_that_helps() -> None:
+    """The largest first (b, then d and e above each other) leaves no room for a below 17."""
+    lives = {"a": (4, 4, 4), "b": (7, 3, 3), "c": (1, 1, 3), "d": (6, 4, 5), "e": (6, 2, 4)}
+    spans = {name: Span(64 * size, *life) for name, (size, *life) in lives.items()}
+    offsets, total = assign_offsets(spans, 64)
+    assert overlaps(spans, offsets) == []
+    assert total == bound(spans) == least_bytes(spans) == 64 * 16
 
 
 def test_nothing_needs_nothing() -> None:
