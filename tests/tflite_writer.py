@@ -33,6 +33,7 @@ _TYPES = {
     "int16": "INT16",
     "int8": "INT8",
     "float64": "FLOAT64",
+    "complex64": "COMPLEX64",
     "int4": "INT4",
     "str": "STRING",
 }

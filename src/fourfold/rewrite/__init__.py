@@ -12,6 +12,7 @@ from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
 from fourfold.rewrite.find_prelu import find_prelu
 from fourfold.rewrite.find_softmax import find_softmax
+from fourfold.rewrite.find_spectrum import find_spectrum
 from fourfold.rewrite.fold_constants import fold_constants
 from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
@@ -36,6 +37,7 @@ PIPELINE: tuple[Pass, ...] = (
     find_prelu,  # no prelu is spelled out in other ops
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels
+    find_spectrum,  # nor the absolute values of a transform in one direction
     share_equal,  # no two nodes compute the same
     merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers

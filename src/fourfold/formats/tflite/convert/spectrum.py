@@ -1,0 +1,25 @@
+"""Operators on complex numbers: transforms and their absolute values."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.convert._builder import Refuse
+from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.convert._registry import converts
+from fourfold.ops.rfft2d import Rfft2d
+
+LONGEST = 1 << 16
+
+
+@converts("RFFT2D")
+def rfft2d(op: Operation) -> None:
+    """rfft2d of a constant size."""
+    rows, columns = op.integers(1, "lengths")
+    if max(rows, columns) > LONGEST:
+        raise Refuse(f"a transform of {rows} by {columns} is too long")
+    op.give("rfft2d", op.input(0), attributes=Rfft2d((rows, columns)))
+
+
+@converts("COMPLEX_ABS")
+def complex_abs(op: Operation) -> None:
+    """complex_abs."""
+    op.give("complex_abs", op.input(0))

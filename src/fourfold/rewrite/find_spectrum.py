@@ -1,0 +1,50 @@
+"""t = rfft2d(x; size=(1, n)); y = complex_abs(t)  ->  y = spectrum(x; n), which knows no complex
+numbers. Reshapes in between stand behind it then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.graph import Graph, Node
+from fourfold.ops import registry
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.rfft2d import Rfft2d
+from fourfold.ops.spectrum import Spectrum
+from fourfold.rewrite._match import made_by
+from fourfold.rewrite._names import Constants
+
+
+def find_spectrum(graph: Graph) -> Graph:
+    values = Constants(graph)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        nodes += _find(graph, node, values) or [node]
+    return graph if len(nodes) == len(graph.nodes) else values.apply(nodes)
+
+
+def _find(graph: Graph, node: Node, values: Constants) -> list[Node]:
+    """A spectrum and a reshape in place of an absolute value, if it is that of a transform."""
+    if node.op != "complex_abs":
+        return []
+    source = node.inputs[0]
+    while (between := made_by(graph, source, "reshape")) is not None:
+        source = between.inputs[0]
+    transform = made_by(graph, source, "rfft2d")
+    if transform is None or not isinstance(transform.attributes, Rfft2d):
+        return []
+    (x,), (rows, columns) = graph.input_types(transform), transform.attributes.size
+    if x is None or rows != 1 or x.shape[-2] != 1:
+        return []
+    attributes, output = Spectrum(columns), node.outputs[0]
+    (type_,) = registry()["spectrum"].infer(attributes, x)
+    found = values.declare(f"{output}/spectrum", type_)
+    return [
+        Node("spectrum", transform.inputs, (found,), attributes, name=transform.name),
+        replace(
+            node,
+            op="reshape",
+            inputs=(found,),
+            attributes=Reshape(graph.types[output].shape),
+        ),
+    ]
