@@ -11,6 +11,7 @@ from fourfold.errors import InputError, nearest
 from fourfold.formats import read_model
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
+from fourfold.ops.custom import Custom
 from fourfold.plan import Compiled
 from fourfold.players.probe import probed
 from fourfold.rewrite import rewrite
@@ -70,7 +71,8 @@ def compile_model(
     plan = make_plan(graph, probed(device), wish.options, asked)
     _note(timings, "lower", last)
     names = (loaded.input_names, loaded.output_names)
-    return Compiled(plan, *names, asked.answers, loaded.open_sizes)
+    lasts = not any(isinstance(node.attributes, Custom) for node in loaded.main.nodes)
+    return Compiled(plan, *names, asked.answers, loaded.open_sizes, lasts)
 
 
 def _note(timings: dict[str, float], title: str, last: float) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from fourfold.errors import InputError, nearest
 
 PRECISIONS = ("fp32", "mixed", "fp16")
+PLACEMENTS = ("auto", "gpu", "cpu")
 LAUNCHES = ("auto", "list", "one")
 SIZES = ("auto", "literal", "argument")
 BINARIES = ("auto", "always", "never")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,7 @@ from fourfold.later import later
 from fourfold.plan import Compiled, Plan
 from fourfold.players import opencl
 from fourfold.store.keys import Parts, device_key, digest, plan_parts, program_parts
-from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.store.prepared import Prepared, is_for, is_prepared
 from fourfold.store.saying import say_once
 from fourfold.store.shipped import known_choices
 from fourfold.types import Shape
@@ -67,7 +67,10 @@ class Opened(NamedTuple):
     origin: str  # 'file' (prepared), 'store' or 'model'
 
 
-def open_model(request: Request, store: Store | None) -> Opened:
+def open_model(
+    request: Request, store: Store | None, in_parts: Callable[[Store], bool]
+) -> Opened | None:
+    """A model as one plan; None where it is known that it cannot be one, and is kept in parts."""
     if is_prepared(request.model):
         return _from_file(request, store)
     if request.name is not None:
@@ -75,43 +78,60 @@ def open_model(request: Request, store: Store | None) -> Opened:
         raise InputError(what, "only a prepared file holds several models", "leave model= out")
     if store is None:
         return Opened(compile_request(request, tuned_choices(request, None)), None, "model")
-    return _from_store(request, store)
+    return _from_store(request, store, in_parts)
 
 
-def _from_file(request: Request, store: Store | None) -> Opened:
+def find_prepared(request: Request, prepared: Prepared) -> Mapping[str, Any]:
+    """What a prepared file has for a request: a row of its index."""
+    how = (request.precision, request.shapes, request.config.precision)
+    return prepared.best(prepared.choose_model(request.name), request.device, *how)
+
+
+def _from_file(request: Request, store: Store | None) -> Opened | None:
     began = time.perf_counter()
-    prepared = Prepared.open(request.model)
-    model = prepared.choose_model(request.name)
-    device = request.device
-    fit = prepared.find(model, device, request.precision, request.shapes, request.config.precision)
-    parts = program_parts(fit.compiled.plan.program, device)
+    prepared, device = Prepared.open(request.model), request.device
+    row = find_prepared(request, prepared)
+    if prepared.is_placed(row):
+        return None
+    compiled = prepared.plan(row)
+    parts = program_parts(compiled.plan.program, device)
     binary = prepared.binary(parts)
     if binary is None and store is not None:
         binary = store.find_binary(parts)
     request.timings["open"] = time.perf_counter() - began
-    if not fit.exact:
+    tell_prepared(prepared, row, device, binary)
+    return Opened(compiled, binary, "file")
+
+
+def tell_prepared(
+    prepared: Prepared, row: Mapping[str, Any], device: DeviceInfo, binary: bytes | None
+) -> None:
+    """Says what a file lacks for a device."""
+    if not is_for(row, device):
         made = f"{prepared.file.title} was not prepared for {device.name}"
-        say_once(f"{made}: it runs as for {fit.made_for}, built from text")
+        say_once(f"{made}: it runs as for {row['device']}, built from text")
     elif binary is None:
         why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
         say_once(f"{why}: its kernels are built from text")
-    return Opened(fit.compiled, binary, "file")
 
 
-def _from_store(request: Request, store: Store) -> Opened:
+def _from_store(request: Request, store: Store, in_parts: Callable[[Store], bool]) -> Opened | None:
     began = time.perf_counter()
     parts = request_parts(request, store)
     compiled = store.find_plan(parts)
     tuned = tuned_choices(request, store)
-    if compiled is not None and not _still_holds(compiled, tuned):
+    if compiled is not None and not still_holds(compiled, tuned):
         compiled = None
     binary = None if compiled is None else _kept_binary(compiled.plan, request, store)
     request.timings["open"] = time.perf_counter() - began
     if compiled is not None:
         return Opened(compiled, binary, "store")
+    if in_parts(store):
+        return None
     compiled = compile_request(request, tuned)
     began = time.perf_counter()
-    store.put_plan(request.title, parts, compiled)
+    if compiled.lasts:
+        store.put_plan(request.title, parts, compiled)
     binary = _kept_binary(compiled.plan, request, store)
     request.timings["keep"] = time.perf_counter() - began
     return Opened(compiled, binary, "model")
@@ -129,7 +149,7 @@ def tuned_choices(request: Request, store: Store | None) -> Mapping[str, str]:
     return shipped if store is None else {**shipped, **store.choices(device_key(request.device))}
 
 
-def _still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:
+def still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:
     """Whether every choice that the plan rests on is still the choice that is kept."""
     return all(tuned.get(key) == choice for key, choice in compiled.choices.items())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,18 @@ from typing import Any
 import numpy as np
 
 from fourfold.compile import Wish, compile_model
-from fourfold.device import DeviceInfo
-from fourfold.errors import FourfoldError
+from fourfold.device import GPU, DeviceInfo
+from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.formats import read_model
+from fourfold.graph import Graph
 from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.placing.deciding import decide, part_model, read_situation
+from fourfold.placing.parted import Parted, parted_sections
+from fourfold.placing.player import make_parts_player
+from fourfold.placing.runner import Engine
+from fourfold.placing.wishes import Wishes
+from fourfold.plan import Compiled
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import Player
 from fourfold.players.probe import probed
@@ -65,10 +73,23 @@ def tune_model(
         known |= store.choices(device_key(device))
     if how.level == "none":
         return known
-    graph = rewrite(read_model(model, how.wish.shapes).main)
     options = Options(how.wish.precision, how.wish.literal)
     listener = Keeping(store, device, progress)
-    return tune(graph, probed(device), options, how.level, how.deadline, known, listener)
+    for graph in _graphs(model, device, how, known):
+        known = tune(graph, probed(device), options, how.level, how.deadline, known, listener)
+    return known
+
+
+def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) -> list[Graph]:
+    """What runs on the device: all of the model, or those of its parts that do."""
+    try:
+        graph = rewrite(read_model(model, how.wish.shapes).main)
+        make_plan(graph, probed(device), how.wish.options, known)
+    except UnsupportedError:
+        situation = read_situation(model, model, device, how.wish, Wishes())
+        parts = decide(situation, known).choice.parts
+        return [rewrite(part.graph(situation.graph)) for part in parts if part.place == GPU]
+    return [graph]
 
 
 def prepare_model(
@@ -76,23 +97,70 @@ def prepare_model(
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
     timings: dict[str, float] = {}
-    compiled = compile_model(str(model), device, how.wish, choices, timings)
-    number = draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
-    draft.add_plan(number, device, compiled, how.wish.shapes)
+    compiled, players, player = _ready(draft, model, device, how, choices, timings)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
-    player = Player(device, compiled.plan)
+    size = 0
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         ports = compiled.plan.inputs
         player.run([np.zeros(port.type.shape, port.type.dtype.numpy) for port in ports])
-        binary = _binary(player)
+        for one in players:
+            binary = _binary(one)
+            if binary is not None:
+                draft.add_binary(program_parts(one.plan.program, device), binary)
+                size += len(binary)
     finally:
         player.close()
-    if binary is not None:
-        draft.add_binary(program_parts(compiled.plan.program, device), binary)
-    return {"launches": len(compiled.plan.launches), "binary": len(binary or b""), **timings}
+    return {"launches": len(compiled.plan.launches), "binary": size, **timings}
+
+
+def _ready(
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    how: How,
+    choices: Mapping[str, str],
+    timings: dict[str, float],
+) -> tuple[Compiled, Sequence[Player], Engine]:
+    """A model in the draft, whole or in parts: what it takes, and who plays it."""
+    try:
+        compiled = compile_model(str(model), device, how.wish, choices, timings)
+    except UnsupportedError:
+        parted = _add_parted(draft, model, device, how, choices)
+        if parted is None:
+            raise _not_data(model) from None
+        parts = make_parts_player(parted, lambda plan: Player(device, plan), Wishes().workers)
+        return parted.compiled, parts.players, parts
+    draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+    player = Player(device, compiled.plan)
+    return compiled, [player], player
+
+
+def _add_parted(
+    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+) -> Parted | None:
+    """A model in parts in the draft; None where a part of it is no data."""
+    situation = read_situation(str(model), model.name, device, how.wish, Wishes())
+    parted = part_model(situation, choices)
+    if not parted.keepable:
+        return None
+    plan, sections = parted.compiled.plan, parted_sections(parted)
+    draft.add_placed(_number(draft, model), device, plan, how.wish.shapes, sections)
+    return parted
+
+
+def _not_data(model: Path) -> InputError:
+    return InputError(
+        f"{model.name} cannot be prepared",
+        "operators of it run by their definitions in NumPy, which no file can hold",
+        "install LiteRT, which runs most of them: pip install 'fourfold[litert]'",
+    )
+
+
+def _number(draft: Draft, model: Path) -> int:
+    return draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
 
 
 def prepare_kinds(draft: Draft, model: Path, how: How, present: set[str]) -> list[str]:
@@ -101,9 +169,12 @@ def prepare_kinds(draft: Draft, model: Path, how: How, present: set[str]) -> lis
     for kind, device in KINDS.items():
         if kind in present or how.wish.precision == "fp16":
             continue
-        compiled = compile_model(str(model), device, how.wish, {}, {})
-        number = draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
-        draft.add_plan(number, device, compiled, how.wish.shapes)
+        try:
+            compiled = compile_model(str(model), device, how.wish, {}, {})
+            draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+        except UnsupportedError:
+            if _add_parted(draft, model, device, how, {}) is None:
+                continue
         made.append(device.name)
     return made
 

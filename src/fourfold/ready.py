@@ -22,6 +22,7 @@ from fourfold.opening import (
     open_model,
     tuned_choices,
 )
+from fourfold.placing.wishes import Wishes
 from fourfold.plan import Compiled, Port
 from fourfold.players import opencl
 from fourfold.types import Shape
@@ -52,15 +53,18 @@ class Ready:
         self, request: Request, store: Store | None, wishes: Mapping[str, Any], lock: Lock
     ) -> None:
         self.request, self._store, self._wishes, self._lock = request, store, wishes, lock
-        self._placement: Any = None
+        self._placed: placing.Placed | None = None
+        self._explained: Any = None
         self.direct: Callable[[Inputs], Results | None] = not_direct
         opened = self._open_whole()
         if opened is None:
-            self._take_parts(placing.open_parts(request, store, self._wished()))
+            placed = placing.open_parts(request, store, self._wished())
+            self._take_parts(placed)
+            built = placed.built
         else:
             self._take(opened.compiled, opened.origin)
             self.player: Any = make_player(request, opened, store)
-        built = opened is None or opened.binary is None
+            built = opened.binary is None
         self._keeper = BinaryKeeper(request, store, wanted=built)
         if wishes.get("placement") == AUTO and not wishes.get("strict"):
             self._race()
@@ -74,8 +78,8 @@ class Ready:
         self.player.reset()
 
     def _take_parts(self, placed: Any) -> None:
-        self._placement, self.player = placed.placement, placed.player
-        self._take(placed.compiled, "model")
+        self._placed, self.player = placed, placed.player
+        self._take(placed.compiled, placed.origin)
         self.direct = placed.player.direct(placed.compiled, self._lock) or not_direct
 
     def _open_whole(self) -> Opened | None:
@@ -85,14 +89,17 @@ class Ready:
         if self._wishes.get("placement") == "cpu" or self._wishes.get("max_partitions") == 0:
             return None
         try:
-            return open_model(self.request, self._store)
+            return open_model(self.request, self._store, self._is_in_parts)
         except UnsupportedError:
             if self._wishes.get("strict"):
                 raise
             return None
 
-    def _wished(self) -> Any:
-        return placing.Wishes(**self._wishes)
+    def _is_in_parts(self, store: Store) -> bool:
+        return placing.is_in_parts(self.request, store, self._wished())
+
+    def _wished(self) -> Wishes:
+        return Wishes(**self._wishes)
 
     def _take(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan = origin, compiled.plan
@@ -101,9 +108,11 @@ class Ready:
 
     @property
     def placement(self) -> Any:
-        if self._placement is None:
-            self._placement = placing.explain_placement(self.request, self._wished())
-        return self._placement
+        if self._placed is not None:
+            return self._placed.placement
+        if self._explained is None:
+            self._explained = placing.explain_placement(self.request, self._wished())
+        return self._explained
 
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         results = self.player.run(arrays)

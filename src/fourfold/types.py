@@ -151,3 +151,29 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+
+
+def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarray:
+    """The real numbers, as f32; floats of any width are only converted."""
+    if array.dtype.kind == "f" or quantization is None:
+        return array.astype(np.float32)
+    shape = [1] * array.ndim
+    if quantization.axis is not None:
+        shape[quantization.axis] = -1
+    scale = np.array(quantization.scale, np.float32).reshape(shape)
+    points = np.array(quantization.zero_point, np.int64).clip(-(2**31), 2**31).reshape(shape)
+    exact = np.float64 if array.dtype.itemsize > 2 else np.float32
+    real = (array.astype(exact) - points.astype(exact)) * scale
+    return np.asarray(real, np.float32).reshape(array.shape)
+
+
+def quantize(array: np.ndarray, quantization: Quantization, dtype: DType) -> np.ndarray:
+    """The integers that stand for real numbers, the nearest where a number is none of theirs."""
+    shape = [1] * array.ndim
+    if quantization.axis is not None:
+        shape[quantization.axis] = -1
+    scale = np.array(quantization.scale, np.float32).reshape(shape)
+    points = np.array(quantization.zero_point, np.int64).reshape(shape)
+    limits = np.iinfo(dtype.numpy)
+    steps = np.rint(array / scale) + points
+    return np.asarray(steps.clip(limits.min, limits.max).astype(dtype.numpy).reshape(array.shape))

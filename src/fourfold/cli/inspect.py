@@ -6,6 +6,7 @@ Every checksum is checked on the way.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -43,11 +44,12 @@ def describe(prepared: Prepared) -> dict[str, Any]:
             "shapes": plan["shapes"],
             "needs": plan["needs"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
-            "weights": sizes(plan["sections"][2]),
+            "weights": _weights(prepared, plan["sections"]),
+            "in_parts": prepared.is_placed(plan),
             "engine": plan["engine"],
             "added": plan["added"],
         }
-        for plan in index["plans"]
+        for plan in (*index["plans"], *index["placed"])
     ]
     binaries = [
         {"device": one["parts"], "bytes": sizes(one["section"]), "added": one["added"]}
@@ -59,6 +61,13 @@ def describe(prepared: Prepared) -> dict[str, Any]:
     ]
     head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": index["models"]}
     return {**head, "plans": plans, "binaries": binaries, "choices": choices}
+
+
+def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
+    """The bytes of constants, and of models for LiteRT."""
+    names = prepared.file.names
+    kinds = ("constants", "model")
+    return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)
 
 
 def show(report: dict[str, Any]) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from fourfold.cpu.direct import Direct, Lock, failure, make_direct
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
-from fourfold.formats.tflite.constants import dequantize, quantize
-from fourfold.types import DType, Quantization, TensorType
+from fourfold.types import DType, Quantization, TensorType, dequantize, quantize
 
 _RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
 Grid = tuple[Quantization, DType]
@@ -28,6 +27,15 @@ def runtime() -> Any | None:
         except ImportError:
             continue
     return None
+
+
+def version() -> str:
+    """Which LiteRT this is; 'none' where none is installed."""
+    module = runtime()
+    if module is None:
+        return "none"
+    package = import_module(module.__name__.partition(".")[0])
+    return f"{package.__name__} {getattr(package, '__version__', '')}".strip()
 
 
 def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 
 from fourfold.cpu import litert
 from fourfold.opening import Request, request_parts
-from fourfold.placing import Wishes
 from fourfold.placing.opening import Placed, open_parts
+from fourfold.placing.wishes import Wishes
 from fourfold.plan import Plan
 from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
@@ -44,7 +44,7 @@ def race_cpu(request: Request, store: Store | None, wishes: Wishes, player: Runs
     on_cpu = replace(wishes, placement="cpu", reason=known.partition(": ")[2])
     if known:
         return open_parts(request, store, on_cpu)
-    placed = open_parts(request, store, on_cpu)
+    placed = open_parts(request, None, on_cpu)  # kept when it has won
     ours, theirs = _times(player, placed.player)
     choice = "device"
     if theirs < GAIN * ours:

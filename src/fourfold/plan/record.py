@@ -35,8 +35,8 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "options": plan.program.options,
         "buffers": [[one.name, one.kind, one.bytes] for one in plan.buffers],
         "launches": [_launch_record(one) for one in plan.launches],
-        "inputs": [_port_record(one) for one in plan.inputs],
-        "outputs": [_port_record(one) for one in plan.outputs],
+        "inputs": [port_record(one) for one in plan.inputs],
+        "outputs": [port_record(one) for one in plan.outputs],
         "input_names": list(compiled.input_names),
         "output_names": list(compiled.output_names),
         "choices": dict(compiled.choices),
@@ -80,7 +80,7 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
         constants=constants,
         precision=_text(record["precision"]),
     )
-    names = tuple(_texts(record[key]) for key in ("input_names", "output_names"))
+    names = tuple(texts(record[key]) for key in ("input_names", "output_names"))
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
     signatures = tuple(_signature(one) for one in record.get("signatures", ()))
@@ -116,26 +116,31 @@ def _argument(item: Any, buffers: tuple[Buffer, ...]) -> Argument:
     return BufferUse(number, _whole(offset, 0, max(size, 1)))
 
 
-def _port_record(port: Port) -> list[Any]:
+def port_record(port: Port) -> list[Any]:
     how = port.quantization
     scales = None if how is None else [list(how.scale), list(how.zero_point), how.axis]
     return [port.name, str(port.type), port.buffer, scales]
 
 
 def _port(item: list[Any], buffers: tuple[Buffer, ...]) -> Port:
+    port = read_port(item)
+    if buffers[_whole(port.buffer, 0, len(buffers))].bytes < port.type.bytes:
+        raise ValueError(f"'{port.name}' does not fit its buffer")
+    return port
+
+
+def read_port(item: list[Any]) -> Port:
     name, kind, number, scales = item
-    found = TensorType.parse(kind)
-    if buffers[_whole(number, 0, len(buffers))].bytes < found.bytes:
-        raise ValueError(f"'{name}' does not fit its buffer")
-    how = None
-    if scales is not None:
-        scale, zero, axis = scales
-        how = Quantization(
-            tuple(float(one) for one in scale),
-            tuple(_whole(one, -(2**63), 2**63) for one in zero),
-            None if axis is None else _whole(axis, -64, 64),
-        )
-    return Port(_text(name), found, number, how)
+    how = None if scales is None else read_quantization(*scales)
+    return Port(_text(name), TensorType.parse(kind), _whole(number, 0, 2**31), how)
+
+
+def read_quantization(scale: list[Any], zero: list[Any], axis: int | None) -> Quantization:
+    return Quantization(
+        tuple(float(one) for one in scale),
+        tuple(_whole(one, -(2**63), 2**63) for one in zero),
+        None if axis is None else _whole(axis, -64, 64),
+    )
 
 
 def _buffer(name: str, kind: str, size: int) -> Buffer:
@@ -164,5 +169,5 @@ def _text(item: Any) -> str:
     return item
 
 
-def _texts(items: Any) -> tuple[str, ...]:
+def texts(items: Any) -> tuple[str, ...]:
     return tuple(_text(one) for one in items)

@@ -8,7 +8,8 @@ from typing import Any
 
 from fourfold.compile import Wish
 from fourfold.device import DeviceInfo
-from fourfold.placing import Decision, Situation, Wishes, decide, read_situation
+from fourfold.placing.deciding import Decision, Situation, decide, read_situation
+from fourfold.placing.wishes import Wishes
 from fourfold.report.advice import Advice, Subject, advise
 from fourfold.rewrite import rewrite
 from fourfold.split import GPU, Costs, Placement

@@ -20,7 +20,8 @@ from fourfold.cpu.reference import NumpyEngine
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.lower import make_plan
-from fourfold.placing import Situation, Wishes, decide, read_situation
+from fourfold.placing.deciding import Situation, decide, read_situation
+from fourfold.placing.wishes import Wishes
 from fourfold.players import opencl
 from fourfold.players.probe import probed
 from fourfold.report.compare import Difference, difference

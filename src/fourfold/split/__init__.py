@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from fourfold.split.bind import bind_units
-from fourfold.split.choose import PLACEMENTS, Choice, Limits, Task, choose_places
+from fourfold.split.choose import Choice, Limits, Task, choose_places
 from fourfold.split.cost import Costs, Rates
 from fourfold.split.parts import Part, make_parts
 from fourfold.split.placement import Placement, Row
-from fourfold.split.runner import Engine, Runner, Step
 from fourfold.split.units import GPU, LITERT, NUMPY, Unit, Verdict, find_units
 
 __all__ = [
     "GPU",
     "LITERT",
     "NUMPY",
-    "PLACEMENTS",
     "Choice",
     "Costs",
-    "Engine",
     "Limits",
     "Part",
     "Placement",
     "Rates",
     "Row",
-    "Runner",
-    "Step",
     "Task",
     "Unit",
     "Verdict",

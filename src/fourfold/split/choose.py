@@ -10,7 +10,6 @@ from fourfold.split.cost import Costs
 from fourfold.split.parts import Part, make_parts
 from fourfold.split.units import GPU, LITERT, NUMPY, Unit, Verdict
 
-PLACEMENTS = ("auto", "gpu", "cpu")
 GAIN = 0.9  # a unit leaves the GPU for a clear gain only: the estimates are coarse
 
 

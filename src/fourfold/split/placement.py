@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from typing import Any
@@ -63,6 +63,18 @@ class Placement:
             parts.append(PartRow(part.place, size, seconds, transfer, part.inputs, part.outputs))
         alone = [costs.unit(unit, task.cpu(unit) or GPU) for unit in task.units]
         return Placement(device, placement, tuple(rows), tuple(parts), sum(alone))
+
+    @staticmethod
+    def of_record(record: Mapping[str, Any]) -> Placement:
+        """What `asdict` gave, perhaps by way of a file."""
+        rows = tuple(Row(**row) for row in record["rows"])
+        ends = ("inputs", "outputs")
+        parts = tuple(
+            PartRow(**{**part, **{end: tuple(part[end]) for end in ends}})
+            for part in record["parts"]
+        )
+        head = (record["device"], record["placement"])
+        return Placement(*head, rows, parts, record["cpu_seconds"])
 
     @property
     def seconds(self) -> float:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
+from fourfold.device import GPU, LITERT, NUMPY
 from fourfold.formats import Origin
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
 
-GPU, LITERT, NUMPY = "gpu", "litert", "numpy"
+__all__ = ["GPU", "LITERT", "NUMPY", "PLACES", "Unit", "Verdict", "find_units", "producers_of"]
+
 PLACES = (GPU, LITERT, NUMPY)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.plan import Compiled, Section, write_container
+from fourfold.plan import Compiled, Plan, Section, write_container
 from fourfold.plan.container import flat_bytes
 from fourfold.plan.record import plan_sections
 from fourfold.store.keys import Parts, digest, engine_parts, needs_of
@@ -54,24 +54,47 @@ class Draft:
         return len(models) - 1
 
     def _drop_plans(self, model: int) -> None:
-        self._lists["plans"] = [one for one in self._lists["plans"] if one["model"] != model]
+        for name in ("plans", "placed"):
+            self._lists[name] = [one for one in self._lists[name] if one["model"] != model]
 
     def add_plan(
         self, model: int, device: DeviceInfo, compiled: Compiled, shapes: Mapping[str, Shape]
+    ) -> None:
+        self._add("plans", model, device, compiled.plan, shapes, plan_sections(compiled))
+
+    def add_placed(
+        self,
+        model: int,
+        device: DeviceInfo,
+        plan: Plan,
+        shapes: Mapping[str, Shape],
+        sections: Sequence[Section],
+    ) -> None:
+        """A model in parts: its parts on the GPU as one plan, and all sections of its file form."""
+        self._add("placed", model, device, plan, shapes, sections)
+
+    def _add(
+        self,
+        name: str,
+        model: int,
+        device: DeviceInfo,
+        plan: Plan,
+        shapes: Mapping[str, Shape],
+        sections: Sequence[Section],
     ) -> None:
         row = {
             "model": model,
             "device": device.name,
             "made_for": describe_device(device),
-            "precision": compiled.plan.precision,
-            "shapes": {name: list(size) for name, size in shapes.items()},
-            "needs": needs_of(compiled.plan),
-            "sections": [self._section(one) for one in plan_sections(compiled)],
+            "precision": plan.precision,
+            "shapes": {one: list(size) for one, size in shapes.items()},
+            "needs": needs_of(plan),
+            "sections": [self._section(one) for one in sections],
             "engine": engine_parts()["engine"],
             "added": time.time(),
         }
         same = ("model", "made_for", "precision", "shapes")
-        self._replace("plans", row, same)
+        self._replace(name, row, same)
 
     def add_binary(self, parts: Parts, binary: bytes) -> None:
         section = self._section(Section("binary", binary))

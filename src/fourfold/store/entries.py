@@ -79,6 +79,10 @@ class Entries:
         self._note_use(key)
         return found
 
+    def has(self, parts: Parts) -> bool:
+        """Whether something is kept for these parts, good or not."""
+        return self._name(key_of(parts)) is not None
+
     @never_fails(lambda: None)
     def _name(self, key: str) -> str | None:
         with self.database.reading() as database:

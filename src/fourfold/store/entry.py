@@ -12,8 +12,8 @@ from fourfold.plan import Compiled, Container, Section, read_plan
 from fourfold.plan.record import plan_sections
 from fourfold.store.keys import Parts, key_of
 
-PLAN, BINARY = "plan", "binary"
-KINDS = (PLAN, BINARY)
+PLAN, BINARY, PARTS = "plan", "binary", "parts"
+KINDS = (PLAN, BINARY, PARTS)
 
 
 @dataclass(frozen=True)

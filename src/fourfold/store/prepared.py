@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError, nearest
@@ -14,7 +14,7 @@ from fourfold.plan.container import MAGIC
 from fourfold.store.keys import key_of
 from fourfold.types import Shape
 
-LISTS = ("models", "plans", "binaries", "choices")
+LISTS = ("models", "plans", "placed", "binaries", "choices")
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
@@ -29,14 +29,6 @@ def is_prepared(source: str | bytes) -> bool:
         return False
 
 
-class Fit(NamedTuple):
-    """A plan found in a file, and whether it was made for this very device."""
-
-    compiled: Compiled
-    made_for: str
-    exact: bool
-
-
 class Prepared:
     """A prepared file, open for reading."""
 
@@ -44,6 +36,7 @@ class Prepared:
         self.file = file
         try:
             self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
+            self.index.setdefault("placed", [])  # files have it since models can be in parts
             if any(not isinstance(self.index[name], list) for name in LISTS):
                 raise TypeError("a table is no list")
             self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
@@ -72,25 +65,35 @@ class Prepared:
         fix = nearest(name or "", self.models)
         raise InputError(what, "one is chosen by its name", f"pass model=...; {fix}")
 
-    def find(
+    def best(
         self,
         model: int,
         device: DeviceInfo,
         precision: str | None,
         shapes: Mapping[str, Shape] | None,
         preferred: str = "fp32",
-    ) -> Fit:
-        """The plan that fits a device best."""
+    ) -> Mapping[str, Any]:
+        """The row of the index that fits a device best: of a plan, or of a model in parts."""
         try:
-            plans = [one for one in self.index["plans"] if one["model"] == model]
-            found = self._suitable(plans, precision, shapes)
+            rows = [*self.index["plans"], *self.index["placed"]]
+            rows = [one for one in rows if one["model"] == model]
+            found = self._suitable(rows, precision, shapes)
             found = [one for one in found if _can_play(device, one["needs"])]
             if not found:
-                raise self._none_fits(device, plans)
-            found.sort(key=lambda one: _distance(one, device, preferred))
-            best = found[0]
-            compiled = read_plan(self.file, *best["sections"])
-            return Fit(compiled, str(best["device"]), _distance(best, device, preferred)[0] == 0)
+                raise self._none_fits(device, rows)
+            best: Mapping[str, Any] = min(found, key=lambda one: _distance(one, device, preferred))
+        except _WRONG as error:
+            raise self._damaged(error) from error
+        return best
+
+    def is_placed(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row is of a model in parts."""
+        return any(row is one for one in self.index["placed"])
+
+    def plan(self, row: Mapping[str, Any]) -> Compiled:
+        """The plan of a row."""
+        try:
+            return read_plan(self.file, *row["sections"])
         except _WRONG as error:
             raise self._damaged(error) from error
 
@@ -161,10 +164,14 @@ def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
 
 def _distance(plan: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, int]:
     """How far a plan is from a device: made for it, for another of its kind, for another kind."""
-    made = plan["made_for"]
-    same = made["name"] == device.name and made["platform"] == device.platform
-    kind = 1 if made["kind"] == device.kind else 2
-    return (0 if same else kind, int(plan["precision"] != preferred))
+    kind = 1 if plan["made_for"]["kind"] == device.kind else 2
+    return (0 if is_for(plan, device) else kind, int(plan["precision"] != preferred))
+
+
+def is_for(row: Mapping[str, Any], device: DeviceInfo) -> bool:
+    """Whether something in a file was made for this very device."""
+    made = row["made_for"]
+    return bool(made["name"] == device.name and made["platform"] == device.platform)
 
 
 def source_text(source: str | os.PathLike[str] | bytes) -> str | bytes:

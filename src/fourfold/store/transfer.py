@@ -66,8 +66,8 @@ def import_store(store: Store, path: Path) -> tuple[int, int]:
 
 def _take(store: Store, file: Container, numbers: list[Any]) -> int:
     kind, title, parts = read_head(file, numbers[0])
-    names = CONTENT[kind]
-    if len(numbers) != 1 + len(names):
+    names = [file.names[number] for number in numbers[1:]]
+    if kind in CONTENT and tuple(names) != CONTENT[kind]:
         say_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
         return 0
     data = [

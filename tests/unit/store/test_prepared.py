@@ -13,7 +13,7 @@ from fourfold.errors import InputError, ModelError
 from fourfold.players.null import NULL_GPU
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
-from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.store.prepared import Prepared, is_for, is_prepared
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")
@@ -37,8 +37,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def factor(prepared: Prepared, **facts: object) -> tuple[float, bool]:
-    fit = prepared.find(0, replace(NULL_GPU, **facts), None, None)  # type: ignore[arg-type]
-    return float(fit.compiled.plan.constants[:4].view(np.float32)[0]), fit.exact
+    device = replace(NULL_GPU, **facts)  # type: ignore[arg-type]
+    row = prepared.best(0, device, None, None)
+    constants = prepared.plan(row).plan.constants
+    return float(constants[:4].view(np.float32)[0]), is_for(row, device)
 
 
 def test_the_plan_of_the_device_is_found(path: Path) -> None:
@@ -79,9 +81,9 @@ def test_bytes_serve_as_well(path: Path) -> None:
 def test_what_is_asked_for_must_be_there(path: Path) -> None:
     prepared = Prepared.open(str(path))
     with pytest.raises(InputError, match="mixed"):
-        prepared.find(0, NULL_GPU, "mixed", None)
+        prepared.best(0, NULL_GPU, "mixed", None)
     with pytest.raises(InputError, match="prepared for: fp32"):
-        prepared.find(0, NULL_GPU, None, {"x": (2, 2)})
+        prepared.best(0, NULL_GPU, None, {"x": (2, 2)})
     with pytest.raises(InputError, match="did you mean 'm'"):
         prepared.choose_model("mm")
 

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from fourfold.formats.tflite.constants import quantization_of, quantize
+from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.flatbuffer import Content
 from fourfold.formats.tflite.foreign import CALLING, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
-from fourfold.types import DType, Quantization
+from fourfold.types import DType, Quantization, quantize
 
 _FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
 COMPOSITE = "STABLEHLO_COMPOSITE"

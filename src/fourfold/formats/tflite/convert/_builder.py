@@ -10,10 +10,10 @@ import numpy as np
 
 from fourfold.errors import ModelError
 from fourfold.formats.model import Names
-from fourfold.formats.tflite.constants import check_shape, dequantize
+from fourfold.formats.tflite.constants import check_shape
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops import registry
-from fourfold.types import DType, Quantization, TensorType
+from fourfold.types import DType, Quantization, TensorType, dequantize
 
 FOLD_LIMIT = 64 << 20  # bytes of one result that is made from little
 FOLD_TOTAL = 512 << 20  # bytes of all results beyond what unpacking the file may take

@@ -6,11 +6,10 @@ of the output, which follows every operator on quantised values.
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.constants import dequantize
 from fourfold.formats.tflite.convert._builder import Refuse
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import converts
-from fourfold.types import DType
+from fourfold.types import DType, dequantize
 
 
 @converts("DEQUANTIZE", weights=True)

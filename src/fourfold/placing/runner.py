@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from fourfold.device import GPU
 from fourfold.errors import InputError
-from fourfold.split.parts import GPU, Part
+from fourfold.placing.parted import PartedPart
 from fourfold.types import TensorType
 
 
@@ -30,7 +31,7 @@ Visitor = Callable[[Engine, Sequence[np.ndarray]], None]
 class Step:
     """A part and who runs it."""
 
-    part: Part
+    part: PartedPart
     engine: Engine
 
 
@@ -68,7 +69,7 @@ class Runner:
                     values.pop(name, None)
         return [values[name] if name in fresh else values[name].copy() for name in self._outputs]
 
-    def _given(self, name: str, array: np.ndarray, part: Part) -> np.ndarray:
+    def _given(self, name: str, array: np.ndarray, part: PartedPart) -> np.ndarray:
         """A value as a part can take it: a GPU part was made for one shape."""
         expected = self._types[name]
         if part.place == GPU and array.shape != expected.shape:

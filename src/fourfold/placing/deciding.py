@@ -1,0 +1,177 @@
+"""Decides which parts of a model run where, plans those on the GPU, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from fourfold.compile import Asked, Wish
+from fourfold.cpu.litert import Wire
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError, UnsupportedError
+from fourfold.formats import Model, read_model
+from fourfold.graph import Graph
+from fourfold.lower import make_plan
+from fourfold.placing.judge import Judge
+from fourfold.placing.parted import Parted, PartedPart, joined
+from fourfold.placing.wishes import Wishes
+from fourfold.plan import Compiled, Plan, Port
+from fourfold.players.probe import probed
+from fourfold.rewrite import rewrite
+from fourfold.split import (
+    GPU,
+    LITERT,
+    Choice,
+    Costs,
+    Limits,
+    Part,
+    Placement,
+    Task,
+    bind_units,
+    choose_places,
+)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A model on a device with its wishes: what placement is decided from."""
+
+    model: Model
+    title: str
+    device: DeviceInfo
+    wish: Wish
+    wishes: Wishes
+
+    @property
+    def graph(self) -> Graph:
+        return self.model.main
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where everything runs, and the plans of the GPU's parts."""
+
+    choice: Choice
+    placement: Placement
+    plans: Mapping[int, Plan]
+
+
+def read_situation(
+    source: str | bytes, title: str, device: DeviceInfo, wish: Wish, wishes: Wishes
+) -> Situation:
+    loaded = read_model(source, wish.shapes, foreign=True, quantized=wish.quantized)
+    return Situation(loaded, title, device, wish, wishes)
+
+
+def decide(situation: Situation, choices: Mapping[str, str]) -> Decision:
+    """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew."""
+    judge = Judge(situation.model)
+    while True:
+        judge.check(situation.title)
+        task = _task(situation, judge)
+        choice = choose_places(task, _limits(situation.wishes))
+        plans = _plans(situation, judge, choice, choices)
+        if plans is not None:
+            name = situation.device.name
+            placement = Placement.of(task, choice, name, situation.wishes.placement)
+            _tell(situation, placement)
+            return Decision(choice, placement, plans)
+
+
+def describe_whole(situation: Situation) -> Placement:
+    """The placement of a model of which all runs on the device in one plan."""
+    task = replace(_task(situation, Judge(situation.model)), bound=())
+    choice = task.choice({unit.name: GPU for unit in task.units}, {})
+    return Placement.of(task, choice, situation.device.name, situation.wishes.placement)
+
+
+def _limits(wishes: Wishes) -> Limits:
+    return Limits(wishes.placement, wishes.max_partitions, wishes.reason)
+
+
+def _task(situation: Situation, judge: Judge) -> Task:
+    origin = situation.model.origin
+    return Task(
+        graph=situation.graph,
+        units=judge.units,
+        verdicts=judge.verdicts(),
+        costs=Costs.of(situation.graph, situation.device, situation.wishes.workers),
+        bound=bind_units(judge.units, {} if origin is None else origin.states),
+    )
+
+
+def _plans(
+    situation: Situation, judge: Judge, choice: Choice, choices: Mapping[str, str]
+) -> Mapping[int, Plan] | None:
+    """A plan for each part on the GPU; None where one was refused, which is noted."""
+    plans: dict[int, Plan] = {}
+    before = len(judge.refused)
+    for number, part in enumerate(choice.parts):
+        if part.place == GPU:
+            graph = part.graph(situation.graph)
+            try:
+                plans[number] = make_plan_of(situation, graph, choices)
+            except UnsupportedError as error:
+                judge.refuse(error.refusals, part.names)
+    return plans if len(judge.refused) == before else None
+
+
+def make_plan_of(situation: Situation, graph: Graph, choices: Mapping[str, str]) -> Plan:
+    device, options = probed(situation.device), situation.wish.options
+    return make_plan(rewrite(graph), device, options, choices)
+
+
+def _tell(situation: Situation, placement: Placement) -> None:
+    """Says what stays on the CPU: as an error to the strict, else to who wants to know."""
+    if situation.wishes.strict and not placement.whole:
+        why = [f"{row.op} '{row.name}': {row.reason}" for row in placement.fallbacks]
+        raise InputError(
+            f"{situation.title} does not run wholly on {situation.device.name}",
+            f"strict=True was asked for, and these stay on the CPU: {'; '.join(why)}",
+            "leave strict out, or see 'fourfold check' for what could be changed",
+        )
+    if situation.wishes.on_fallback is not None:
+        for row in placement.fallbacks:
+            situation.wishes.on_fallback(row)
+
+
+def part_model(situation: Situation, choices: Mapping[str, str]) -> Parted:
+    """A model placed, planned and written down, each part as what its engine needs."""
+    asked = Asked(choices)
+    decision = decide(situation, asked)
+    model, graph = situation.model, situation.graph
+    parts = []
+    for number, part in enumerate(decision.choice.parts):
+        head = (part.place, part.inputs, part.outputs)
+        if part.place == GPU:
+            parts.append(PartedPart(*head, plan=decision.plans[number]))
+        elif part.place == LITERT:
+            parts.append(_in_litert(situation, part))
+        else:
+            parts.append(PartedPart(*head, graph=part.graph(graph)))
+    ends = (_ports(graph, graph.arguments), _ports(graph, graph.results))
+    plan = joined(graph.name, list(decision.plans.values()), ends, situation.wish.precision)
+    names = (model.input_names, model.output_names)
+    compiled = Compiled(plan, *names, asked.answers, model.open_sizes)
+    crossing = {
+        name: graph.types[name] for part in parts for name in part.inputs if name in graph.types
+    }
+    return Parted(tuple(parts), crossing, compiled, asdict(decision.placement))
+
+
+def _in_litert(situation: Situation, part: Part) -> PartedPart:
+    origin, types = situation.model.origin, situation.graph.types
+    assert origin is not None
+
+    def wire(value: str) -> Wire:
+        number = origin.tensor(value)
+        assert number is not None, f"'{value}' is no tensor of the file"
+        return Wire(value, number, types.get(value), origin.grid(value))
+
+    content = origin.write(part.names, part.inputs, part.outputs)
+    wires = (tuple(map(wire, part.inputs)), tuple(map(wire, part.outputs)))
+    return PartedPart(part.place, part.inputs, part.outputs, content=content, wires=wires)
+
+
+def _ports(graph: Graph, names: Iterable[str]) -> tuple[Port, ...]:
+    return tuple(Port(name, graph.types[name], 0, graph.quantization.get(name)) for name in names)
