@@ -29,6 +29,7 @@ class Wish:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     form: str = "auto"
     quantized: bool = True  # whether quantised operators may run as their float view
+    follow: bool = True  # whether a batch goes through reshapes that have another one in them
 
     @property
     def options(self) -> Options:
@@ -63,7 +64,7 @@ def compile_model(
 ) -> Compiled:
     """The plan of a model for a device; notes how long each stage took."""
     last = time.perf_counter()
-    loaded = read_model(model, wish.shapes, quantized=wish.quantized)
+    loaded = read_model(model, wish.shapes, quantized=wish.quantized, follow=wish.follow)
     last = _note(timings, "read", last)
     graph = rewrite(loaded.main)
     last = _note(timings, "rewrite", last)

@@ -41,6 +41,7 @@ class Request:
     name: str | None = None  # of a model among several in a prepared file
     token: str = ""  # of the caller, one more part of the key
     quantized: bool = True  # whether quantised operators may run as their float view
+    follow: bool = True  # whether a batch goes through reshapes that have another one in them
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -171,6 +172,7 @@ def request_parts(request: Request, store: Store) -> Parts:
         "sizes": str(request.literal),
         "launches": request.config.launches,
         "quantized": str(request.quantized),
+        "follow": str(request.follow),
     }
     return plan_parts(model, request.shapes or {}, request.device, how)
 
@@ -184,7 +186,7 @@ def compile_request(
     request.timings["imports"] = time.perf_counter() - began
     shapes, form = dict(request.shapes or {}), form or request.config.launches
     precision, quantized = request.wanted_precision, request.quantized
-    wish = make_wish(precision, request.literal, shapes, form, quantized)
+    wish = make_wish(precision, request.literal, shapes, form, quantized, request.follow)
     compiled: Compiled = chain.compile_model(
         request.model, request.device, wish, tuned, request.timings
     )

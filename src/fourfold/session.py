@@ -35,7 +35,7 @@ else:
 
 MEMORY = "memory"
 TFLITE_WORDS = ("serialization_dir", "model_token")
-OWN_WORDS = ("quantized", "kept_shapes")
+OWN_WORDS = ("quantized", "kept_shapes", "follow_batch")
 PLACEMENT_WORDS = ("placement", "strict", "max_partitions", "on_fallback", "threads")
 
 
@@ -57,7 +57,8 @@ class Session:
     called with each operator that stays on the CPU; `threads` are those of the CPU.
     `quantized=False` keeps quantised operators off the device, as TFLite's option does: they run
     on the CPU, or with `strict=True` are an error. `kept_shapes` is for how many shapes the model
-    stays ready (see `resize`).
+    stays ready (see `resize`); `follow_batch=False` takes reshapes literally where a batch is
+    changed, as LiteRT does.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Session:
             name=model,
             token=str(words.get("model_token", "")),
             quantized=bool(words.get("quantized", True)),
+            follow=bool(words.get("follow_batch", True)),
             timings=self.timings,
         )
         self._lock, self._closed = threading.Lock(), False

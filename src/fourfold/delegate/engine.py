@@ -43,6 +43,7 @@ class Workshop:
             cache=store,
             model_token=self.options.model_token or "",
             strict=True,
+            follow_batch=False,
         )
 
     def _store(self) -> Store | None:
@@ -54,7 +55,7 @@ class Workshop:
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
         """Look for the best kernels; they are kept, and sessions find them in the store."""
         known = store.choices(device_key(self.device))
-        graph = rewrite(read_model(content, shapes).main)
+        graph = rewrite(read_model(content, shapes, follow=False).main)
         kernels = Options(self.options.precision)
         listener = Keeping(store, self.device, lambda done, total, title: None)
         seconds = self.options.tuning_seconds

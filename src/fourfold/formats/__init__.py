@@ -21,7 +21,7 @@ Content = bytes | mmap.mmap
 class _Format:
     name: str
     matches: Callable[[Content], bool]
-    read: Callable[[Content, str, Mapping[str, Shape], str | None, bool, bool], Model]
+    read: Callable[[Content, str, Mapping[str, Shape], str | None, bool, bool, bool], Model]
 
 
 _FORMATS = (_Format("TFLite", tflite.matches, tflite.read),)
@@ -44,17 +44,19 @@ def read_model(
     signature: str | None = None,
     foreign: bool = False,
     quantized: bool = True,
+    follow: bool = True,
 ) -> Model:
     """The model in a file or in bytes. `shapes` sets input shapes; `signature` chooses a graph.
 
     What cannot be converted is refused, or with `foreign` becomes a node that stands for it; so is
-    what works on quantised values unless `quantized` allows it.
+    what works on quantised values unless `quantized` allows it. With `follow`, a batch goes through
+    reshapes that have another one written into them; without it they are taken literally.
     """
     title = "the model" if isinstance(model, bytes) else f"'{os.fspath(model)}'"
     content = model if isinstance(model, bytes) else _open(model)
     for form in _FORMATS:
         if form.matches(content):
-            return form.read(content, title, shapes or {}, signature, foreign, quantized)
+            return form.read(content, title, shapes or {}, signature, foreign, quantized, follow)
     raise _unknown(content, title)
 
 

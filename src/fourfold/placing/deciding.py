@@ -59,7 +59,8 @@ class Decision:
 def read_situation(
     source: str | bytes, title: str, device: DeviceInfo, wish: Wish, wishes: Wishes
 ) -> Situation:
-    loaded = read_model(source, wish.shapes, foreign=True, quantized=wish.quantized)
+    quantized, follow = wish.quantized, wish.follow
+    loaded = read_model(source, wish.shapes, foreign=True, quantized=quantized, follow=follow)
     return Situation(loaded, title, device, wish, wishes)
 
 

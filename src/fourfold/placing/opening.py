@@ -164,5 +164,5 @@ def explain_placement(request: Request, wishes: Wishes) -> placements.Placement:
 def _situation(request: Request, wishes: Wishes) -> deciding.Situation:
     shapes, form = dict(request.shapes or {}), request.config.launches
     precision, quantized = request.wanted_precision, request.quantized
-    wish = chain.Wish(precision, request.literal, shapes, form, quantized)
+    wish = chain.Wish(precision, request.literal, shapes, form, quantized, request.follow)
     return deciding.read_situation(request.model, request.title, request.device, wish, wishes)

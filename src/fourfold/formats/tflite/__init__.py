@@ -28,6 +28,7 @@ def read(
     signature: str | None,
     foreign: bool = False,
     quantized: bool = True,
+    follow: bool = True,
 ) -> Model:
     """The model. `signature` chooses the main graph; without it the first one is."""
     file = read_file(content, title)
@@ -35,7 +36,7 @@ def read(
     parts = [*_others(file, main, quantized)]
     record = file.subgraphs[main]
     budget = Budget.of(file.size)
-    parts[main] = convert_subgraph(file, record, shapes, budget, foreign, quantized)
+    parts[main] = convert_subgraph(file, record, shapes, budget, foreign, quantized, follow)
     graph = parts[main].graph
     if graph is None:
         raise _unsupported(title, record, parts[main].refusals)
@@ -49,7 +50,9 @@ def read(
         metadata=file.metadata,
         refusals=tuple(refusal for part in parts for refusal in part.refusals),
         format="TFLite",
-        origin=FileOrigin(content, file, main, parts[main].names, parts[main].known),
+        origin=FileOrigin(
+            content, file, main, parts[main].names, parts[main].known, parts[main].changed
+        ),
     )
 
 

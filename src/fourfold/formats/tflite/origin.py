@@ -29,6 +29,7 @@ class FileOrigin:
     main: int
     names: tuple[str, ...]
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    changed: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def graph(self) -> SubgraphRecord:
@@ -142,9 +143,10 @@ class FileOrigin:
         return write_excerpt(self.source, excerpt)
 
     def _folded(self, operators: Sequence[int]) -> Mapping[int, np.ndarray]:
-        """What these operators read and what was computed while the model was read."""
+        """What these operators read and what was computed or changed while the model was read."""
         read = {i for number in operators for i in self.graph.operators[number].inputs} - {-1}
         found = {i: self.known.get(self.names[i]) for i in sorted(read) if not self._holds(i)}
+        found |= {i: self.changed[self.names[i]] for i in read if self.names[i] in self.changed}
         return {i: self._as_stored(i, array) for i, array in found.items() if array is not None}
 
     def _as_stored(self, index: int, array: np.ndarray) -> np.ndarray:

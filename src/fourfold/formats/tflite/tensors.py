@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fourfold.errors import InputError
 from fourfold.formats.model import unique
 from fourfold.formats.tflite.constants import check_shape
@@ -19,6 +21,12 @@ def declared(tensor: TensorRecord) -> TensorType:
     check_shape(tensor.shape)
     dtype = DType.I8 if tensor.dtype is DType.I4 else tensor.dtype
     return TensorType(DType.VARIANT if dtype is None else dtype, tensor.shape)
+
+
+def declared_types(record: SubgraphRecord, indices: Sequence[int]) -> tuple[TensorType, ...]:
+    """The file's own types of some tensors; one that is not there counts as a scalar."""
+    absent, tensors = TensorType(DType.VARIANT, ()), record.tensors
+    return tuple(absent if index == -1 else declared(tensors[index]) for index in indices)
 
 
 def given_shape(name: str, shape: Shape, tensor: TensorRecord) -> Shape:

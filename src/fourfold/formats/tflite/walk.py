@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fourfold.errors import InputError, ModelError, Refusal, nearest
+from fourfold.formats.tflite.batch import batch_factor
 from fourfold.formats.tflite.constants import array_of, quantization_of
 from fourfold.formats.tflite.convert import rules
+from fourfold.formats.tflite.convert._batch import check_batch
 from fourfold.formats.tflite.convert._builder import Budget, Builder, Refuse, Rejected
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registered import registered_rule
-from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.formats.tflite.foreign import Leftover
 from fourfold.formats.tflite.options import CompositeOptions
 from fourfold.formats.tflite.quantized import FloatView
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.tensors import (
     declared,
+    declared_types,
     given_shape,
     has_arrays,
     no_arrays,
@@ -42,6 +44,7 @@ class Converted:
     names: tuple[str, ...]
     refusals: tuple[Refusal, ...]
     known: Mapping[str, np.ndarray] = field(default_factory=dict)  # constants, folded ones, too
+    changed: Mapping[str, np.ndarray] = field(default_factory=dict)  # the file's, for other shapes
 
 
 def convert_subgraph(
@@ -51,13 +54,18 @@ def convert_subgraph(
     budget: Budget,
     foreign: bool = False,
     quantized: bool = True,
+    follow: bool = True,
 ) -> Converted:
-    """With `foreign`, what no rule converts becomes a node that stands for the operator itself."""
+    """With `foreign`, what no rule converts becomes a node that stands for the operator itself;
+    `follow` lets the batch go through reshapes and slices (see `batch`).
+    """
     builder = Builder(budget, reshaped=bool(shapes))
     names = tuple(builder.names.fresh(name) for name in tensor_names(record))
     view = FloatView(builder, record.tensors, names, quantized)
     walk = _Walk(file, record, builder, view, names, foreign=foreign)
     walk.take_inputs(shapes)
+    if follow:
+        builder.factor = batch_factor(record, names, builder.types)
     for number, operator in enumerate(record.operators):
         walk.number = number
         walk.convert(operator)
@@ -73,19 +81,14 @@ class _Walk:
     names: tuple[str, ...]
     refusals: list[Refusal] = field(default_factory=list)
     written: set[int] = field(default_factory=set)
-    guessed: set[str] = field(
-        default_factory=set
-    )  # types are the file's: an earlier node was refused
+    guessed: set[str] = field(default_factory=set)  # the file's types: an earlier node was refused
     foreign: bool = False
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     depth: int = 0  # how many composites this graph is inside of
 
     def take_inputs(self, shapes: Mapping[str, Shape]) -> None:
-        known = {self.names[index] for index in self.record.inputs}
-        for name in shapes:
-            if name not in known:
-                raise InputError(f"no input '{name}'", "shapes= names inputs", nearest(name, known))
+        _check_names(shapes, {self.names[index] for index in self.record.inputs})
         for index in self.record.inputs:
             name, tensor = self.names[index], self.record.tensors[index]
             if index in self.written:
@@ -111,6 +114,8 @@ class _Walk:
         except Rejected as rejected:
             self._reject(record, title, rejected)
         except _DAMAGE as error:
+            if self.builder.reshaped and isinstance(error, ValueError):
+                raise _misfit(record, title, str(error)) from error
             what = f"{record.title} '{title}' cannot be converted"
             raise ModelError(what, str(error) or type(error).__name__, _FIX) from error
 
@@ -126,13 +131,22 @@ class _Walk:
         if not outputs:
             raise ValueError("it has no outputs")
         inputs = tuple(None if i == -1 else self._value(i, rule.states) for i in record.inputs)
-        viewed = self._check_values(record, rule)
+        _check_arrays(self.record, record)
+        viewed = self.view.is_needed(record, rule)
         _check_sizes(inputs, self.unsized)
-        types = tuple(declared(self.record.tensors[index]) for index in record.outputs)
-        operation = Operation(self.builder, record, inputs, outputs, types)
+        operation = Operation(
+            self.builder,
+            record,
+            inputs,
+            outputs,
+            declared=declared_types(self.record, record.outputs),
+            read=declared_types(self.record, record.inputs),
+        )
         operation = self.view.enter(operation) if viewed else operation
+        before = len(self.builder.nodes)
         rule.convert(operation)
         self.view.leave(operation, outputs)
+        check_batch(operation, outputs, self.builder.nodes[before:])
         for index, name in zip(record.outputs, outputs, strict=True):
             if name not in self.builder.types:
                 raise ValueError(f"'{name}' is not an output that this op has")
@@ -194,21 +208,12 @@ class _Walk:
         if quantization is not None and (type is None or not type.dtype.is_float):
             self.builder.quantization[self.names[index]] = quantization
 
-    def _check_values(self, record: OperatorRecord, rule: Rule) -> bool:
-        """Refuses values without arrays; says whether integers here are to be seen as floats."""
-        read = [index for index in record.inputs if index != -1]
-        for tensor in (self.record.tensors[index] for index in (*read, *record.outputs)):
-            if not has_arrays(tensor):
-                raise Refuse(no_arrays(tensor))
-        return self.view.is_needed(record, rule)
-
     def _reject(self, record: OperatorRecord, title: str, rejected: Rejected) -> None:
         """A rule said no: a refusal for types not covered yet, else an error."""
         read = {self.names[index] for index in record.inputs if index != -1}
         if not read & self.guessed:
             if rejected.only_floats and self.builder.reshaped:
-                what = f"{record.title} '{title}' does not fit the shapes that were asked for"
-                raise InputError(what, rejected.why, "pass other shapes, or none")
+                raise _misfit(record, title, rejected.why)
             if rejected.only_floats:
                 what = f"{record.title} '{title}' cannot take its inputs"
                 raise ModelError(what, rejected.why, _FIX)
@@ -253,7 +258,8 @@ class _Walk:
             inputs = tuple(self.names[index] for index in self.record.inputs)
             outputs = tuple(self.view.stored(index) for index in self.record.outputs)
             graph = self.builder.finish(inputs, outputs, self.record.name or "main")
-        return Converted(graph, self.names, tuple(self.refusals), self.builder.constants)
+        known, changed = self.builder.constants, self.builder.changed_constants()
+        return Converted(graph, self.names, tuple(self.refusals), known, changed)
 
     def _finish_output(self, index: int) -> None:
         name = self.names[index]
@@ -264,6 +270,24 @@ class _Walk:
         except _DAMAGE as error:
             what = f"output '{name}' of graph '{self.record.name}' has no value"
             raise ModelError(what, str(error), _FIX) from error
+
+
+def _check_names(shapes: Iterable[str], known: set[str]) -> None:
+    for name in shapes:
+        if name not in known:
+            raise InputError(f"no input '{name}'", "shapes= names inputs", nearest(name, known))
+
+
+def _misfit(record: OperatorRecord, title: str, why: str) -> InputError:
+    what = f"{record.title} '{title}' does not fit the shapes that were asked for"
+    return InputError(what, why, "pass other shapes, or none")
+
+
+def _check_arrays(graph: SubgraphRecord, record: OperatorRecord) -> None:
+    """Refuses values that cannot be arrays here."""
+    for index in (*record.inputs, *record.outputs):
+        if index != -1 and not has_arrays(graph.tensors[index]):
+            raise Refuse(no_arrays(graph.tensors[index]))
 
 
 def _check_sizes(inputs: tuple[str | None, ...], unsized: set[str]) -> None:

@@ -65,6 +65,9 @@ class Builder:
     names: Names = field(default_factory=Names)
     reals: dict[str, str] = field(default_factory=dict)
     reshaped: bool = False  # the caller gave shapes of his own
+    factor: int = 1  # by which the caller has changed the batch, if that alone
+    changed: dict[str, np.ndarray] = field(default_factory=dict)  # the file's, for other shapes
+    folded: set[str] = field(default_factory=set)  # constants that the file does not have itself
     variables: dict[str, TensorType] = field(default_factory=dict)  # what the file has as states
     states: dict[str, str] = field(default_factory=dict)  # those in use, and what each holds by now
 
@@ -84,6 +87,14 @@ class Builder:
         if self.types[now] != type:
             raise Refuse(f"the state '{name}' is {self.types[now]}, and {type} is needed")
         return now
+
+    def changed_constants(self) -> Mapping[str, np.ndarray]:
+        """Constants of the file that must be others for the shapes that the caller has given."""
+        return {
+            name: array
+            for name, array in self.changed.items()
+            if not np.array_equal(array, self.constants[name])
+        }
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -117,6 +128,7 @@ class Builder:
         """Adds a node, or its result where all it reads is known; returns the output."""
         type = self._infer(op, inputs, attributes)
         if self._foldable(op, inputs) and self.budget.take(type):
+            self.folded.add(output)
             return self.constant(output, self._evaluate(op, inputs, attributes, type))
         self.types[output] = type
         self.nodes.append(Node(op, inputs, (output,), attributes, name=name))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from fourfold.formats.tflite.batch import axis_of_batch
 from fourfold.formats.tflite.convert._builder import Builder, Refuse
 from fourfold.formats.tflite.records import OperatorRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS, CLAMPING
 from fourfold.graph import NONE
-from fourfold.types import DType, TensorType
+from fourfold.types import DType, Shape, TensorType
 
 T = TypeVar("T")
 
@@ -27,6 +29,7 @@ class Operation:
     declared: tuple[TensorType, ...]
     clamped: bool = False  # the grid of a quantised output does what a fused activation would
     title: str = ""
+    read: tuple[TensorType | None, ...] = ()  # the inputs' types as the file gives them
 
     @property
     def name(self) -> str:
@@ -132,7 +135,33 @@ class Operation:
         self.builder.node(op, inputs, attributes, final, self.name)
 
     def give_constant(self, array: np.ndarray) -> None:
+        self.builder.folded.add(self.outputs[0])
         self.builder.constant(self.outputs[0], array)
+
+    def own_shape(self, index: int) -> Shape:
+        """The shape that an input has in the file."""
+        type = self.read[index] if self.read else None
+        return self.input_type(index).shape if type is None else type.shape
+
+    def batch_axis(self, index: int) -> int | None:
+        """The axis along which an input has grown with the batch; None where it has not."""
+        now = self.input_type(index).shape
+        return axis_of_batch(self.own_shape(index), now, self.builder.factor)
+
+    def change(self, index: int, numbers: Sequence[int]) -> None:
+        """Notes what a constant of the file must be for the shapes that the caller has given."""
+        name = self.optional(index)
+        if name is None or not self.builder.reshaped or not self.in_file(index):
+            return
+        old = self.builder.constants[name]
+        new = np.asarray(numbers, old.dtype).reshape(old.shape)
+        if not np.array_equal(self.builder.changed.setdefault(name, new), new):
+            raise ValueError(f"'{name}' would have to be two things at once")
+
+    def in_file(self, index: int) -> bool:
+        """Whether an input is a constant of the file, and not computed from shapes."""
+        name = self.optional(index)
+        return name in self.builder.constants and name not in self.builder.folded
 
     def reserve(self, type: TensorType, stored: int = 0) -> None:
         """Asks for room before a constant is made; refuses what only a damaged file would want."""

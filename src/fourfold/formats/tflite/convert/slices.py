@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fourfold.formats.tflite.convert._builder import Refuse
 from fourfold.formats.tflite.convert._operation import Operation, axis_of
 from fourfold.formats.tflite.convert._registry import converts
 from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
@@ -29,9 +30,20 @@ def slice_(op: Operation) -> None:
     x, begin, size = op.input_type(0), op.integers(1, "begin"), op.integers(2, "size")
     if not len(begin) == len(size) == x.rank:
         raise ValueError(f"begin {begin} and size {size} do not fit {x}")
+    if op.in_file(1) and op.in_file(2):
+        size = _all_images(op, begin, size)
+    op.change(2, size)
     rest = [whole - first for whole, first in zip(x.shape, begin, strict=True)]
     sizes = tuple(left if count == -1 else count for count, left in zip(size, rest, strict=True))
     _give_slice(op, op.input(0), Slice(begin, sizes, (1,) * x.rank))
+
+
+def _all_images(op: Operation, begin: Shape, size: Shape) -> Shape:
+    """Sizes of a slice that took all images of a batch before the caller has changed it."""
+    axis = op.batch_axis(0)
+    if axis is None or begin[axis] != 0 or size[axis] != op.own_shape(0)[axis]:
+        return size
+    return (*size[:axis], -1, *size[axis + 1 :])
 
 
 def _split(op: Operation, value: int, axis: int, sizes: Shape) -> None:
@@ -77,6 +89,7 @@ class _Cut:
     size: list[int] = field(default_factory=list)
     strides: list[int] = field(default_factory=list)
     result: list[int] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)  # of axes that stay, in the result
 
     @property
     def next(self) -> int:
@@ -88,7 +101,18 @@ class _Cut:
         self.size.append(count)
         self.strides.append(stride)
         if not shrink:
+            self.places[len(self.begin) - 1] = len(self.result)
             self.result.append(count)
+
+    def is_whole(self, axis: int) -> bool:
+        """Whether an axis is kept as it is."""
+        one = (self.begin[axis], self.size[axis], self.strides[axis])
+        return one == (0, self.shape[axis], 1) and axis in self.places
+
+    def widen(self, axis: int) -> None:
+        """Keeps all of an axis that the batch has made longer."""
+        self.size[axis] = self.shape[axis]
+        self.result[self.places[axis]] = self.shape[axis]
 
     def skip(self, count: int) -> None:
         """Keeps whole axes."""
@@ -112,6 +136,12 @@ def strided_slice(op: Operation) -> None:
     """slice, then reshape where axes are added or go."""
     x = op.input_type(0)
     cut = _cut(op, x.shape)
+    axis = op.batch_axis(0)
+    if axis is not None and op.in_file(2) and _cut(op, op.own_shape(0)).is_whole(axis):
+        cut.widen(axis)
+        _change_end(op, axis)
+    else:
+        op.change(2, op.integers(2, "end"))
     box = Slice(tuple(cut.begin), tuple(cut.size), tuple(cut.strides))
     if tuple(cut.result) == box.size:
         _give_slice(op, op.input(0), box)
@@ -120,6 +150,15 @@ def strided_slice(op: Operation) -> None:
     if box.size != x.shape:
         value = op.add("slice", value, attributes=box, part="slice")
     op.give("reshape", value, attributes=Reshape(tuple(cut.result)))
+
+
+def _change_end(op: Operation, axis: int) -> None:
+    """The end of a slice along the axis of a batch that has grown."""
+    options, end = op.options(StridedSliceOptions), list(op.integers(2, "end"))
+    if options.ellipsis_mask or options.new_axis_mask or options.offset:
+        raise Refuse("it adds axes to a batch that was changed")
+    end[axis] = op.input_type(0).shape[axis]
+    op.change(2, end)
 
 
 def _cut(op: Operation, shape: Shape) -> _Cut:

@@ -91,8 +91,9 @@ def transpose_conv(op: Operation) -> None:
     stride = (options.stride_h, options.stride_w)
     filter = _image(op.type_of(weights).shape, "the filter")
     size = (wanted[1], wanted[2])
-    if op.builder.reshaped:
-        size = _grown(_image(op.input_type(2).shape, "the input"), filter, stride, options.padding)
+    image = _image(op.input_type(2).shape, "the input")
+    if op.in_file(0) and image != _image(op.own_shape(2), "the input"):
+        size = _grown(image, filter, stride, options.padding)
     padding = _padding(options.padding, size, filter, stride)
     attributes = TransposeConv2d(stride, padding, size)
     inputs = (op.input(2), weights, op.optional_weights(3))
