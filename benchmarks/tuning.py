@@ -24,7 +24,7 @@ from fourfold.lower import make_plan
 from fourfold.players.opencl import Player, find_device
 from fourfold.players.probe import probed
 from fourfold.rewrite import rewrite
-from fourfold.tune import tune
+from fourfold.tune import level_named, tune
 
 
 def seconds(
@@ -64,7 +64,7 @@ def main() -> None:
         graph, base = rewrite(read_model(str(path)).main), 0.0
         for level in arguments.levels.split(","):
             began = time.perf_counter()
-            found = tune(graph, device, replace(options), level, arguments.deadline)
+            found = tune(graph, device, replace(options), level_named(level, arguments.deadline))
             cost = time.perf_counter() - began
             middle, least = seconds(graph, device, options, found, arguments.runs)
             base = base or middle

@@ -31,13 +31,14 @@ from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_file
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
-from fourfold.tune import Listener, tune
+from fourfold.tune import LEVELS, Level, Listener, level_named, tune
 from fourfold.tune.race import Result
 
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 KINDS = {"gpu": ANY_GPU, "cpu": ANY_CPU}
-Progress = Callable[[int, int, str], None]
+Progress = Callable[[int, int, str, float], None]
+SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,18 @@ class How:
 class Keeping(Listener):
     """Keeps each choice the moment it is found, so that an interruption loses none."""
 
-    def __init__(self, store: Store | None, device: DeviceInfo, progress: Progress) -> None:
+    def __init__(
+        self, store: Store | None, device: DeviceInfo, level: Level, progress: Progress
+    ) -> None:
         self._store, self._device, self._progress = store, device_key(device), progress
+        self._effort = level.candidates
 
     def found(self, key: str, result: Result) -> None:
         if self._store is not None:
-            self._store.put_choice(self._device, key, result.way, result.seconds)
+            self._store.put_choice(self._device, key, result.way, result.seconds, self._effort)
 
-    def progress(self, done: int, total: int, title: str) -> None:
-        self._progress(done, total, title)
+    def progress(self, done: int, total: int, title: str, left: float) -> None:
+        self._progress(done, total, title, left)
 
 
 def tune_model(
@@ -69,14 +73,17 @@ def tune_model(
 ) -> dict[str, str]:
     """The tuned choices for a device: those that are kept, and what a search adds to them."""
     known = dict(known_choices(device))
+    efforts = dict.fromkeys(known, SHIPPED)
     if store is not None:
         known |= store.choices(device_key(device))
+        efforts |= store.efforts(device_key(device))
     if how.level == "none":
         return known
+    level = level_named(how.level, how.deadline)
     options = Options(how.wish.precision, how.wish.literal)
-    listener = Keeping(store, device, progress)
+    listener = Keeping(store, device, level, progress)
     for graph in _graphs(model, device, how, known):
-        known = tune(graph, probed(device), options, how.level, how.deadline, known, listener)
+        known = tune(graph, probed(device), options, level, known, efforts, listener)
     return known
 
 

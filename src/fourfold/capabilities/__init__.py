@@ -172,7 +172,7 @@ def _measured(info: DeviceInfo) -> Mapping[str, Mapping[str, float]]:
     if config.cache is None:
         return {}
     rows = folder_store(config.cache, config.cache_limit).choice_rows(device_key(info))
-    return sort_times((key, seconds) for key, _, seconds, _ in rows)
+    return sort_times((one.key, one.seconds) for one in rows)
 
 
 def sort_times(rows: Iterable[tuple[str, float]]) -> Mapping[str, Mapping[str, float]]:

@@ -41,11 +41,17 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
     console.print(table)
 
 
-def progress() -> Progress:
+def progress(*more: TextColumn) -> Progress:
     """A progress bar on the error stream, silent unless that is a terminal."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *more)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def time_left(seconds: float) -> str:
+    """'about 2:05 left', or nothing where nothing is left."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"about {minutes}:{rest:02} left" if seconds >= 1 else ""
 
 
 def duration(seconds: float) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.progress import TextColumn
 
 from fourfold.cli._options import json_option, parse_shape
-from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
+from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.compile import Wish
 from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
@@ -110,11 +111,12 @@ def _prepare(
 
 @contextmanager
 def _tuning(title: str) -> Iterator[Progress]:
-    with progress() as bar:
-        task = bar.add_task(title, total=None)
+    with progress(TextColumn("{task.fields[left]}")) as bar:
+        task = bar.add_task(title, total=None, left="")
 
-        def report(done: int, total: int, name: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"{title} {name}".strip())
+        def report(done: int, total: int, name: str, left: float) -> None:
+            what = f"{title} {name}".strip()
+            bar.update(task, completed=done, total=total, description=what, left=time_left(left))
 
         yield report
 

@@ -16,7 +16,7 @@ from fourfold.rewrite import rewrite
 from fourfold.session import Session
 from fourfold.store.keys import device_key
 from fourfold.store.store import Store, folder_store, memory_store
-from fourfold.tune import tune
+from fourfold.tune import level_named, tune
 from fourfold.types import Shape
 
 TUNING = "rapid"  # the level at which kernels are looked for
@@ -57,6 +57,7 @@ class Workshop:
         known = store.choices(device_key(self.device))
         graph = rewrite(read_model(content, shapes, follow=False).main)
         kernels = Options(self.options.precision)
-        listener = Keeping(store, self.device, lambda done, total, title: None)
-        seconds = self.options.tuning_seconds
-        tune(graph, probed(self.device), kernels, TUNING, seconds, known, listener)
+        level = level_named(TUNING, self.options.tuning_seconds)
+        listener = Keeping(store, self.device, level, lambda *_: None)
+        efforts = store.efforts(device_key(self.device))
+        tune(graph, probed(self.device), kernels, level, known, efforts, listener)

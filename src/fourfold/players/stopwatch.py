@@ -31,7 +31,13 @@ class Stopwatch(Player):
         return values
 
     def seconds(self, launches: range, runs: int) -> float:
-        """The shortest time of these launches together, by the device's own clock."""
+        """The shortest time of these launches together, by the device's own clock. Where one
+        of them cannot run it is a DeviceError.
+        """
+        found: float = self._guard("timing kernels", lambda: self._seconds(launches, runs))
+        return found
+
+    def _seconds(self, launches: range, runs: int) -> float:
         best = float("inf")
         for _ in range(runs):
             events = [self._timed.timed(self._replay[number]) for number in launches]

@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from typing import NamedTuple
 from zlib import crc32
 
 
-def seal(device: str, key: str, choice: str) -> int:
-    return crc32(f"{device}\0{key}\0{choice}".encode())
+class Choice(NamedTuple):
+    """What was found best for a key: its seconds, the device, and how many ways were looked at."""
+
+    key: str
+    choice: str
+    seconds: float
+    device: str
+    effort: int = 0
 
 
-def read(database: sqlite3.Connection, device: str | None) -> list[tuple[str, str, float, str]]:
-    """Key, choice, seconds and device of every row that is whole."""
-    query = "SELECT device, key, choice, seconds, seal FROM choices"
+def seal_of(one: Choice) -> int:
+    return crc32(f"{one.device}\0{one.key}\0{one.choice}".encode())
+
+
+def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
+    """Every row that is whole."""
+    query = "SELECT key, choice, seconds, device, effort, seal FROM choices"
     rows = (
         database.execute(query)
         if device is None
         else database.execute(f"{query} WHERE device=?", (device,))
     )
-    return [
-        (key, choice, seconds, owner)
-        for owner, key, choice, seconds, mark in rows
-        if seal(owner, key, choice) == mark
-    ]
+    found = [(Choice(*row), mark) for *row, mark in rows]
+    return [one for one, mark in found if seal_of(one) == mark]
 
 
-def write(
-    database: sqlite3.Connection,
-    device: str,
-    rows: Iterable[tuple[str, str, float]],
-    now: float,
-) -> None:
+def write(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
     database.executemany(
-        "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, seal)"
-        " VALUES(?,?,?,?,?,?)",
-        [(device, key, text, took, now, seal(device, key, text)) for key, text, took in rows],
+        "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, seal, effort)"
+        " VALUES(?,?,?,?,?,?,?)",
+        [
+            (one.device, one.key, one.choice, one.seconds, now, seal_of(one), one.effort)
+            for one in rows
+        ],
     )

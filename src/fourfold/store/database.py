@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
+from fourfold.store.choices import Choice
+
 NAME = "store.sqlite"
 BUSY_MS = 4000
 SCHEMA = """
@@ -22,7 +24,8 @@ CREATE TABLE IF NOT EXISTS entries(
   hits INTEGER NOT NULL DEFAULT 0, loads INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS choices(
   device TEXT NOT NULL, key TEXT NOT NULL, choice TEXT NOT NULL, seconds REAL NOT NULL,
-  made REAL NOT NULL, seal INTEGER NOT NULL, PRIMARY KEY(device, key)) WITHOUT ROWID;
+  made REAL NOT NULL, seal INTEGER NOT NULL, effort INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY(device, key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS models(
   path TEXT PRIMARY KEY, state TEXT NOT NULL, seen INTEGER NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS loading(
@@ -30,9 +33,9 @@ CREATE TABLE IF NOT EXISTS loading(
 CREATE TABLE IF NOT EXISTS quarantine(
   digest TEXT PRIMARY KEY, why TEXT NOT NULL, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS loaded(digest TEXT PRIMARY KEY);
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 """
-VERSION = 1
+VERSION = 2
 
 
 class Damaged(Exception):
@@ -154,17 +157,18 @@ def _link(aside: Path, path: Path) -> None:
             os.replace(aside, path)
 
 
-def salvage_choices(folder: Path) -> list[tuple[str, str, str, float, float, int]]:
-    """The tuned choices that can still be read from the damaged file."""
-    found: list[tuple[str, str, str, float, float, int]] = []
+def salvage_choices(folder: Path) -> list[tuple[Choice, int]]:
+    """The tuned choices that can still be read from the damaged or older file, with their seals."""
+    found: list[tuple[Choice, int]] = []
     uri = f"{(folder / f'{NAME}.damaged').absolute().as_uri()}?mode=ro"
     try:
         connection = sqlite3.connect(uri, uri=True)
         try:
             for row in connection.execute("SELECT * FROM choices"):
-                found.append(row)  # noqa: PERF402 - what came before the damage is kept
+                device, key, choice, seconds, _, seal, *effort = row
+                found.append((Choice(key, choice, seconds, device, *effort), seal))
         finally:
             connection.close()
-    except sqlite3.Error:
-        pass
+    except (sqlite3.Error, TypeError, ValueError):
+        pass  # what came before the damage is kept
     return found

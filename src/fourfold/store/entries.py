@@ -205,9 +205,8 @@ class Entries:
                     file = self.shelf.read(name)
                     kind, title, parts = read_head(file)
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
-            for device, key, choice, seconds, _, seal in salvaged:
-                if choices.seal(device, key, choice) == seal:
-                    choices.write(database, device, [(key, choice, seconds)], time.time())
+            whole = [one for one, seal in salvaged if choices.seal_of(one) == seal]
+            choices.write(database, whole, time.time())
 
 
 def _now(database: sqlite3.Connection) -> float:

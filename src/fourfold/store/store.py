@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fourfold.plan import Compiled, Section
 from fourfold.store import choices, models, sentinel
+from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
 from fourfold.store.keys import Parts, digest
@@ -34,22 +35,29 @@ class Store(Entries):
 
     def choices(self, device: str) -> dict[str, str]:
         """The tuned choices for a device, by what is computed."""
-        return {key: choice for key, choice, _, _ in self.choice_rows(device)}
+        return {one.key: one.choice for one in self.choice_rows(device)}
+
+    def efforts(self, device: str) -> dict[str, int]:
+        """How many ways were looked at before each choice was made."""
+        return {one.key: one.effort for one in self.choice_rows(device)}
 
     @never_fails(list)
-    def choice_rows(self, device: str | None = None) -> list[tuple[str, str, float, str]]:
+    def choice_rows(self, device: str | None = None) -> list[Choice]:
         with self.database.reading() as database:
             return choices.read(database, device)
 
-    @never_fails(lambda: None)
-    def put_choice(self, device: str, key: str, choice: str, seconds: float) -> None:
-        self.put_choices(device, [(key, choice, seconds)])
+    def put_choice(
+        self, device: str, key: str, choice: str, seconds: float, effort: int = 0
+    ) -> None:
+        """Keep a tuned choice: what is computed, the choice, the seconds it takes, and how many
+        ways were looked at.
+        """
+        self.put_choices([Choice(key, choice, seconds, device, effort)])
 
     @never_fails(lambda: None)
-    def put_choices(self, device: str, rows: Iterable[tuple[str, str, float]]) -> None:
-        """Keep tuned choices: what is computed, the choice, and the seconds it takes."""
+    def put_choices(self, rows: Iterable[Choice]) -> None:
         with self.database.writing() as database:
-            choices.write(database, device, rows, time.time())
+            choices.write(database, rows, time.time())
 
     def model_digest(self, path: models.Name) -> str:
         """The digest of a model file, remembered while the file stays as it is."""

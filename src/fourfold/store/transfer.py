@@ -9,6 +9,7 @@ from typing import Any
 
 from fourfold.errors import InputError, ModelError
 from fourfold.plan import Container, Section, write_container
+from fourfold.store.choices import Choice
 from fourfold.store.entry import BINARY, PLAN, read_head
 from fourfold.store.saying import say_once
 from fourfold.store.store import Store
@@ -25,7 +26,9 @@ def export_store(store: Store, path: Path) -> tuple[int, int, int]:
         first = 1 + len(sections)
         sections += [Section(name, file.section(at, name)) for at, name in enumerate(file.names)]
         numbers.append(list(range(first, 1 + len(sections))))
-    choices = [[owner, key, choice, took] for key, choice, took, owner in store.choice_rows()]
+    choices = [
+        [one.device, one.key, one.choice, one.seconds, one.effort] for one in store.choice_rows()
+    ]
     head = {"entries": numbers, "choices": choices}
     start = Section("store", json.dumps(head, ensure_ascii=False).encode())
     try:
@@ -53,15 +56,18 @@ def import_store(store: Store, path: Path) -> tuple[int, int]:
         file.verify()
         head = json.loads(bytes(file.section(0, "store")))
         count = sum(_take(store, file, numbers) for numbers in head["entries"])
-        rows = [(str(a), str(b), str(c), float(d)) for a, b, c, d in head["choices"]]
+        rows = [_choice(*row) for row in head["choices"]]
     except OSError as error:
         raise InputError(f"cannot read '{path}'", str(error), "check the path") from error
     except _WRONG as error:
         why, fix = f"its table does not fit: {error!r}", "export the store again"
         raise ModelError(f"'{path}' is damaged", why, fix) from error
-    for owner, key, choice, took in rows:
-        store.put_choice(owner, key, choice, took)
+    store.put_choices(rows)
     return count, len(rows)
+
+
+def _choice(device: Any, key: Any, choice: Any, seconds: Any, effort: Any = 0) -> Choice:
+    return Choice(str(key), str(choice), float(seconds), str(device), int(effort))
 
 
 def _take(store: Store, file: Container, numbers: list[Any]) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
@@ -15,7 +16,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.site import Options
 from fourfold.tune.form import race_forms
 from fourfold.tune.race import Race, Result
-from fourfold.tune.search import Search, searches
+from fourfold.tune.search import Known, Search, searches
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,22 @@ LEVELS = {
     "normal": Level(24, 12, 300.0),
     "exhaustive": Level(10_000, 20, 36_000.0),
 }
+ALL = LEVELS["exhaustive"].candidates
 CHUNK = 48  # candidates that are built together
+
+
+class Clock(NamedTuple):
+    """When a search began, when it stops at the latest, and how many keys it has."""
+
+    began: float
+    stop: float
+    total: int
+
+    def left(self, done: int) -> float:
+        """Seconds that are left: at the pace until now, but never beyond the limit."""
+        now = time.monotonic()
+        limit = max(self.stop - now, 0.0)
+        return min(limit, (now - self.began) / done * (self.total - done)) if done else limit
 
 
 class Listener:
@@ -42,61 +58,63 @@ class Listener:
     def found(self, key: str, result: Result) -> None:
         """The best way for a key is known: the moment to keep it."""
 
-    def progress(self, done: int, total: int, title: str) -> None:
-        """So many of all keys are done, and this one is next."""
+    def progress(self, done: int, total: int, title: str, left: float) -> None:
+        """So many of all keys are done, this one is next, and all may take so many seconds more."""
 
 
-def level_named(name: str) -> Level:
+def level_named(name: str, deadline: float | None = None) -> Level:
+    """A level by its name, with another limit in seconds where one is given."""
     if name not in LEVELS:
         why = f"levels are {', '.join(LEVELS)}"
         raise InputError(f"there is no tuning level {name!r}", why, nearest(name, LEVELS))
-    return LEVELS[name]
+    level = LEVELS[name]
+    return level if deadline is None else replace(level, seconds=deadline)
 
 
 def tune(
     graph: Graph,
     device: DeviceInfo,
     options: Options,
-    level: str = "rapid",
-    deadline: float | None = None,
+    level: Level,
     known: Mapping[str, str] | None = None,
+    efforts: Mapping[str, int] | None = None,
     listener: Listener | None = None,
 ) -> dict[str, str]:
-    """The best way for every key of the graph that was timed; `known` keys are left as they are.
+    """The best way for every key of the graph that was timed.
 
-    Each result goes to the listener as soon as it is found: nothing is lost by an interruption.
+    A known key is looked at again where `efforts` says that fewer candidates than the level's were
+    tried for it, and then from there on. Each result goes to the listener as soon as it is found:
+    nothing is lost by an interruption.
     """
-    effort, listener = level_named(level), listener or Listener()
-    known = known or {}
-    found = dict(known)
-    stop = time.monotonic() + (effort.seconds if deadline is None else deadline)
-    todo = [
-        search
-        for search in searches(graph, device, options, known, effort.candidates)
-        if search.key not in known and len(search.ways) > 1
-    ]
+    listener, efforts = listener or Listener(), efforts or {}
+    found = dict(known or {})
+    tried = {key: efforts.get(key, ALL) for key in found}
+    began = time.monotonic()
+    stop = began + level.seconds
+    todo = list(searches(graph, device, options, Known(found, tried), level.candidates))
+    clock = Clock(began, stop, len(todo))
     done = 0
     for chunk in _chunks(todo):
         if time.monotonic() >= stop:
             break
         race = Race(graph, device, options, chunk)
         for search in chunk:
-            listener.progress(done, len(todo), search.title)
+            listener.progress(done, len(todo), search.title, clock.left(done))
             if time.monotonic() >= stop:
                 break
-            result = race.run(search, effort.runs)
+            result = race.run(search, level.runs)
             done += 1
             if result is not None:
                 found[search.key] = result.way
                 listener.found(search.key, result)
         race.close()
-    if effort.runs and time.monotonic() < stop:
-        listener.progress(done, len(todo), "one launch or several")
-        formed = race_forms(graph, device, options, found, 4 * effort.runs)
+    if level.runs and time.monotonic() < stop:
+        listener.progress(done, len(todo), "one launch or several", clock.left(done))
+        formed = race_forms(graph, device, options, found, 4 * level.runs)
         if formed is not None:
             found[formed[0]] = formed[1].way
             listener.found(*formed)
-    listener.progress(done, len(todo), "")
+    listener.progress(done, len(todo), "", 0.0)
     return found
 
 

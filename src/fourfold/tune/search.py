@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
@@ -27,10 +28,17 @@ class Search:
     ways: tuple[Way, ...]
 
 
+class Known(NamedTuple):
+    """What earlier searches found: the ways by key, and how many candidates they tried."""
+
+    ways: Mapping[str, str]
+    tried: Mapping[str, int]
+
+
 def searches(
-    graph: Graph, device: DeviceInfo, options: Options, known: Mapping[str, str], limit: int
+    graph: Graph, device: DeviceInfo, options: Options, known: Known, limit: int
 ) -> Iterator[Search]:
-    """Every distinct thing that a graph computes and that can be done in more than one way."""
+    """Every distinct thing that a graph computes for which there is a way to try that was not."""
     seen: set[str] = set()
     options, graph = suited_options(graph, options, device), pad_windows(graph, device)
     for site in sites(graph, choose_places(graph, options), device, options):
@@ -40,17 +48,25 @@ def searches(
         default = choose_way(site, {})
         if isinstance(default, Way):
             title = f"{site.node.op} {site.input} -> {site.output}"
-            yield Search(site.key, title, tuple(_ways(site, default, known, limit)))
+            ways = tuple(_ways(site, default, known, limit))
+            if ways:
+                yield Search(site.key, title, ways)
 
 
-def _ways(site: Site, default: Way, known: Mapping[str, str], limit: int) -> list[Way]:
-    """The default, what was best for the most similar thing, then the promising ones in order."""
+def _ways(site: Site, default: Way, known: Known, limit: int) -> list[Way]:
+    """The default, the best until now, then the promising ones in order, from where an earlier
+    search stopped; what was best for the most similar thing goes first. None if none is new.
+    """
     variants = [v for v in variants_of(registry()[site.node.op]) if v.refuses(site) is None]
     ordered = [Way(variant, choice) for variant in variants for choice in variant.choices(site)]
-    similar = _most_similar(site.key, known)
+    best = known.ways.get(site.key)
+    similar = _most_similar(site.key, known.ways) if best is None else None
     ordered.sort(key=lambda way: str(way) != similar)
-    ways = {str(way): way for way in (default, *ordered)}
-    return list(ways.values())[: limit + 1]
+    old = {str(default): default, **{str(way): way for way in ordered if str(way) == best}}
+    others = [way for way in ordered if str(way) != str(default)]
+    fresh = others[known.tried.get(site.key, 0) : limit]
+    new = {str(way): way for way in fresh if str(way) not in old}
+    return [*old.values(), *new.values()] if new else []
 
 
 def _most_similar(key: str, known: Mapping[str, str]) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from tiny_plan import line
 
 from fourfold.plan import Section
 from fourfold.players.null import NULL_GPU
+from fourfold.store import database
 from fourfold.store.keys import device_key, engine_parts, key_of, plan_parts, program_parts
 from fourfold.store.store import Store, memory_store
 from fourfold.store.transfer import export_store, import_store
@@ -96,6 +99,31 @@ def test_choices_are_by_device_and_by_what_is_computed(store: Store) -> None:
     store.put_choice("another", "conv2d f32[1,8]", "x", 1.0)
     assert store.choices(key) == {"conv2d f32[1,8]": '{"tile": 8}'}
     assert len(store.choice_rows()) == 2
+
+
+def test_the_effort_is_kept_with_a_choice(tmp_path: Path, store: Store) -> None:
+    store.put_choice("gpu", "conv", "wide", 0.5, effort=8)
+    store.put_choice("gpu", "mean", "tall", 0.5)
+    export_store(store, tmp_path / "all.fourfold")
+    other = Store(tmp_path / "other")
+    import_store(other, tmp_path / "all.fourfold")
+    for one in (store, other):
+        assert one.efforts("gpu") == {"conv": 8, "mean": 0}
+
+
+def test_a_database_of_the_format_before_is_taken_over(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put_plan("m", parts(), line())
+    store.put_choice("gpu", "conv", "wide", 0.5, effort=8)
+    with closing(sqlite3.connect(tmp_path / database.NAME)) as connection:
+        connection.execute("ALTER TABLE choices DROP COLUMN effort")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    again = Store(tmp_path)
+    assert again.choices("gpu") == {}  # the call that finds out
+    assert again.choices("gpu") == {"conv": "wide"}
+    assert again.efforts("gpu") == {"conv": 0}
+    assert again.find_plan(parts()) is not None
 
 
 def test_an_exported_store_can_be_taken_over(tmp_path: Path, store: Store) -> None:

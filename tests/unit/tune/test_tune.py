@@ -18,9 +18,9 @@ from fourfold.ops import conv2d, registry
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile, fits
 from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
-from fourfold.tune import Listener, tune
+from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
 from fourfold.tune.race import Result
-from fourfold.tune.search import _most_similar, searches
+from fourfold.tune.search import Known, _most_similar, searches
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def result_of(graph: Graph, device: DeviceInfo, choices: dict[str, str]) -> list
 
 
 def test_choices_are_found_and_change_nothing_but_speed(graph: Graph, device: DeviceInfo) -> None:
-    found = tune(graph, device, Options(form="list"), "rapid", deadline=60)
+    found = tune(graph, device, Options(form="list"), level_named("rapid", 60))
     tuned = [key for key in found if key.startswith("conv2d")]
     assert len(tuned) == 2
     plain, chosen = result_of(graph, device, {}), result_of(graph, device, found)
@@ -66,21 +66,21 @@ def test_a_wrong_candidate_is_never_chosen(
     bad = Variant("wrong", wrong, choices=lambda site: ["at once"])
     op = replace(conv2d.OP, variants=(*conv2d.OP.variants, bad))
     monkeypatch.setitem(registry(), "conv2d", op)  # type: ignore[arg-type]
-    found = tune(graph, device, Options(form="list"), "exhaustive", deadline=90)
+    found = tune(graph, device, Options(form="list"), level_named("exhaustive", 90))
     assert found
     assert not any(way.startswith("wrong") for way in found.values())
 
 
 def test_known_keys_are_left_alone(graph: Graph, device: DeviceInfo) -> None:
-    keys = [search.key for search in searches(graph, device, Options(), {}, 3)]
+    keys = [search.key for search in searches(graph, device, Options(), Known({}, {}), 3)]
     known = dict.fromkeys(keys, "tiled: default")
-    assert tune(graph, device, Options(form="list"), "rapid", known=known) == known
+    assert tune(graph, device, Options(form="list"), level_named("rapid"), known) == known
 
 
 def test_a_deadline_in_the_past_finds_nothing_and_fails_not(
     graph: Graph, device: DeviceInfo
 ) -> None:
-    assert tune(graph, device, Options(form="list"), "rapid", deadline=0) == {}
+    assert tune(graph, device, Options(form="list"), level_named("rapid", 0)) == {}
 
 
 def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: DeviceInfo) -> None:
@@ -92,13 +92,13 @@ def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: Dev
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune(graph, device, Options(form="list"), "rapid", listener=Interrupting())
+        tune(graph, device, Options(form="list"), level_named("rapid"), listener=Interrupting())
     assert len(kept) == 1
 
 
 def test_no_such_level(graph: Graph) -> None:
     with pytest.raises(InputError, match="tuning level"):
-        tune(graph, NULL_GPU, Options(), "rapdi")
+        level_named("rapdi")
 
 
 @pytest.mark.parametrize("work", [Work(1, 250, 256), Work(49, 256, 256), Work(12544, 8, 27)])
@@ -124,3 +124,48 @@ def test_the_most_similar_known_thing_comes_first() -> None:
     known = {"conv f32[1,14,14,8]": "near", "conv f32[1,112,112,8]": "far", "other f32[1]": "no"}
     assert _most_similar("conv f32[1,15,15,8]", known) == "near"
     assert _most_similar("pool f32[1,15,15,8]", known) is None
+
+
+class Noting(Listener):
+    """Notes what was found, and how many ways were tried for it."""
+
+    def __init__(self) -> None:
+        self.tried: dict[str, int] = {}
+        self.left: list[float] = []
+
+    def found(self, key: str, result: Result) -> None:
+        self.tried[key] = result.tried
+
+    def progress(self, done: int, total: int, title: str, left: float) -> None:
+        self.left.append(left)
+
+
+def test_a_higher_level_goes_on_where_a_lower_one_stopped(graph: Graph, device: DeviceInfo) -> None:
+    options, few, many = Options(form="list"), Level(2, 2, 60.0), Level(5, 2, 60.0)
+    first = Noting()
+    found = tune(graph, device, options, few, listener=first)
+    efforts = dict.fromkeys(found, few.candidates)
+    again, more = Noting(), Noting()
+    assert tune(graph, device, options, few, found, efforts, again) == found
+    assert again.tried == {}
+    tune(graph, device, options, many, found, efforts, more)
+    assert more.tried.keys() == first.tried.keys()
+    # The default, the best of before, and three that are new.
+    assert all(count <= 5 for count in more.tried.values())
+    assert more.left[-1] == 0.0
+    assert all(0.0 <= left <= 60.0 for left in more.left)
+
+
+def test_the_time_left_is_by_the_pace_and_within_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fourfold.tune.time.monotonic", lambda: 110.0)
+    assert Clock(100.0, 130.0, 8).left(0) == 20.0
+    assert Clock(100.0, 200.0, 8).left(4) == 10.0
+    assert Clock(100.0, 115.0, 8).left(4) == 5.0
+    assert Clock(100.0, 105.0, 8).left(4) == 0.0
+
+
+def test_levels_look_harder_and_harder() -> None:
+    efforts = [level.candidates for level in LEVELS.values()]
+    assert efforts == sorted(efforts)
