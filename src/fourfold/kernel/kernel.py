@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, load, name
+from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, name
 from fourfold.kernel.statement import (
     Assign,
+    Await,
     Barrier,
     Branch,
     Call,
@@ -181,46 +182,14 @@ class Kernel:
     def barrier(self) -> None:
         self._add(Barrier())
 
+    def await_inputs(self) -> None:
+        """What comes before may run while the kernels before this one are still at work."""
+        self._add(Await())
+
     def local_array(self, title: str, kind: str, width: int, size: int) -> Pointer:
         pointer = Pointer(self._unique(title), DType.F32, writable=True, local=True)
         self.body.insert(0, LocalArray(pointer, kind, width, size))
         return pointer
-
-    def group_combine(
-        self,
-        values: list[Variable],
-        lanes: int,
-        axis: int,
-        row: Expression,
-        combine: Callable[[Expression, Expression], Expression],
-    ) -> None:
-        """Combine each variable over the `lanes` work-items along a local axis; all of them get
-        the result.
-
-        `row` tells rows of lanes in one group apart; a group of one lane needs nothing.
-        """
-        if lanes == 1:
-            return
-        rows = self.local_items // lanes
-        kind, width = values[0].kind, values[0].width
-        shared = self.local_array("shared", kind, width, lanes * rows * len(values))
-        lane = self.local_id(axis)
-        places = [self.let((row + n * rows) * lanes, "shelf") for n in range(len(values))]
-        for place, value in zip(places, values, strict=True):
-            self.store(shared, place + lane, value)
-        self.barrier()
-        step = lanes // 2
-        while step >= 1:
-            with self.when(lane < step):
-                for place in places:
-                    mine = load(shared, place + lane, kind, width)
-                    other = load(shared, place + lane + step, kind, width)
-                    self.store(shared, place + lane, combine(mine, other))
-            self.barrier()
-            step //= 2
-        for place, value in zip(places, values, strict=True):
-            self.set(value, load(shared, place, kind, width))
-        self.barrier()
 
     @property
     def local_items(self) -> int:

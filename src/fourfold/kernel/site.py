@@ -11,6 +11,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
+from fourfold.kernel.broadcast import load_for
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Place
@@ -190,7 +191,7 @@ class Site:
         ) -> Expression:
             for step, attributes in zip(self.tail, bound, strict=True):
                 operands = [
-                    value if name is None else views[name].load_for(target, pixel, slice_, run)
+                    value if name is None else load_for(views[name], target, pixel, slice_, run)
                     for name in step.inputs
                 ]
                 value = step.pointwise(attributes, *operands)

@@ -78,6 +78,11 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class Await:
+    """From here on the kernel reads what kernels before it made; until here only constants."""
+
+
+@dataclass(frozen=True)
 class LocalArray:
     """Memory that the work-items of one group share."""
 
@@ -92,4 +97,6 @@ class Leave:
     """This work-item has nothing (more) to do."""
 
 
-Statement = Declare | Assign | Call | Shift | Store | Loop | Branch | Barrier | LocalArray | Leave
+Statement = (
+    Declare | Assign | Call | Shift | Store | Loop | Branch | Barrier | Await | LocalArray | Leave
+)

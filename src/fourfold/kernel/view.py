@@ -18,7 +18,6 @@ from fourfold.kernel.expression import (
     round_even,
     vector,
     where,
-    widen,
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place
@@ -61,6 +60,7 @@ class View:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
         self.kind = compute_kind(type_.dtype, kernel.real)
         self.finish: Finish | None = None
+        self.fixed = False  # whether axes are written out, for kernels that divide by them
         self.steps = Steps(kernel, place, self.kind, pointer.writable)
 
     @property
@@ -89,6 +89,8 @@ class View:
 
     def axis(self, index: int) -> Expression:
         """The size of one axis."""
+        if self.fixed:
+            return const(self.type.shape[index])
         return self.kernel.size(f"{self.pointer.name}_axis{index}", self.type.shape[index])
 
     def coordinates(self, pixel: Expression) -> list[Expression]:
@@ -162,48 +164,26 @@ class View:
         value = self.steps.real(load(self.pointer, index, self.kind))
         return value if inside is None else guarded(inside, value)
 
-    def load_for(
-        self, target: View, pixel: Expression, slice_: Expression, run: int = 1
-    ) -> Expression:
-        """The elements that meet those of `target` at (pixel, slice) when shapes are broadcast.
-
-        `run` neighbouring pixels at once give a vector of four times as many.
-        """
-        first = self._broadcast(target, pixel, slice_)
-        if run == 1:
-            return first
-        if self.type.pixels == 1 != target.type.pixels:
-            return vector(*[first] * run)
-        others = [self._broadcast(target, pixel + step, slice_) for step in range(1, run)]
-        return vector(first, *others)
-
-    def _broadcast(self, target: View, pixel: Expression, slice_: Expression) -> Expression:
-        rank = target.type.rank
-        mine = (1,) * (rank - self.type.rank) + self.type.shape
-        theirs = target.type.shape
-        if mine[:-1] == theirs[:-1]:
-            place = pixel
-        elif self.type.pixels == 1:
-            place = const(0)
-        else:
-            skipped = rank - self.type.rank
-            there = target.coordinates(pixel)[skipped:]
-            own = zip(self.type.shape[:-1], there, strict=True)
-            place = self.pixel([const(0) if size == 1 else at for size, at in own])
-        if self.type.channels == 1 and target.type.channels != 1:
-            return widen(self.kernel.let(self.lane(place, 0, 0), self.pointer.name + "_v"), 4)
-        return self.load(place, slice_)
-
     def store(self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1) -> None:
         """Write four channels of `run` neighbouring pixels: tail first, then conversion.
 
         Lanes beyond the last channel become zeros, or are not written where they do not exist.
         """
-        if self.finish is not None:
-            value = self.finish(value, pixel, slice_, run)
-        value = self.steps.stored(convert(value, self.kind))
+        value = self.finished(pixel, slice_, value, run)
         if run > 1:
             value = self.kernel.let(value, "result")
+        self.put(pixel, slice_, value, run)
+
+    def finished(
+        self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1
+    ) -> Expression:
+        """What `put` has to write where `value` is the result: the tail comes in between."""
+        if self.finish is not None:
+            value = self.finish(value, pixel, slice_, run)
+        return self.steps.stored(convert(value, self.kind))
+
+    def put(self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1) -> None:
+        """Write what is finished."""
         for step in range(run):
             self._store_four(pixel + step, slice_, value.part(step, 4))
 

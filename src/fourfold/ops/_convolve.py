@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import (
     Expression,
     Pointer,
@@ -103,7 +104,7 @@ class Convolution:
             self._accumulate(sums, bases, group, checked=not self.taps.always)
         row = kernel.local_id(0) + kernel.local_id(1) * tile.local[0]
         every = [value for line in sums for value in line]
-        kernel.group_combine(every, tile.split, 2, row, operator.add)
+        group_combine(kernel, every, tile.split, 2, row, operator.add)
         self._store(sums, pixels, group)
 
     def _places(self) -> tuple[list[Expression], Expression]:

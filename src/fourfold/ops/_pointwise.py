@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fourfold.kernel.broadcast import load_for
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.site import Site, with_parameters
 from fourfold.ops._grid import plain_grid
@@ -19,6 +20,6 @@ def pointwise_kernel(site: Site, title: str, pointwise: Callable[..., Expression
     attributes = with_parameters(kernel, site.attributes)
     for pixel, slice_ in plain_grid(kernel, site.device, target):
         operands = [
-            views[name].load_for(target, pixel, slice_) for name in site.node.inputs if name
+            load_for(views[name], target, pixel, slice_) for name in site.node.inputs if name
         ]
         target.store(pixel, slice_, pointwise(attributes, *operands))

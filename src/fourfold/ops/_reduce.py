@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import Expression, const, vector, where, widen
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
@@ -15,7 +16,8 @@ from fourfold.ops._rules import Reduce
 
 Combine = Callable[[Expression, Expression], Expression]
 Finish = Callable[[Expression, int], Expression]
-GROUP = 64
+GROUP = 256
+WARP = 32
 
 
 def reduces(
@@ -77,9 +79,9 @@ def split_for(site: Site, length: int) -> int:
     if site.device.is_cpu:
         return 1
     split = 1
-    while split < GROUP and split * 4 <= length and split * 2 <= site.device.max_work_group:
+    while split < GROUP and split < length and split * 2 <= site.device.max_work_group:
         split *= 2
-    return split
+    return split if split >= WARP or split * 4 <= length else max(1, split // 2)
 
 
 def shared_grid(
@@ -122,7 +124,7 @@ def walk(
 
 def share(kernel: Kernel, total: Variable, combine: Combine, split: int) -> None:
     """Combine a variable over the lanes of a group; every lane gets the result."""
-    kernel.group_combine([total], split, 1, const(0), combine)
+    group_combine(kernel, [total], split, 1, const(0), combine)
 
 
 def least(kind: str, number: float) -> Expression:

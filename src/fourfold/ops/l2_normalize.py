@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import const, maximum, rsqrt
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
@@ -39,7 +40,7 @@ def build(site: Site) -> None:
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = view.load(pixel, slice_)
         kernel.add(total, value * value)
-    kernel.group_combine([total], split, 1, const(0), operator.add)
+    group_combine(kernel, [total], split, 1, const(0), operator.add)
     share = kernel.let(rsqrt(maximum(across(total, operator.add), LEAST)), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) * share)

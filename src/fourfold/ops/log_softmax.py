@@ -6,6 +6,7 @@ import operator
 
 import numpy as np
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import const, exp, log, maximum
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
@@ -39,13 +40,13 @@ def build(site: Site) -> None:
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
-    kernel.group_combine([most], split, 1, const(0), maximum)
+    group_combine(kernel, [most], split, 1, const(0), maximum)
     largest = kernel.let(across(most, maximum), "largest")
     total = kernel.variable(zero, "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(exp(view.load(pixel, slice_) - largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, zero))
-    kernel.group_combine([total], split, 1, const(0), operator.add)
+    group_combine(kernel, [total], split, 1, const(0), operator.add)
     whole = kernel.let(log(across(total, operator.add)), "whole")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) - largest - whole)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import Expression, const, exp, maximum
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
@@ -54,13 +55,13 @@ def build(site: Site) -> None:
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
-    kernel.group_combine([most], split, 1, const(0), maximum)
+    group_combine(kernel, [most], split, 1, const(0), maximum)
     largest = kernel.let(across(most, maximum), "largest")
     total = kernel.variable(least(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(power(slice_, largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, least(view.kind, 0.0)))
-    kernel.group_combine([total], split, 1, const(0), operator.add)
+    group_combine(kernel, [total], split, 1, const(0), operator.add)
     share = kernel.let(1.0 / across(total, operator.add), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, power(slice_, largest) * share)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import (
     Expression,
     const,
@@ -109,10 +110,10 @@ def _best(kernel: Kernel, left: View, item: Expression, split: int, gone: Expres
         kernel.set(best, where(wins, x, best))
         kernel.set(place, where(wins, i, place))
     mine = kernel.variable(best, "mine")
-    kernel.group_combine([best], split, 1, const(0), maximum)
+    group_combine(kernel, [best], split, 1, const(0), maximum)
     if split > 1:
         kernel.set(place, where(mine.equals(best), place, left.pixels))
-        kernel.group_combine([place], split, 1, const(0), minimum)
+        group_combine(kernel, [place], split, 1, const(0), minimum)
     return place
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
@@ -81,10 +82,10 @@ def _pick(
         kernel.set(best, where(wins, x, best))
         kernel.set(where_best, where(wins, i, where_best))
     mine = kernel.variable(best, "mine")
-    kernel.group_combine([best], split, 1, const(0), maximum)
+    group_combine(kernel, [best], split, 1, const(0), maximum)
     if split > 1:
         kernel.set(where_best, where(mine.equals(best), where_best, view.channels))
-        kernel.group_combine([where_best], split, 1, const(0), minimum)
+        group_combine(kernel, [where_best], split, 1, const(0), minimum)
     kernel.set(value, best)
     kernel.set(place, where_best)
 

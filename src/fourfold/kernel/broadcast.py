@@ -1,0 +1,40 @@
+"""Elements of one tensor that meet those of another when their shapes are broadcast."""
+
+from __future__ import annotations
+
+from fourfold.kernel.expression import Expression, const, vector, widen
+from fourfold.kernel.view import View
+
+
+def load_for(
+    view: View, target: View, pixel: Expression, slice_: Expression, run: int = 1
+) -> Expression:
+    """The elements of a view that meet those of `target` at (pixel, slice).
+
+    `run` neighbouring pixels at once give a vector of four times as many.
+    """
+    first = _broadcast(view, target, pixel, slice_)
+    if run == 1:
+        return first
+    if view.type.pixels == 1 != target.type.pixels:
+        return vector(*[first] * run)
+    others = [_broadcast(view, target, pixel + step, slice_) for step in range(1, run)]
+    return vector(first, *others)
+
+
+def _broadcast(view: View, target: View, pixel: Expression, slice_: Expression) -> Expression:
+    rank = target.type.rank
+    mine = (1,) * (rank - view.type.rank) + view.type.shape
+    theirs = target.type.shape
+    if mine[:-1] == theirs[:-1]:
+        place = pixel
+    elif view.type.pixels == 1:
+        place = const(0)
+    else:
+        skipped = rank - view.type.rank
+        there = target.coordinates(pixel)[skipped:]
+        own = zip(view.type.shape[:-1], there, strict=True)
+        place = view.pixel([const(0) if size == 1 else at for size, at in own])
+    if view.type.channels == 1 and target.type.channels != 1:
+        return widen(view.kernel.let(view.lane(place, 0, 0), view.pointer.name + "_v"), 4)
+    return view.load(place, slice_)
