@@ -10,6 +10,7 @@ from fourfold.kernel.opencl_expression import ExpressionWriter, type_name
 from fourfold.kernel.prelude import PRELUDES
 from fourfold.kernel.statement import (
     Assign,
+    Await,
     Barrier,
     Branch,
     Call,
@@ -104,7 +105,9 @@ class Renderer(ExpressionWriter):
                     yield from self._block(otherwise, depth + 1, known)
                 yield f"{pad}}}"
             case Barrier():
-                yield f"{pad}barrier(CLK_LOCAL_MEM_FENCE);"
+                yield f"{pad}{self._barrier()}"
+            case Await():
+                yield from self._await(pad)
             case LocalArray():
                 yield f"{pad}{self._local_array(statement)}"
             case Leave():
@@ -140,12 +143,19 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}const {type_name(item.kind, item.width)} {title} = {text};"
                 known[id(item)] = title
 
+    def _await(self, pad: str) -> Iterator[str]:
+        """A kernel that is launched has nothing to wait for."""
+        yield from ()
+
+    def _barrier(self) -> str:
+        return "barrier(CLK_LOCAL_MEM_FENCE);"
+
     def _local_array(self, array: LocalArray) -> str:
         kind = type_name(array.kind, array.width)
         return f"__local {kind} {array.pointer.name}[{array.size}];"
 
 
-def preludes(kernels: Iterable[Kernel]) -> str:
+def preludes(kernels: Iterable[Kernel], also: Iterable[str] = ()) -> str:
     """The text of the functions that kernels call and the language lacks, each once."""
-    names = sorted({name for kernel in kernels for name in kernel.preludes})
-    return "".join(PRELUDES[name] for name in names)
+    called = {name for kernel in kernels for name in kernel.preludes}
+    return "".join(text for name, text in PRELUDES.items() if name in called or name in also)

@@ -53,8 +53,7 @@ _SHARE = """
     const int item = get_local_id(0);
     const int group = get_group_id(0);
     const int groups = get_num_groups(0);
-    const uint before = phase_of(state);
-    uint phase = before;
+    waiting others = begin(state);
     for (int i = item; i < {stride}; i += {items}) rows[i] = table[i];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int stage = 0; stage < stages; stage++) {{
@@ -62,42 +61,65 @@ _SHARE = """
         switch (row[0]) {{
 {cases}
         }}
+        await_others(&others);
         if (stage + 1 < stages) {{
             __local int *next = rows + (stage + 1) % 2 * {stride};
-            for (int i = item; i < {stride}; i += {items}) next[i] = table[(stage + 1) * {stride} +
-            i];
-            phase = meet(state, phase, group, groups);
+            __global const int *from = table + (stage + 1) * {stride};
+            for (int i = item; i < {stride}; i += {items}) next[i] = from[i];
+            arrive(&others, group, groups);
         }}
     }}
 """
 
-# Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The
-# top bit
-# flips once a round, because the first group adds what is missing to half of the range; nothing is
-# reset.
-_MEET = """
-static uint phase_of(__global int *state)
+# Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
+# bit flips once a round, because the first group adds what is missing to half of the range; nothing
+# is reset. In between a group makes ready for its next stage, as far as that needs constants only;
+# warps may do so on different ways, since they meet at a barrier by its number. Virtual groups
+# beside each other meet at barriers of their own, by their seats.
+MEET = """
+typedef struct {
+    __global int *state;
+    uint phase;
+    int due;
+} waiting;
+
+static void meet_beside(int seat, int items)
+{
+    asm volatile("bar.sync %0, %1;" :: "r"(seat + 1), "r"(items) : "memory");
+}
+
+static waiting begin(__global int *state)
 {
     uint now;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
-    return now & 0x80000000u;
+    waiting others = { state, now & 0x80000000u, 0 };
+    return others;
 }
 
-static uint meet(__global int *state, uint phase, int group, int groups)
+static void arrive(waiting *others, int group, int groups)
 {
-    const uint flipped = phase ^ 0x80000000u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (get_local_id(0) == 0) {
         const uint step = group == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
         asm volatile("red.release.gpu.global.add.u32 [%0], %1;"
-            :: "l"(state), "r"(step) : "memory");
+            :: "l"(others->state), "r"(step) : "memory");
+    }
+    others->phase ^= 0x80000000u;
+    others->due = 1;
+}
+
+static void await_others(waiting *others)
+{
+    if (!others->due) return;
+    others->due = 0;
+    if (get_local_id(0) == 0) {
         uint now;
         do {
-            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
-        } while ((now & 0x80000000u) != flipped);
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(others->state) : "memory");
+        } while ((now & 0x80000000u) != others->phase);
     }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    return flipped;
+    asm volatile("bar.sync 0;" ::: "memory");
 }
 """
 
@@ -125,7 +147,7 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
         "    __global const int *table = (__global const int *)(b1 + table_at);",
         f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
     ]
-    before = [] if claims else [_MEET]
+    before = [] if claims else [MEET]
     return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
 
 
@@ -148,16 +170,19 @@ def _share_body(kinds: Sequence[Kind], buffers: int, items: int) -> str:
 def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
     """A case of the switch: this group's virtual groups, as many at once as there are items for.
 
-    Beyond the last one, a kernel with barriers makes the last one again, since all must meet there.
+    They are dealt out one by one, so that few of them keep as many groups busy as there can be.
+    Where they must meet all at once, those beyond the last one make the last one again.
     """
     together = items // kind.items
+    seat = f"item / {kind.items}" if together > 1 else "0"
+    limits = f"first < row[1]; first += groups * {together}"
     lines = [
         f"        case {number}:",
-        f"            for (int first = group * {together}; first < row[1]; "
-        f"first += groups * {together}) {{",
-        f"                int virtual = first + item / {kind.items};",
+        *([] if kind.awaits else ["            await_others(&others);"]),
+        f"            for (int first = group; {limits}) {{",
+        f"                int virtual = first + {seat} * groups;",
     ]
-    if kind.local_bytes:
+    if kind.local_bytes and not kind.meets_alone:
         lines.append("                virtual = min(virtual, row[1] - 1);")
     else:
         lines.append("                if (virtual < row[1])")

@@ -7,15 +7,17 @@ several of them side by side, each with its own part of local memory, round afte
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import Renderer
 from fourfold.kernel.opencl_expression import STORAGE, type_name
-from fourfold.kernel.statement import LocalArray
+from fourfold.kernel.statement import Await, LocalArray
 
 _AXES = "xyz"
+_WARP = 32
 HEAD = 6  # numbers in front of a row: kind, groups, chunk, groups along x, along y, spare
 _WIDTHS = {"float": 4, "int": 4, "half": 2, "bool": 4}
 
@@ -29,11 +31,23 @@ class Kind:
     name: str
     kernel: Kernel
     constant: tuple[bool, ...]
+    shares: bool = False  # whether groups share the work, and meet between stages
 
     @property
     def items(self) -> int:
         """Work-items of one virtual group."""
         return self.kernel.local_items
+
+    @property
+    def meets_alone(self) -> bool:
+        """Whether its work-items can meet without those of the virtual groups beside them."""
+        return self.local_bytes > 0 and self.items % _WARP == 0
+
+    @property
+    def awaits(self) -> bool:
+        """Whether it says itself when it needs what the stage before made."""
+        whole = self.shares and self.items % _WARP == 0
+        return whole and any(isinstance(item, Await) for item in self.kernel.body)
 
     @property
     def numbers(self) -> int:
@@ -67,7 +81,7 @@ class _StageRenderer(Renderer):
         super().__init__(kind.kernel)
         pairs = zip(kind.kernel.buffers, kind.constant, strict=True)
         self.constant = {argument.pointer.name for argument, is_constant in pairs if is_constant}
-        self.pool = 0
+        self.kind, self.pool = kind, 0
 
     def text(self, entry: str) -> str:
         kernel = self.kernel
@@ -81,6 +95,10 @@ class _StageRenderer(Renderer):
         parameters += ["int group_x", "int group_y", "int group_z", "int item"]
         if any(isinstance(item, LocalArray) for item in kernel.body):
             parameters.append("__local float4 *pool")
+        if self.kind.meets_alone:
+            parameters.append("int seat")
+        if self.kind.awaits:
+            parameters.append("waiting *others")
         head = f"static void {entry}(\n    " + ",\n    ".join(parameters) + ")"
         tops = [*self._ids(), *(f"    {line}" for line in self.casts.values())]
         return "\n".join([f"// {kernel.title}", head, "{", *tops, *body, "}", ""])
@@ -105,6 +123,14 @@ class _StageRenderer(Renderer):
                 if title == f"get_{kind}_id({axis})":
                     return f"{kind}_{letter}"
         return title
+
+    def _await(self, pad: str) -> Iterator[str]:
+        if self.kind.awaits:
+            yield f"{pad}await_others(others);"
+
+    def _barrier(self) -> str:
+        alone = self.kind.meets_alone
+        return f"meet_beside(seat, {self.kind.items});" if alone else super()._barrier()
 
     def _local_array(self, array: LocalArray) -> str:
         kind = type_name(array.kind, array.width)
@@ -133,6 +159,10 @@ def stage_call(kind: Kind, buffers: int, items: int) -> str:
     arguments.append("0" if items == 1 else f"item % {kind.items}")
     if kind.local_bytes:
         arguments.append(f"pool + item / {kind.items} * {kind.local_bytes // 16}")
+    if kind.meets_alone:
+        arguments.append(f"item / {kind.items}")
+    if kind.awaits:
+        arguments.append("&others")
     return f"{kind.name}({', '.join(arguments)});"
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl import preludes
 from fourfold.kernel.persistent import CHUNKS, ENTRY, STATE_STRIDE, persistent_text, row_stride
 from fourfold.kernel.site import Options
 from fourfold.kernel.stage import Kind, render_stage
@@ -28,7 +27,7 @@ def refuses_one_launch(
     kernels: Sequence[Kernel], launches: Sequence[Launch], device: DeviceInfo
 ) -> str | None:
     """Why these launches cannot be one, or None."""
-    if not device.is_cpu and not device.matrix_units:
+    if not device.is_cpu and not device.resident:
         return "groups of this device cannot wait for each other in a known way"
     items = 1 if device.is_cpu else GPU_ITEMS
     for kernel in kernels:
@@ -88,14 +87,14 @@ def join_launches(
     device: DeviceInfo,
 ) -> tuple[str, Launch]:
     """The text of the persistent kernel and its launch; `buffers` counts all, the state last."""
-    kinds, numbers = _kinds(kernels, launches)
+    kinds, numbers = _kinds(kernels, launches, shares=not device.is_cpu)
     items = 1 if device.is_cpu else GPU_ITEMS
     stride = row_stride(kinds)
     table = np.zeros((len(launches), stride), np.int32)
     for row, number, launch in zip(table, numbers, launches, strict=True):
         _fill(row, number, launch, kinds[number], device)
     start = constants.offset(table)
-    text = preludes(kernels) + persistent_text(kinds, buffers, items)
+    text = persistent_text(kinds, buffers, items)
     uses = tuple(BufferUse(number, 0) for number in range(buffers))
     groups = device.compute_units * (4 if device.is_cpu else 1)
     arguments: tuple[Argument, ...] = (*uses, len(launches), start)
@@ -109,16 +108,19 @@ def state_bytes(stages: int) -> int:
     return (1 + 2 * stages) * STATE_STRIDE * 4
 
 
-def _kinds(kernels: Sequence[Kernel], launches: Sequence[Launch]) -> tuple[list[Kind], list[int]]:
+def _kinds(
+    kernels: Sequence[Kernel], launches: Sequence[Launch], shares: bool
+) -> tuple[list[Kind], list[int]]:
     """The distinct functions, and for every launch the number of its own."""
     kinds: dict[str, tuple[int, Kind]] = {}
     numbers = []
     for kernel, launch in zip(kernels, launches, strict=True):
         uses = [a for a in launch.arguments if isinstance(a, BufferUse)]
         constant = tuple(use.buffer == CONSTANTS for use in uses)
-        text = render_stage(Kind("stage", kernel, constant))
+        text = render_stage(Kind("stage", kernel, constant, shares))
         if text not in kinds:
-            kinds[text] = (len(kinds), Kind(f"{kernel.title}_{len(kinds)}", kernel, constant))
+            name = f"{kernel.title}_{len(kinds)}"
+            kinds[text] = (len(kinds), Kind(name, kernel, constant, shares))
         numbers.append(kinds[text][0])
     return [kind for _, kind in kinds.values()], numbers
 
