@@ -26,8 +26,11 @@ class DeviceInfo:
     half_arithmetic: bool
     subgroups: bool
     unified_memory: bool
-    # Tensor cores that kernels can reach (16 x 8 x 16 halves). Probed, so not part of identity.
+    # Probed, so not part of identity: tensor cores that kernels can use (16 x 8 x 16 halves), one
+    # group of work-items a unit at once that can wait for each other, host memory by its address.
     matrix_units: bool = field(default=False, compare=False)
+    resident: bool = field(default=False, compare=False)
+    reaches_host: bool = field(default=False, compare=False)
     index: int = 0
 
     @property

@@ -1,7 +1,13 @@
-"""Facts that no driver lists: found by building and running a tiny kernel."""
+"""Facts that no driver lists: found by building and running tiny kernels.
+
+What could hang or break the driver is tried in a process of its own.
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 
@@ -9,6 +15,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
+from fourfold.kernel.persistent import MEET
 from fourfold.kernel.prelude import NVIDIA
 from fourfold.plan import Program
 from fourfold.players import binding as cl
@@ -25,11 +32,50 @@ __kernel void probe(__global float *out)
 }
 """
 
+# Every group leaves a number and looks for its neighbour's, round after round.
+_ROUNDS = """
+__kernel void rounds(__global int *state, __global int *out)
+{
+    const int group = get_group_id(0), groups = get_num_groups(0);
+    waiting others = begin(state);
+    int wrong = 0;
+    for (int round = 1; round <= 100; round++) {
+        if (get_local_id(0) == 0) out[group] = round;
+        arrive(&others, group, groups);
+        await_others(&others);
+        if (get_local_id(0) == 0 && out[(group + 1) % groups] != round) wrong = 1;
+        arrive(&others, group, groups);
+        await_others(&others);
+    }
+    if (get_local_id(0) == 0) out[group] = wrong ? -1 : group;
+}
+"""
+
+_ADDRESS = """
+__kernel void address(__global int *base, long at)
+{
+    __global int *memory = (__global int *)((__global uchar *)base + at);
+    memory[get_global_id(0)] = memory[get_global_id(0)] * 3 + 1;
+}
+"""
+_CHILD = """
+import sys
+sys.path[:] = sys.argv[2:]
+from fourfold.players.probe import main
+main(int(sys.argv[1]))
+"""
+ITEMS = 256
+PATIENCE = 30.0  # seconds
+
 
 @cache
 def probed(info: DeviceInfo) -> DeviceInfo:
     """The same device with the facts that only a trial tells."""
-    return replace(info, matrix_units=_has_matrix_units(info))
+    if not _has_matrix_units(info):
+        return info
+    facts = _ask_child(info)
+    resident, reaches = facts.get("resident") is True, facts.get("reaches_host") is True
+    return replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
 
 
 def _has_matrix_units(info: DeviceInfo) -> bool:
@@ -44,3 +90,61 @@ def _has_matrix_units(info: DeviceInfo) -> bool:
         return False
     neighbours = np.arange(32) ^ 1
     return bool(np.array_equal(result, 16.0 + neighbours))
+
+
+def _ask_child(info: DeviceInfo) -> dict[str, object]:
+    """What a process of its own finds out; one that hangs or dies has found nothing."""
+    command = [sys.executable, "-c", _CHILD, str(info.index), *sys.path]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+        found = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_resident(info: DeviceInfo) -> bool:
+    """Whether a group a unit is there at once, and sees what the others wrote before they met."""
+    context, groups = opencl._context(info), info.compute_units
+    queue = cl.Queue(context)
+    program = build_text(context, Program(MEET + _ROUNDS, ""))
+    state, out = (
+        cl.Buffer.of(context, np.zeros(size, np.int32), writable=True) for size in (64, groups)
+    )
+    kernel = cl.Kernel(program, "rounds")
+    kernel.set_buffer(0, state)
+    kernel.set_buffer(1, out)
+    queue.replay([queue.call(kernel, (groups * ITEMS,), (ITEMS,))])
+    result = np.full(groups, -1, np.int32)
+    queue.read(out, result)
+    return bool(np.array_equal(result, np.arange(groups)))
+
+
+def _reaches_host(info: DeviceInfo) -> bool:
+    """Whether a kernel reads and writes mapped host memory that it knows by its address alone."""
+    context = opencl._context(info)
+    queue = cl.Queue(context)
+    program = build_text(context, Program(_ADDRESS, ""))
+    buffer = cl.Buffer(context, ITEMS * 4, host=True)
+    memory = np.frombuffer(queue.map(buffer, ITEMS * 4), np.int32)
+    kernel = cl.Kernel(program, "address")
+    kernel.set_buffer(0, None)
+    kernel.set_long(1, memory.ctypes.data)
+    for trial in range(20):
+        memory[:] = np.arange(ITEMS) + trial
+        queue.replay([queue.call(kernel, (ITEMS,), (ITEMS,))])
+        queue.finish()
+        if not np.array_equal(memory, (np.arange(ITEMS) + trial) * 3 + 1):
+            return False
+    return True
+
+
+def main(index: int) -> None:
+    """Print the facts of a device as JSON."""
+    info = opencl.devices()[index]
+    facts = {"resident": _is_resident(info)}
+    try:
+        facts["reaches_host"] = _reaches_host(info)
+    except (cl.Error, BuildError):
+        facts["reaches_host"] = False
+    sys.stdout.write(json.dumps(facts))

@@ -21,7 +21,8 @@ except ImportError:
 
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
-WHERE = ("index", "memory", "matrix_units")  # not in keys: place, or told by what is
+PROBED = ("matrix_units", "resident", "reaches_host")
+WHERE = ("index", "memory", *PROBED)  # not in keys: place, or told by what is
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAKERS = ("", "kernel", "ops", "formats", "rewrite", "lower", "split", "tune")
 

@@ -171,8 +171,9 @@ class Kernel(Handle):
         super().__init__(make("clCreateKernel", program.pointer, entry.encode()))
         self._set = quick_library()["clSetKernelArg"]
 
-    def set_buffer(self, position: int, buffer: Buffer) -> None:
-        self._put(position, 8, buffer.pointer)
+    def set_buffer(self, position: int, buffer: Buffer | None) -> None:
+        """None is a pointer to nowhere."""
+        self._put(position, 8, c_void_p() if buffer is None else buffer.pointer)
 
     def set_long(self, position: int, value: int) -> None:
         self._put(position, 8, c_int64(value))
