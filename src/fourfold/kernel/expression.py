@@ -354,9 +354,13 @@ def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Express
     return Expression("load", (pointer, lift(index)), kind, width)
 
 
-def load_raw(pointer: Pointer, index: Operand) -> Expression:
-    """Four halves at `index * 4` as they lie in memory, in two 32-bit words."""
-    return Expression("load", (pointer, lift(index)), "uint", 2)
+def load_raw(pointer: Pointer, index: Operand, inside: Expression | None = None) -> Expression:
+    """Four halves at `index * 4` as they lie in memory, in two 32-bit words.
+
+    Where `inside` does not hold, zeros, and nothing is read; kernels for it need `load_if`.
+    """
+    asked = () if inside is None else (inside,)
+    return Expression("load", (pointer, lift(index), *asked), "uint", 2)
 
 
 def guarded(inside: Expression, value: Expression, otherwise: Number = 0) -> Expression:

@@ -80,6 +80,9 @@ class ExpressionWriter:
                 if item.kind == "half" and operands[0].width > 1:
                     condition = f"convert_short{item.width}({of(operands[0], 0)})"
                 return f"{condition} ? {of(operands[1], 1)} : {of(operands[2], 1)}"
+            case "load" if len(operands) > 2:
+                words = self._raw(operands[0])
+                return f"load_if({words} + {of(operands[1], 5)}, {of(operands[2], 0)})"
             case "load":
                 return self._load(item, of(operands[1], 0))
         level = _PRECEDENCE[op]

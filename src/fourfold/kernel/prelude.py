@@ -24,5 +24,70 @@ static float swap_neighbours(float value)
 }
 """
 
-NVIDIA = {"matrix_multiply": _MULTIPLY, "swap_neighbours": _SWAP}
+# Four floats, rounded to halves, in two words.
+_PACK = """
+static uint2 pack_halves(float4 value)
+{
+    uint2 packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed.x) : "f"(value.y), "f"(value.x));
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed.y) : "f"(value.w), "f"(value.z));
+    return packed;
+}
+"""
+
+# The other way round.
+_UNPACK = """
+static float4 unpack_halves(uint2 packed)
+{
+    float4 value;
+    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+        : "=f"(value.x), "=f"(value.y) : "r"(packed.x));
+    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+        : "=f"(value.z), "=f"(value.w) : "r"(packed.y));
+    return value;
+}
+"""
+
+# Two words, or zeros: a read that does not happen instead of a branch around it.
+_LOAD_IF = """
+static uint2 load_if(__global const uint2 *from, int inside)
+{
+    uint2 words;
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0;"
+        "  @p ld.global.v2.u32 {%0, %1}, [%2]; }"
+        : "=&r"(words.x), "=&r"(words.y) : "l"(from), "r"(inside));
+    return words;
+}
+"""
+
+# D += A x diagonal: 16 pixels x 8 channels, each channel times its own weight. The weight comes in
+# one half of a word and goes where `pick` says, which is nowhere for most work-items.
+_FILTER = """
+static void filter_multiply(float4 *d, uint upper, uint lower, int weights, int pick)
+{
+    uint b;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(b) : "r"(weights), "r"(pick));
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+        : "+f"(d->x), "+f"(d->y), "+f"(d->z), "+f"(d->w) : "r"(upper), "r"(lower), "r"(b));
+}
+"""
+
+# This compiler reads and writes four halves one by one; two words at once do as well.
+_WORDS = """
+#define vloada_half4(index, pointer) unpack_halves(((__global const uint2 *)(pointer))[index])
+#define vstorea_half4(value, index, pointer) \\
+    (((__global uint2 *)(pointer))[index] = pack_halves(value))
+"""
+
+NVIDIA = {
+    "matrix_multiply": _MULTIPLY,
+    "filter_multiply": _FILTER,
+    "load_if": _LOAD_IF,
+    "swap_neighbours": _SWAP,
+    "pack_halves": _PACK,
+    "unpack_halves": _UNPACK,
+    "halves_as_words": _WORDS,
+}
+HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
 PRELUDES = NVIDIA

@@ -11,6 +11,7 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_convolution
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
+from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps, window_taps
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
@@ -96,14 +97,23 @@ def refuses_matrix(site: Site) -> str | None:
     return refuses_tiled(site) or refuses_matrix_units(site)
 
 
-def matrix(site: Site) -> None:
-    attributes, weights = site.attributes, site.array(1)
+def _feed(site: Site) -> WindowFeed:
+    attributes, shape = site.attributes, site.input_type(1).shape
     assert isinstance(attributes, Conv2d)
+    taps = plain_taps if _is_plain(site) else window_taps(window(attributes, shape))
+    return WindowFeed(site, taps, shape[1] * shape[2])
+
+
+def matrix(site: Site) -> None:
+    weights = site.array(1)
     assert weights is not None
-    flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
-    plain = _is_plain(site)
-    taps = plain_taps if plain else window_taps(window(attributes, weights.shape))
-    MatrixConvolution(site, "conv2d_1x1" if plain else "conv2d", flat, taps).write()
+    flat = flatten_taps(weights.reshape(weights.shape[0], -1, weights.shape[3]))
+    title = "conv2d_1x1" if _is_plain(site) else "conv2d"
+    MatrixConvolution(site, title, _feed(site), flat, site.array(2)).write()
+
+
+def choose_matrix(site: Site) -> list[str]:
+    return matrix_choices(site, _feed(site).work)
 
 
 def tiled_choices(site: Site) -> list[str]:
@@ -130,7 +140,7 @@ OP = Op(
     reference=reference,
     heavy=True,
     variants=(
-        Variant("matrix", matrix, refuses_matrix, matrix_choices),
+        Variant("matrix", matrix, refuses_matrix, choose_matrix),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),
         Variant("direct", direct),
     ),

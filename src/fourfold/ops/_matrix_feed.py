@@ -1,0 +1,271 @@
+"""What matrix units are fed with: for a pixel and a slice, four halves in two 32-bit words.
+
+A work-item of a warp owns every fourth slice of a step. Where it gets the numbers from is up to a
+feed: from memory as they lie there, from memory one filter tap beside the other, or from a
+depthwise filter that is applied on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from fourfold.kernel.expression import (
+    Expression,
+    const,
+    load,
+    load_raw,
+    maximum,
+    minimum,
+    vector,
+    where,
+)
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.place import Layout
+from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
+from fourfold.ops._matrix_tile import MatrixWork
+from fourfold.ops._taps import Base, Found, MakeTaps, Taps
+from fourfold.types import DType
+
+
+class Feed(Protocol):
+    """Reads the inputs of the products."""
+
+    work: MatrixWork
+
+    def start(self, kernel: Kernel, target: View) -> None:
+        """Make ready in a kernel whose parameters are still open."""
+
+    def aim(self, pixels: list[Expression], lane: Expression) -> None:
+        """Find what these pixels of the result need, before the steps begin."""
+
+    def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
+        """The constants that one step reads, beside the weights of the products."""
+
+    def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
+        """All else that one step reads."""
+
+    def combine(self, constants: list[Expression], inputs: list[Expression]) -> list[Expression]:
+        """The halves of every pixel, from what was read for a step."""
+
+
+def packed(kernel: Kernel, value: Expression) -> Expression:
+    """Four floats as halves in two words."""
+    kernel.preludes.add("pack_halves")
+    return Expression("call", ("pack_halves", value), "uint", 2)
+
+
+def _four_halves(source: View, found: Found, slice_: Expression) -> Expression:
+    """Four channels of a pixel as halves, zeros where it does not exist.
+
+    No branch asks whether it does: every read would wait for the one before.
+    """
+    place, inside = found
+    kernel = source.kernel
+    if source.place.dtype is DType.F16 and source.place.layout is Layout.SLICED:
+        index = source.index(place, slice_)
+        if inside is None:
+            return kernel.let(load_raw(source.pointer, index), "a")
+        kernel.preludes.add("load_if")
+        return kernel.let(load_raw(source.pointer, index, inside), "a")
+    if inside is not None:
+        place = where(inside, place, 0)
+    value = kernel.let(packed(kernel, source.load(place, slice_)), "a")
+    return value if inside is None else kernel.let(where(inside, value, 0), "a")
+
+
+class WindowFeed:
+    """Pixels under a window: all slices of a tap, then those of the next one.
+
+    Where the channels of a tap do not fill whole steps, a step has slices of several taps.
+    """
+
+    def __init__(self, site: Site, taps: MakeTaps, count: int) -> None:
+        self.site, self.make_taps, self.count = site, taps, count
+        self.pairs = count * site.input.slices
+        self.whole = site.input.slices % 4 == 0
+        pixels, channels = site.output.pixels, site.output.channels
+        self.work = MatrixWork(pixels, channels, _steps(self.pairs, self.whole), sums=min(count, 4))
+
+    def start(self, kernel: Kernel, target: View) -> None:
+        self.kernel, self.source = kernel, self.site.read(kernel, 0)
+        self.source.fixed = True
+        self.taps: Taps = self.make_taps(kernel, self.source, target)
+
+    def aim(self, pixels: list[Expression], lane: Expression) -> None:
+        self.bases = [_base(self.kernel, self.taps, pixel) for pixel in pixels]
+
+    def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
+        return []
+
+    def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
+        kernel, taps = self.kernel, self.taps
+        tap, slice_, exists = self._tap(step, quarter)
+        row = kernel.let(tap // taps.count[1], "row")
+        column = kernel.let(tap - row * taps.count[1], "column")
+        values = []
+        for base in self.bases:
+            place, inside = taps.find(base, row, column)
+            if exists is not None:
+                inside = exists if inside is None else exists & inside
+            values.append(_four_halves(self.source, _named(kernel, (place, inside)), slice_))
+        return values
+
+    def combine(self, constants: list[Expression], inputs: list[Expression]) -> list[Expression]:
+        return inputs
+
+    def _tap(
+        self, step: Expression, quarter: Expression
+    ) -> tuple[Expression, Expression, Expression | None]:
+        """The tap and the slice that a work-item reads in a step; None: they always exist.
+
+        What it divides by is written out: a number that is not known takes as long as a read.
+        """
+        kernel, slices = self.kernel, self.site.input.slices
+        if self.whole and self.count == 1:
+            return const(0), kernel.let(step * 4 + quarter, "slice"), None
+        if self.whole:
+            steps = slices // 4
+            tap = kernel.let(step // steps, "tap")
+            return tap, kernel.let((step - tap * steps) * 4 + quarter, "slice"), None
+        pair = kernel.let(step * 4 + quarter, "pair")
+        exists = kernel.let(pair < self.pairs, "exists")
+        tap = kernel.let(minimum(pair // slices, self.count - 1), "tap")
+        return tap, kernel.let(pair - pair // slices * slices, "slice"), exists
+
+
+def _steps(pairs: int, whole: bool) -> int:
+    """Steps of four slices; where they are not whole, as many as can be read four ahead."""
+    return pairs // 4 if whole else -(-pairs // 16) * 4
+
+
+def flatten_taps(weights: np.ndarray) -> np.ndarray:
+    """[O, taps, I] -> [O, inputs]: slices of four, tap after tap, in the order of the feed."""
+    outputs, taps, inputs = weights.shape
+    slices = -(-inputs // 4)
+    padded = np.zeros((outputs, taps, slices * 4), weights.dtype)
+    padded[:, :, :inputs] = weights
+    flat = np.zeros((outputs, _steps(taps * slices, slices % 4 == 0) * 16), weights.dtype)
+    flat[:, : taps * slices * 4] = padded.reshape(outputs, -1)
+    return flat
+
+
+class DepthwiseFeed:
+    """What a depthwise filter makes of the pixels under it: made on the way in, by matrix units.
+
+    A filter tap is a matrix with its weights on the diagonal, eight channels at a time; what comes
+    out lies in the work-items just as the next product wants it.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        taps: MakeTaps,
+        filters: tuple[np.ndarray, np.ndarray],
+        finish: Callable[[Expression], Expression],
+    ) -> None:
+        """`filters` is [taps, channels], with an offset for each channel; `finish` comes last."""
+        self.site, self.make_taps, self.finish = site, taps, finish
+        self.filters, self.bias = pack_diagonals(filters[0]), filters[1]
+        self.count = count = filters[0].shape[0]
+        steps, output = site.input.slices // 4, site.output
+        pixels, channels = output.pixels, output.channels
+        self.work = MatrixWork(pixels, channels, steps, reads=count, sums=count)
+
+    def start(self, kernel: Kernel, target: View) -> None:
+        self.kernel, self.source = kernel, self.site.read(kernel, 0)
+        self.source.fixed = True
+        self.factors = self.site.packed(kernel, "filters", self.filters)
+        self.offsets = self.site.packed(kernel, "offsets", self.bias)
+        self.taps: Taps = self.make_taps(kernel, self.source, target)
+
+    def aim(self, pixels: list[Expression], lane: Expression) -> None:
+        kernel, taps = self.kernel, self.taps
+        bases = [_base(kernel, taps, pixel) for pixel in pixels]
+        places = [(row, tap) for row in range(taps.count[0]) for tap in range(taps.count[1])]
+        self.found = [
+            [_named(kernel, taps.find(base, const(row), const(tap))) for base in bases]
+            for row, tap in places
+        ]
+        # A work-item holds a weight of the diagonal in one half of a word, or none at all.
+        column = kernel.let(lane // 4, "column")
+        self.odd = kernel.let(column % 2, "odd")
+        mine = kernel.let((lane % 4).equals(column // 2), "mine")
+        self.pick = [
+            kernel.let(where(mine, where(self.odd.equals(1), odd, even), 0x4444), "pick")
+            for even, odd in ((0x4410, 0x1044), (0x4432, 0x3244))
+        ]
+
+    def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
+        kernel = self.kernel
+        slice_ = kernel.let(step * 4 + quarter, "slice")
+        offset = kernel.let(load(self.offsets, slice_, "float", 4), "offset")
+        start = kernel.let(step * (self.count * 8) + quarter * 2 + self.odd, "w")
+        places = [start + tap * 8 for tap in range(self.count)]
+        return [offset, *(kernel.let(load(self.factors, at, "int"), "d") for at in places)]
+
+    def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
+        slice_ = self.kernel.let(step * 4 + quarter, "slice")
+        return [_four_halves(self.source, one, slice_) for line in self.found for one in line]
+
+    def combine(self, constants: list[Expression], inputs: list[Expression]) -> list[Expression]:
+        (offset, *factors), pixels = constants, len(self.found[0])
+        lines = [inputs[at : at + pixels] for at in range(0, len(inputs), pixels)]
+        values = []
+        for first in range(0, pixels, 2):
+            pairs = [(line[first], line[first + 1]) for line in lines]
+            values += self._filtered(pairs, factors, offset)
+        return values
+
+    def _filtered(
+        self,
+        inputs: list[tuple[Expression, Expression]],
+        factors: list[Expression],
+        offset: Expression,
+    ) -> list[Expression]:
+        """The filter's result for the upper and the lower pixels of one block.
+
+        Even and odd taps have sums of their own: a sum waits for the one before it.
+        """
+        kernel = self.kernel
+        both = [offset.part(half, 2) for half in (0, 1)]
+        even = [kernel.variable(vector(part, part), "even") for part in both]
+        odd = [kernel.variable(const(0.0, "float", 4), "odd") for _ in both]
+        for tap, ((upper, lower), factor) in enumerate(zip(inputs, factors, strict=True)):
+            for half, total in enumerate(odd if tap % 2 else even):
+                words = upper.lane(half), lower.lane(half)
+                kernel.call("filter_multiply", total, *words, factor, self.pick[half])
+        totals = [kernel.let(a + b, "total") for a, b in zip(even, odd, strict=True)]
+        ends = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
+        return [kernel.let(packed(kernel, self.finish(end)), "a") for end in ends]
+
+
+def pack_diagonals(filters: np.ndarray) -> np.ndarray:
+    """[taps, channels] -> [step of 16][tap][quarter][2] words: weights of channels two apart."""
+    taps, channels = filters.shape
+    padded = np.zeros((taps, -(-channels // 16) * 16), np.float16)
+    padded[:, :channels] = filters
+    parts = padded.reshape(taps, -1, 4, 2, 2)  # tap, step, quarter, half, odd
+    return np.ascontiguousarray(parts.transpose(1, 0, 2, 4, 3)).reshape(-1).view(np.int32)
+
+
+def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
+    """A function that keeps values between two numbers, either of which may be infinite."""
+
+    def clamp(value: Expression) -> Expression:
+        value = value if low == -np.inf else maximum(value, low)
+        return value if high == np.inf else minimum(value, high)
+
+    return clamp
+
+
+def _base(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
+    return tuple(kernel.let(part, "base") for part in taps.start(pixel))
+
+
+def _named(kernel: Kernel, found: Found) -> Found:
+    place, inside = found
+    return kernel.let(place, "from"), None if inside is None else kernel.let(inside, "inside")

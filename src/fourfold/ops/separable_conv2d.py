@@ -1,0 +1,213 @@
+"""y = conv2d(clamp(depthwise_conv2d(x, filters, offsets), low, high), weights, bias), weights 1x1.
+
+The middle value is never in memory: a plan joins the two where that is faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from fourfold.kernel.expression import load, widen
+from fourfold.kernel.place import slice_channels
+from fourfold.kernel.site import Site
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.ops._convolve import pack_bias, pack_weights
+from fourfold.ops._grid import plain_grid
+from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
+from fourfold.ops._matrix_feed import DepthwiseFeed, clamped
+from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.ops._taps import window_taps
+from fourfold.ops._tile import Tile
+from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
+from fourfold.types import Shape, TensorType
+
+
+@dataclass(frozen=True)
+class SeparableConv2d:
+    """Filters are [1,H,W,I], weights [O,1,1,I]; what is between them is kept in low..high."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+    low: float = -inf
+    high: float = inf
+
+
+def window(attributes: SeparableConv2d, filters: Shape) -> Window:
+    size = (filters[1], filters[2])
+    return Window(size, attributes.stride, attributes.padding, attributes.dilation)
+
+
+@takes("separable_conv2d", 3, 5)
+def infer(
+    attributes: SeparableConv2d,
+    x: TensorType,
+    filters: TensorType,
+    weights: TensorType,
+    offsets: TensorType | None = None,
+    bias: TensorType | None = None,
+) -> Types:
+    op = "separable_conv2d"
+    require_kind(op, FLOATS, x, filters, weights)
+    require_rank(op, "the input", x, 4)
+    require_rank(op, "filters", filters, 4)
+    require_rank(op, "weights", weights, 4)
+    matches = filters.shape[0] == 1 and filters.channels == x.channels == weights.channels
+    require(matches and x.channels > 0, op, f"{filters} and {weights} cannot read {x}")
+    require(weights.shape[1:3] == (1, 1), op, f"{weights} look at more than one pixel")
+    check_bias(op, offsets, x, x.channels)
+    check_bias(op, bias, x, weights.shape[0])
+    size = output_size(op, window(attributes, filters.shape), (x.shape[1], x.shape[2]))
+    return (x.with_shape(x.shape[0], *size, weights.shape[0]),)
+
+
+def reference(
+    attributes: SeparableConv2d,
+    x: np.ndarray,
+    filters: np.ndarray,
+    weights: np.ndarray,
+    offsets: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> np.ndarray:
+    patches = windows(x, window(attributes, filters.shape))
+    middle: np.ndarray = np.einsum("nyxchw,hwc->nyxc", patches, filters[0], optimize=True)
+    middle = middle if offsets is None else middle + offsets
+    middle = np.clip(middle, attributes.low, attributes.high).astype(x.dtype)
+    y: np.ndarray = middle @ weights[:, 0, 0].T
+    return y if bias is None else y + bias
+
+
+def refuses_any(site: Site) -> str | None:
+    names = [name for name in site.node.inputs[1:] if name is not None]
+    known = all(name in site.constants for name in names)
+    return None if known else "filters or weights are computed at run time"
+
+
+def refuses_matrix(site: Site) -> str | None:
+    if site.input.slices % 4:
+        return "the channels do not fill whole steps of sixteen"
+    return refuses_any(site) or refuses_matrix_units(site)
+
+
+def _offsets(site: Site) -> np.ndarray:
+    offsets = site.array(3)
+    padded = np.zeros(site.input.slices * 4, np.float32)
+    padded[: site.input.channels] = 0 if offsets is None else offsets
+    return padded
+
+
+def _feed(site: Site) -> DepthwiseFeed:
+    attributes, filters = site.attributes, site.array(1)
+    assert isinstance(attributes, SeparableConv2d)
+    assert filters is not None
+    taps = window_taps(window(attributes, filters.shape))
+    flat = filters.reshape(-1, filters.shape[-1])
+    clamp = clamped(attributes.low, attributes.high)
+    return DepthwiseFeed(site, taps, (flat, _offsets(site)), clamp)
+
+
+def matrix(site: Site) -> None:
+    weights = site.array(2)
+    assert weights is not None
+    flat = weights.reshape(weights.shape[0], -1)
+    MatrixConvolution(site, "separable", _feed(site), flat, site.array(4)).write()
+
+
+def choose_matrix(site: Site) -> list[str]:
+    return matrix_choices(site, _feed(site).work)
+
+
+def plain(site: Site) -> None:
+    """One output pixel and slice a work-item, the middle made anew for each: right, and slow."""
+    attributes, filters, weights = site.attributes, site.array(1), site.array(2)
+    assert isinstance(attributes, SeparableConv2d)
+    assert filters is not None
+    assert weights is not None
+    kernel, tile = site.kernel("separable_plain"), Tile(1, 1, 4)
+    source, target = site.read(kernel, 0), site.write(kernel)
+    taps = window_taps(window(attributes, filters.shape))(kernel, source, target)
+    taken = site.weights(
+        kernel, "filters", slice_channels(filters.reshape(-1, source.type.channels))
+    )
+    offsets = site.packed(kernel, "offsets", _offsets(site))
+    flat = pack_weights(weights.reshape(weights.shape[0], 1, -1), tile)
+    factors = site.weights(kernel, "weights", flat)
+    bias = site.packed(kernel, "bias", pack_bias(site.array(4), site.output.channels, tile))
+    clamp, (down, across) = clamped(attributes.low, attributes.high), taps.count
+    for pixel, slice_ in plain_grid(kernel, site.device, target):
+        total = kernel.variable(load(bias, slice_, kernel.real, 4), "sum")
+        base = tuple(kernel.let(part, "base") for part in taps.start(pixel))
+        with kernel.loop(source.slices, title="from") as part:
+            middle = kernel.variable(load(offsets, part, kernel.real, 4), "middle")
+            with (
+                kernel.loop(kernel.size("filter_rows", down), title="row") as row,
+                kernel.loop(kernel.size("filter_columns", across), title="column") as column,
+            ):
+                place, inside = taps.find(base, row, column)
+                tap = kernel.let((part * down + row) * across + column, "tap")
+                value = source.load(place, part, inside)
+                kernel.add(middle, value * load(taken, tap, kernel.real, 4))
+            clamped_middle = kernel.let(clamp(middle), "m")
+            start = kernel.let((slice_ * source.slices + part) * 4, "k")
+            for lane in range(4):
+                factor = load(factors, start + lane, kernel.real, 4)
+                kernel.add(total, widen(clamped_middle.lane(lane), 4) * factor)
+        target.store(pixel, slice_, total)
+
+
+def _case(x: str, filters: str, weights: str, attributes: SeparableConv2d, bias: bool) -> Case:
+    inside = weights.removesuffix("]").rpartition(",")[2]
+    outside = weights.removeprefix("f32[").partition(",")[0]
+    biases = (f"f32[{inside}]", f"f32[{outside}]") if bias else (None, None)
+    constants = (1, 2, 3, 4) if bias else (1, 2)
+    inputs = (x, filters, weights, *biases)
+    return Case(inputs, attributes, constants, low=-1.0, high=1.0)
+
+
+_AROUND = Padding(1, 1, 1, 1)
+
+OP = Op(
+    name="separable_conv2d",
+    attributes=SeparableConv2d,
+    infer=infer,
+    reference=reference,
+    heavy=True,
+    variants=(
+        Variant("matrix", matrix, refuses_matrix, choose_matrix),
+        Variant("plain", plain, refuses_any),
+    ),
+    cases=(
+        _case("f32[1,1,1,1]", "f32[1,1,1,1]", "f32[1,1,1,1]", SeparableConv2d(), bias=True),
+        _case(
+            "f32[2,5,7,13]",
+            "f32[1,3,3,13]",
+            "f32[11,1,1,13]",
+            SeparableConv2d(padding=_AROUND, low=0.0, high=0.5),
+            bias=True,
+        ),
+        _case(
+            "f32[1,11,7,16]",
+            "f32[1,3,3,16]",
+            "f32[24,1,1,16]",
+            SeparableConv2d((2, 2), padding=Padding(0, 1, 0, 1), low=0.0),
+            bias=False,
+        ),
+        _case(
+            "f32[2,7,11,64]",
+            "f32[1,5,3,64]",
+            "f32[37,1,1,64]",
+            SeparableConv2d((1, 2), (1, 2), high=0.25),
+            bias=True,
+        ),
+        _case(
+            "f32[1,7,7,208]",
+            "f32[1,3,3,208]",
+            "f32[72,1,1,208]",
+            SeparableConv2d(padding=_AROUND),
+            bias=True,
+        ),
+    ),
+)

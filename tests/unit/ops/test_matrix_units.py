@@ -1,0 +1,98 @@
+"""Matrix units, played through in NumPy: what work-items of a warp hold, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fourfold.ops._matrix_feed import flatten_taps, pack_diagonals
+from fourfold.ops._matrix_tile import MatrixTile, MatrixWork, clocks, fits, pack_for_warps, tiles
+from fourfold.players.null import NULL_GPU
+
+H200 = replace(
+    NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152, matrix_units=True
+)
+WORKS = [
+    MatrixWork(12544, 32, 4),
+    MatrixWork(49, 1000, 128),
+    MatrixWork(197, 61, 9),
+    MatrixWork(2, 8, 1),
+    MatrixWork(784, 37, 13, reads=9, sums=9),
+]
+LANES = np.arange(32)
+COLUMN, QUARTER = LANES // 4, LANES % 4
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Small whole numbers: halves hold them, and sums of their products, without rounding."""
+    return np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype(np.float16)
+
+
+def test_weights_lie_where_the_work_items_of_a_warp_read_them() -> None:
+    weights, x = numbers(13, 41), numbers(16, 48)
+    x[:, 41:] = 0
+    packed = pack_for_warps(weights).reshape(2, 3, 32, 4)
+    result = np.zeros((16, 16))
+    for block in range(2):
+        for step in range(3):
+            for lane in range(32):
+                start = step * 16 + QUARTER[lane] * 4
+                products = x[:, start : start + 4].astype(float) @ packed[block, step, lane]
+                result[:, block * 8 + COLUMN[lane]] += products
+    np.testing.assert_array_equal(result[:, :13], x[:, :41].astype(float) @ weights.T)
+    np.testing.assert_array_equal(result[:, 13:], 0)
+
+
+@pytest.mark.parametrize(("taps", "channels"), [(9, 3), (1, 24), (49, 3), (9, 16), (4, 20)])
+def test_taps_side_by_side_fill_whole_steps(taps: int, channels: int) -> None:
+    weights = numbers(5, taps, channels)
+    flat, slices = flatten_taps(weights), -(-channels // 4)
+    assert flat.shape[1] % 16 == 0
+    padded = flat[:, : taps * slices * 4].reshape(5, taps, slices * 4)
+    np.testing.assert_array_equal(padded[:, :, :channels], weights)
+    assert not padded[:, :, channels:].any()
+    assert not flat[:, taps * slices * 4 :].any()
+
+
+def test_a_diagonal_filters_every_channel_by_its_own_weight() -> None:
+    filters, x = numbers(3, 32), numbers(3, 16, 32)
+    words = pack_diagonals(filters).reshape(2, 3, 4, 2)
+    result = np.zeros((16, 32))
+    for step in range(2):
+        for tap in range(3):
+            for half in range(2):
+                result += product_with_diagonal(x[tap], words[step, tap], step, half)
+    np.testing.assert_array_equal(result, (x.astype(float) * filters[:, np.newaxis]).sum(0))
+
+
+def product_with_diagonal(x: np.ndarray, words: np.ndarray, step: int, half: int) -> np.ndarray:
+    """One instruction of 16 x 8 x 8, with the weights that `pick` leaves to each work-item."""
+    diagonal = np.zeros((8, 8))
+    for lane in range(32):
+        odd = COLUMN[lane] % 2
+        if QUARTER[lane] == COLUMN[lane] // 2:
+            word = np.int32(words[QUARTER[lane], odd]).reshape(1).view(np.float16)
+            diagonal[2 * QUARTER[lane] + odd, COLUMN[lane]] = word[half]
+    channels = step * 16 + np.array([4 * q + 2 * half + odd for q in range(4) for odd in range(2)])
+    result = np.zeros((16, 32))
+    result[:, channels] = x[:, channels].astype(float) @ diagonal
+    return result
+
+
+@pytest.mark.parametrize("work", WORKS, ids=str)
+def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
+    found = tiles(H200, work)
+    assert found
+    for tile in found:
+        assert MatrixTile.parse(str(tile)) == tile
+        assert fits(H200, work, tile)
+        assert tile.split * tile.ahead <= work.steps
+    assert clocks(H200, work) > 0
+
+
+def test_what_is_no_tile_is_told() -> None:
+    assert MatrixTile.parse(None) is None
+    assert MatrixTile.parse("1x4 by 2") is None
+    assert not fits(H200, MatrixWork(2, 8, 1), MatrixTile(1, 1, 1, 2))
