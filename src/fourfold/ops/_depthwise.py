@@ -17,6 +17,7 @@ from fourfold.ops._grid import plain_grid
 from fourfold.ops._window import Window
 
 UNROLLED_TAPS = 25
+GPU_WARP = 32
 
 
 def pack_filters(weights: np.ndarray) -> np.ndarray:
@@ -109,9 +110,10 @@ class DepthwiseRows:
         batch, height, width, _ = site.output.shape
         tiles = -(-height // self.rows)
         on_cpu = site.device.is_cpu
-        local = () if on_cpu else (min(32, 1 << (width - 1).bit_length()), 1, 1)
-        across = 1 if on_cpu else width
-        x, y, z = kernel.ids(across, tiles * batch, site.output.slices, local=local)
+        if on_cpu:
+            x, y, z = kernel.ids(1, tiles * batch, site.output.slices)
+        else:
+            x, y, z = self._gpu_ids(width, tiles * batch)
         image = y // kernel.size("tiles", tiles) if batch > 1 else const(0)
         top = y % kernel.size("tiles", tiles) if batch > 1 else y
         top = top * self.rows
@@ -129,7 +131,21 @@ class DepthwiseRows:
         if on_cpu:
             self._walk()
         else:
+            kernel.await_inputs()
             self._column(x, checked=True)
+
+    def _gpu_ids(self, width: int, tiles: int) -> tuple[Expression, Expression, Expression]:
+        """A warp takes a row, or a few slices of a short one. Those beyond the end make the last
+        one again: all stay together.
+        """
+        kernel, slices = self.kernel, self.site.output.slices
+        wide = min(GPU_WARP, 1 << (width - 1).bit_length())
+        x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
+        if kernel.grid[0] != width:
+            x = kernel.let(minimum(x, kernel.size("last_column", width - 1)), "x_in")
+        if kernel.grid[2] != slices:
+            z = kernel.let(minimum(z, kernel.size("last_slice", slices - 1)), "z_in")
+        return x, y, z
 
     def _line(self, number: int) -> _Row:
         """Row `number` of the input under this tile. Only the outermost ones can be missing."""
@@ -188,9 +204,18 @@ class DepthwiseRows:
                 both = row.inside
                 if inside is not None:
                     both = inside if both is None else both & inside
-                value = source.load(row.start + at, self.slice, both)
+                value = self._read(row.start + at, both)
                 self._spread(totals, line, column, value, self.factors)
         self._store(totals, x, 1)
+
+    def _read(self, place: Expression, inside: Expression | None) -> Expression:
+        """Four channels, or zeros. A GPU reads in vain rather than ask first: then every read would
+        wait for the one before.
+        """
+        if inside is None or self.site.device.is_cpu:
+            return self.source.load(place, self.slice, inside)
+        value = self.source.load(where(inside, place, 0), self.slice)
+        return self.kernel.let(where(inside, value, 0), "v")
 
     def _pair(self, x: Expression) -> None:
         """All rows of two neighbouring output columns, side by side in one vector of eight."""

@@ -23,6 +23,9 @@ GPU_GROUPS = (
     (4, 16),
     (1, 32),
     (1, 8),
+    (1, 4),
+    (1, 2),
+    (1, 1),
 )
 
 
@@ -137,7 +140,7 @@ def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[Tile]:
         for groups in (1, 2, 4):
             if groups > work.slices or (pixels > 1 and pixels > work.pixels):
                 continue
-            for split in (1, 2, 4, 8, 16, 32):
+            for split in (1, 2, 4, 8, 16, 32, 64, 128):
                 if split > max(1, work.reduction // 2):
                     continue
                 for wide, tall in GPU_GROUPS:
