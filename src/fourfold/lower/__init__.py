@@ -21,10 +21,10 @@ from fourfold.lower.assemble import (
 from fourfold.lower.launches import Built, build_kernels
 from fourfold.lower.memory import Span, assign_offsets
 from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
-from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places
+from fourfold.lower.reach import reach_ports
 from fourfold.lower.states import copy_states, settle_states
-from fourfold.lower.suit import suited_options
+from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.split.cost import flops
 
@@ -40,23 +40,28 @@ def make_plan(
     """
     choices, options = {} if choices is None else choices, suited_options(graph, options, device)
     ports = _ports(graph)
-    results, graph = graph.results, copy_states(pad_windows(graph, device))
+    results, graph = graph.results, copy_states(suit_graph(graph, device, options))
     places = choose_places(graph, options)
     built, into = settle_states(graph, build_kernels(graph, places, device, options, choices))
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
     homes = _plan_memory(graph, built, places, fixed, device)
-    constants, texts = Constants(graph), Texts()
+    constants, texts = Constants(graph), Texts(device, options)
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
     buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0), *ports]
     kernels = [item.kernel for item in built]
     work = sum(flops(graph, node) for node in graph.nodes)
+    moved: dict[int, int] = {}
     if wants_one_launch(kernels, launches, device, options, choices, work):
+        if device.reaches_host:
+            reached = reach_ports(kernels, launches, buffers)
+            kernels, launches = reached.kernels, tuple(reached.launches)
+            buffers, moved = reached.buffers, reached.moved
         buffers.append(Buffer("state", "state", state_bytes(len(launches))))
         text, launch = join_launches(kernels, launches, constants, len(buffers), device)
-        launches, text = (launch,), texts.head(options) + text
+        launches, text = (launch,), texts.head() + text
     else:
-        text = texts.text(options)
+        text = texts.text()
     blob = constants.blob()
     buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
     return Plan(
@@ -64,15 +69,17 @@ def make_plan(
         program=Program(text, BUILD_OPTIONS),
         buffers=tuple(buffers),
         launches=launches,
-        inputs=tuple(_port(graph, name, homes) for name in graph.arguments),
-        outputs=tuple(_port(graph, name, homes) for name in results),
+        inputs=tuple(_port(graph, name, homes, moved) for name in graph.arguments),
+        outputs=tuple(_port(graph, name, homes, moved) for name in results),
         constants=blob,
         precision=options.precision,
     )
 
 
-def _port(graph: Graph, name: str, homes: Homes) -> Port:
-    return Port(name, graph.types[name], homes.buffers[name][0], graph.quantization.get(name))
+def _port(graph: Graph, name: str, homes: Homes, moved: Mapping[int, int]) -> Port:
+    buffer = homes.buffers[name][0]
+    how = graph.quantization.get(name)
+    return Port(name, graph.types[name], moved.get(buffer, buffer), how)
 
 
 def _ports(graph: Graph) -> list[Buffer]:

@@ -7,13 +7,16 @@ from hashlib import blake2b
 
 import numpy as np
 
+from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import preludes, render
 from fourfold.kernel.place import Place, storage_elements
+from fourfold.kernel.prelude import HALVES
 from fourfold.kernel.site import Options, Packed
 from fourfold.lower.launches import Built, constant_storage
 from fourfold.plan import Argument, BufferUse, Launch
+from fourfold.types import DType
 
 CONSTANT_ALIGNMENT = 64
 ARENA, CONSTANTS = 0, 1
@@ -65,7 +68,8 @@ class Constants:
 class Texts:
     """Every kernel text once, under an entry name made of its title and a number."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: DeviceInfo, options: Options) -> None:
+        self.device, self.options = device, options
         self.entries: dict[str, tuple[str, Kernel]] = {}
         self.counts: dict[str, int] = {}
 
@@ -77,13 +81,17 @@ class Texts:
             self.entries[text] = (f"{kernel.title}_{number}", kernel)
         return self.entries[text][0]
 
-    def head(self, options: Options) -> str:
-        return "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if options.real == "half" else ""
+    def head(self) -> str:
+        """What goes before all kernels."""
+        if self.options.real == "half":
+            return "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+        quick = self.device.matrix_units and self.options.storage is DType.F16
+        kernels = (kernel for _, kernel in self.entries.values())
+        return preludes(kernels, also=HALVES if quick else ())
 
-    def text(self, options: Options) -> str:
-        before = preludes(kernel for _, kernel in self.entries.values())
+    def text(self) -> str:
         named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())
-        return "\n".join([self.head(options) + before, *named])
+        return "\n".join([self.head(), *named])
 
 
 def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -> Launch:

@@ -12,9 +12,8 @@ from fourfold.kernel.site import Options, Site
 from fourfold.lower import BUILD_OPTIONS
 from fourfold.lower.assemble import ARENA, Constants, Homes, Texts, make_launch, value_bytes
 from fourfold.lower.launches import Built, Way, build_site, sites
-from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places
-from fourfold.lower.suit import suited_options
+from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.types import DType
 
@@ -59,7 +58,7 @@ def plan_trials(
     `wanted` maps what is computed (`Site.key`) to the ways to try.
     """
     options = suited_options(graph, options, device)
-    graph = pad_windows(graph, device)
+    graph = suit_graph(graph, device, options)
     places = choose_places(graph, options)
     tried: list[tuple[str, Way, Site, list[Built]]] = []
     seen: set[str] = set()
@@ -69,7 +68,7 @@ def plan_trials(
             tried += [(site.key, way, site, build_site(site, way)) for way in wanted[site.key]]
     built = [item for *_, items in tried for item in items]
     homes = _apart(graph, built, places)
-    constants, texts = Constants(graph), Texts()
+    constants, texts = Constants(graph), Texts(device, options)
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
     extents = {
         root: Extent(start, value_bytes(graph, places[root], root), places[root].dtype)
@@ -83,7 +82,7 @@ def plan_trials(
         start += len(items)
     blob = constants.blob()
     buffers = (Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", blob.nbytes))
-    program = Program(texts.text(options), BUILD_OPTIONS)
+    program = Program(texts.text(), BUILD_OPTIONS)
     plan = Plan("trials", program, buffers, launches, (), (), blob, options.precision)
     return Trials(plan, trials, tuple(extents.values()))
 

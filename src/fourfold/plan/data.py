@@ -15,7 +15,8 @@ class Buffer(NamedTuple):
     """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.
 
     The last two begin as zeros and are left alone between runs: variables are the model's, the
-    state is that of a persistent kernel.
+    state is that of a persistent kernel. 'host' is an input or output in the host's memory that
+    kernels reach by its address.
     """
 
     name: str

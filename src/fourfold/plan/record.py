@@ -22,7 +22,7 @@ from fourfold.plan.data import (
 )
 from fourfold.types import Quantization, TensorType
 
-KINDS = ("arena", "constants", "input", "output", "variable", "state")
+KINDS = ("arena", "constants", "input", "output", "variable", "host", "state")
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 

@@ -16,8 +16,9 @@ class Ports:
     """The inputs and outputs of a plan on one queue.
 
     A CPU's buffers are host memory: they stay mapped, and an array is copied there and back without
-    the driver. For a GPU with memory of its own, host memory is set aside that its copy engine can
-    reach by itself. Everything else is copied by the driver, from and to the caller's arrays.
+    the driver. So do host buffers, which a GPU's kernels reach by their addresses. For other GPUs
+    with memory of their own, host memory is set aside that the copy engine can reach by itself.
+    Everything else is copied by the driver, from and to the caller's arrays.
     """
 
     def __init__(
@@ -31,20 +32,33 @@ class Ports:
         self._context, self._queue, self._plan, self._buffers = context, queue, plan, buffers
         self._host: dict[int, np.ndarray] = {}
         self._mapped: list[tuple[cl.Buffer, cl.Memory]] = []
-        self._direct = info.is_cpu
+        self._direct = {
+            number
+            for number, buffer in enumerate(plan.buffers)
+            if info.is_cpu or buffer.kind == "host"
+        }
         if info.is_cpu or (info.kind == "gpu" and not info.unified_memory):
             for port in (*plan.inputs, *plan.outputs):
                 if port.buffer not in self._host and port.type.elements:
                     self._host[port.buffer] = self._map(port)
 
     def _map(self, port: Port) -> np.ndarray:
-        """Host memory of a port: the buffer's own on a CPU, else a piece to copy through."""
+        """Host memory of a port: the buffer's own, or a piece to copy through."""
         buffer = self._buffers[port.buffer]
-        if not self._direct:
+        if port.buffer not in self._direct:
             buffer = cl.Buffer(self._context, port.type.bytes, host=True)
         memory = self._queue.map(buffer, port.type.bytes)
         self._mapped.append((buffer, memory))
         return np.frombuffer(memory, port.type.dtype.numpy).reshape(port.type.shape)
+
+    def address(self, buffer: int) -> int:
+        """Where the host memory of a buffer is."""
+        return self._host[buffer].ctypes.data
+
+    def poison(self, buffer: int, pattern: bytes) -> None:
+        """Fill a host buffer with some bytes, again and again."""
+        flat = self._host[buffer].reshape(-1).view(np.uint8)
+        flat[:] = np.resize(np.frombuffer(pattern, np.uint8), flat.size)
 
     def put(self, arrays: Sequence[np.ndarray]) -> None:
         """Bring arrays to the device."""
@@ -53,7 +67,7 @@ class Ports:
             if host is not None:
                 np.copyto(host, array)
                 array = host
-            if array.size and not self._direct:
+            if array.size and port.buffer not in self._direct:
                 self._queue.write(self._buffers[port.buffer], array, wait=False)
 
     def take(self) -> list[np.ndarray]:
@@ -63,7 +77,7 @@ class Ports:
             result = self._host.get(port.buffer)
             if result is None:
                 result = np.empty(port.type.shape, port.type.dtype.numpy)
-            if result.size and not self._direct:
+            if result.size and port.buffer not in self._direct:
                 self._queue.read(self._buffers[port.buffer], result, wait=False)
             results.append(result)
         self._queue.finish()

@@ -24,6 +24,7 @@ _ORDER = {"gpu": 0, "other": 1, "cpu": 2}
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
+ALIGNED = 64  # bytes that the size of a buffer is a multiple of
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 # All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
 # take sums and products of halves, and nothing else.
@@ -211,7 +212,8 @@ class Player:
                 zeros = np.zeros(buffer.bytes, np.uint8)
                 made = cl.Buffer.of(self._context, zeros, writable=True)
             else:
-                made = cl.Buffer(self._context, max(buffer.bytes, 64))
+                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
+                made = cl.Buffer(self._context, size, host=buffer.kind == "host")
             self._buffers.append(made)
 
     def _stage(self) -> None:
@@ -230,13 +232,23 @@ class Player:
         position = 0
         for argument in launch.arguments:
             if isinstance(argument, BufferUse):
-                kernel.set_buffer(position, self._buffers[argument.buffer])
-                kernel.set_long(position + 1, argument.offset)
+                self._point(kernel, position, argument)
                 position += 2
             else:
                 kernel.set_int(position, argument)
                 position += 1
         return kernel
+
+    def _point(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
+        """A pointer comes as a buffer and a step from its start. Host memory is no buffer to the
+        driver, but the step from nowhere to its address leads there.
+        """
+        if self.plan.buffers[use.buffer].kind == "host":
+            kernel.set_buffer(position, None)
+            kernel.set_long(position + 1, self._ports.address(use.buffer) + use.offset)
+        else:
+            kernel.set_buffer(position, self._buffers[use.buffer])
+            kernel.set_long(position + 1, use.offset)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs for these inputs, in the order of the plan's ports."""
@@ -283,9 +295,8 @@ class Player:
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
         with self._turn, self._unchanged():
-            for port, array in zip(self.plan.inputs, arrays, strict=True):
-                if array.size:
-                    queue.write(self._buffers[port.buffer], array)
+            self._ports.put(arrays)
+            self._queue.finish()
             for _ in range(runs):
                 events = [queue.timed(one) for one in self._replay]
                 queue.finish()
@@ -301,10 +312,13 @@ class Player:
 
     def poison(self) -> None:
         """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
-        for buffer, handle in zip(self.plan.buffers, self._buffers, strict=True):
-            if buffer.kind in ("arena", "output"):
-                size = max(buffer.bytes, 64) // 4 * 4
-                self._queue.fill(handle, POISON, 0, size)
+        outputs = {port.buffer for port in self.plan.outputs}
+        for number, buffer in enumerate(self.plan.buffers):
+            if buffer.kind == "host" and number in outputs:
+                self._ports.poison(number, POISON)
+            elif buffer.kind in ("arena", "output"):
+                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
+                self._queue.fill(self._buffers[number], POISON, 0, size)
         self._queue.finish()
 
     def close(self) -> None:

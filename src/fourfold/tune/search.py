@@ -11,9 +11,8 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options, Site
 from fourfold.lower.launches import Way, choose_way, is_free, sites, variants_of
-from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places
-from fourfold.lower.suit import suited_options
+from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.ops import registry
 
 _NUMBERS = re.compile(r"\d+")
@@ -40,7 +39,8 @@ def searches(
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes for which there is a way to try that was not."""
     seen: set[str] = set()
-    options, graph = suited_options(graph, options, device), pad_windows(graph, device)
+    options = suited_options(graph, options, device)
+    graph = suit_graph(graph, device, options)
     for site in sites(graph, choose_places(graph, options), device, options):
         if site.key in seen or is_free(site):
             continue

@@ -1,0 +1,91 @@
+"""m = depthwise_conv2d(x) |> clamp; y = conv2d(m), 1x1  ->  y = separable_conv2d(x).
+
+Where the device multiplies matrices, a depthwise filter can cost less than writing its result and
+waiting for it: that is so for few channels and many pixels. Elsewhere the two stay apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph, Node
+from fourfold.kernel.site import Options
+from fourfold.ops._matrix_tile import MatrixWork, clocks
+from fourfold.ops._window import NO_PADDING
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
+from fourfold.ops.separable_conv2d import SeparableConv2d
+
+CLAMPS = {
+    "relu": (0.0, inf),
+    "relu6": (0.0, 6.0),
+    "relu_0_to_1": (0.0, 1.0),
+    "relu_n1_to_1": (-1.0, 1.0),
+}
+MOST_TAPS = 9
+MOST_OUTPUTS = 128  # the filter is applied again for every 64 of them
+MEETING = 2700.0  # clocks from one stage to the next, on an H200
+
+
+def join_separable(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
+    """The same graph, with pairs of layers as one where that is faster."""
+    if not device.matrix_units or options.precision != "mixed":
+        return graph
+    joined: dict[str, Node] = {}
+    gone: set[str] = set()
+    for node in graph.nodes:
+        filter_ = graph.producers.get(str(node.inputs[0])) if node.inputs else None
+        if filter_ is not None and _can_join(graph, filter_, node) and _pays(graph, node, device):
+            joined[node.outputs[0]] = _joined(filter_, node)
+            gone.add(filter_.outputs[0])
+    kept = (node for node in graph.nodes if node.outputs[0] not in gone)
+    return graph.with_nodes(tuple(joined.get(node.outputs[0], node) for node in kept))
+
+
+def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
+    before, after = filter_.attributes, node.attributes
+    if not isinstance(before, DepthwiseConv2d) or not isinstance(after, Conv2d):
+        return False
+    middle, weights = filter_.outputs[0], graph.types[str(node.inputs[1])]
+    taps = graph.types[str(filter_.inputs[1])].shape[1:3]
+    point = weights.shape[1:3] == (1, 1) and after.groups == 1 and after.stride == (1, 1)
+    alone = graph.readers[middle] == (node,) and middle not in graph.outputs
+    constants = [name for name in (*filter_.inputs[1:], *node.inputs[1:]) if name is not None]
+    steps = graph.types[middle].slices % 4 == 0 and graph.types[node.outputs[0]].pixels > 1
+    once = [name for name in node.reads if name == middle] == [middle]
+    return (
+        point
+        and after.padding == NO_PADDING
+        and before.multiplier == 1
+        and taps[0] * taps[1] <= MOST_TAPS
+        and weights.shape[0] <= MOST_OUTPUTS
+        and alone
+        and once
+        and steps
+        and all(graph.is_constant(name) for name in constants)
+        and len(filter_.tail) <= 1
+        and all(step.op in CLAMPS for step in filter_.tail)
+        and all(middle not in step.inputs for step in node.tail)
+    )
+
+
+def _pays(graph: Graph, node: Node, device: DeviceInfo) -> bool:
+    """Whether one kernel takes fewer clocks than two and the way from one to the other."""
+    source, output = graph.types[str(node.inputs[0])], graph.types[node.outputs[0]]
+    steps = source.slices // 4
+    point = MatrixWork(output.pixels, output.channels, steps)
+    whole = MatrixWork(output.pixels, output.channels, steps, reads=MOST_TAPS, sums=MOST_TAPS)
+    filter_ = 600.0 + 0.032 * output.pixels * source.slices
+    return clocks(device, whole) < clocks(device, point) + filter_ + MEETING
+
+
+def _joined(filter_: Node, node: Node) -> Node:
+    before = filter_.attributes
+    assert isinstance(before, DepthwiseConv2d)
+    low, high = CLAMPS[filter_.tail[0].op] if filter_.tail else (-inf, inf)
+    attributes = SeparableConv2d(before.stride, before.dilation, before.padding, low, high)
+    offsets = filter_.inputs[2] if len(filter_.inputs) > 2 else None
+    inputs = (*filter_.inputs[:2], node.inputs[1], offsets, *node.inputs[2:])
+    return replace(node, op="separable_conv2d", inputs=inputs, attributes=attributes)

@@ -1,0 +1,68 @@
+"""Depthwise and pointwise layers as one: where it pays, and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.kernel.site import Options
+from fourfold.lower.join_separable import join_separable
+from fourfold.players.null import NULL_GPU
+
+H200 = replace(
+    NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152, matrix_units=True
+)
+MIXED = Options("mixed")
+PAIR = """
+input x: f32[1,29,31,32]
+const f: f32[1,3,3,32]
+const g: f32[32]
+const w: f32[24,1,1,32]
+const b: f32[24]
+m = depthwise_conv2d(x, f, g; stride=(2,2), padding=Padding(1,1,1,1)) |> relu6
+y = conv2d(m, w, b) |> relu
+"""
+
+
+def ops(text: str, options: Options = MIXED) -> list[str]:
+    return [node.op for node in join_separable(build(text), H200, options).nodes]
+
+
+def test_the_result_is_the_same() -> None:
+    before = build(PAIR + "output y")
+    after = join_separable(before, H200, MIXED)
+    assert [node.op for node in after.nodes] == ["separable_conv2d"]
+    x = {"x": np.random.default_rng(0).uniform(-9, 9, (1, 29, 31, 32)).astype(np.float32)}
+    one, other = evaluate(before, x)["y"], evaluate(after, x)["y"]
+    np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+    assert one.max() > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("output y", "output y, m"),  # somebody else wants what is between them
+        ("|> relu6", "|> logistic"),  # no clamp
+        ("conv2d(m, w, b)", "conv2d(m, w, b; padding=Padding(1,1,1,1))"),
+        ("f32[24,1,1,32]", "f32[24,3,3,32]"),
+        ("f32[1,3,3,32]", "f32[1,5,5,32]"),  # too many taps
+    ],
+)
+def test_pairs_that_stay_apart(change: tuple[str, str]) -> None:
+    assert "separable_conv2d" not in ops((PAIR + "output y").replace(*change))
+
+
+def test_other_devices_and_precisions_keep_them_apart() -> None:
+    graph = build(PAIR + "output y")
+    assert join_separable(graph, NULL_GPU, MIXED) == graph
+    assert join_separable(graph, H200, Options("fp32")) == graph
+
+
+def test_many_channels_cost_more_than_a_stage() -> None:
+    wide = PAIR.replace("29,31,32]", "7,7,960]").replace("3,3,32]", "3,3,960]")
+    wide = wide.replace("const g: f32[32]", "const g: f32[960]").replace("1,1,32]", "1,1,960]")
+    assert ops(wide + "output y") == ["depthwise_conv2d", "conv2d"]

@@ -1,0 +1,78 @@
+"""Ports in host memory: what is fetched, what is written straight, and what stays where it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from random_graphs import build
+
+from fourfold.kernel.persistent import ENTRY
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.plan import Plan
+from fourfold.players.null import NULL_GPU
+
+DEVICE = replace(
+    NULL_GPU,
+    compute_units=132,
+    max_work_group=1024,
+    local_memory=49152,
+    matrix_units=True,
+    resident=True,
+    reaches_host=True,
+)
+NETWORK = """
+input x: f32[1,13,11,3]
+const w: f32[16,3,3,3]
+const v: f32[5,1,1,16]
+a = conv2d(x, w; padding=Padding(1,1,1,1)) |> relu
+b = conv2d(a, v)
+c = softmax(b)
+d = mean(c; axes=(1,2), keep_dims=True)
+output c, d
+"""
+
+
+def plan(form: str = "one", reaches: bool = True) -> Plan:
+    device = replace(DEVICE, reaches_host=reaches)
+    return make_plan(build(NETWORK), device, Options("mixed", form=form))
+
+
+def kinds(made: Plan) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for buffer in made.buffers:
+        found.setdefault(buffer.name, []).append(buffer.kind)
+    return found
+
+
+def test_an_input_is_fetched_and_an_output_is_written_straight() -> None:
+    made = plan()
+    assert [launch.entry for launch in made.launches] == [ENTRY]
+    found = kinds(made)
+    assert found["x"] == ["input", "host"]
+    assert found["d"] == ["host"]
+    assert found["c"] == ["output"]  # the mean reads it again
+    assert made.buffers[made.inputs[0].buffer].kind == "host"
+    assert made.stages == plan(reaches=False).stages + 1
+    assert made.buffers[-1].kind == "state"
+
+
+def test_lists_of_launches_and_other_devices_copy() -> None:
+    for made in (plan("list"), plan(reaches=False)):
+        assert "host" not in {buffer.kind for buffer in made.buffers}
+        assert made.buffers[made.inputs[0].buffer].kind == "input"
+
+
+@pytest.mark.parametrize("form", ["one", "list"])
+def test_what_waits_waits_once(form: str) -> None:
+    """A stage that makes ready first says itself when it waits; for the others it is said."""
+    text = plan(form).program.text
+    if form == "list":
+        assert "await_others" not in text
+        return
+    cases = text.split("switch (row[0])")[1].split("case ")[1:]
+    for case in cases:
+        name = case.split("(virtual < row[1])")[-1].strip().split("(")[0].split()[-1]
+        body = text.split(f"static void {name}(")[1].split("\n}\n")[0]
+        assert ("await_others(&others)" in case.split("break;")[0]) != ("await_others" in body)
