@@ -87,20 +87,34 @@ def join_launches(
     device: DeviceInfo,
 ) -> tuple[str, Launch]:
     """The text of the persistent kernel and its launch; `buffers` counts all, the state last."""
+    text, joined = join_runs(kernels, launches, [launches], constants, buffers, device)
+    return text, joined[0]
+
+
+def join_runs(
+    kernels: Sequence[Kernel],
+    launches: Sequence[Launch],
+    runs: Sequence[Sequence[Launch]],
+    constants: Constants,
+    buffers: int,
+    device: DeviceInfo,
+) -> tuple[str, list[Launch]]:
+    """The text of one persistent kernel, and for each run of launches the one instead of it."""
     kinds, numbers = _kinds(kernels, launches, shares=not device.is_cpu)
+    kind_of = {id(launch): number for launch, number in zip(launches, numbers, strict=True)}
     items = 1 if device.is_cpu else GPU_ITEMS
-    stride = row_stride(kinds)
-    table = np.zeros((len(launches), stride), np.int32)
-    for row, number, launch in zip(table, numbers, launches, strict=True):
-        _fill(row, number, launch, kinds[number], device)
-    start = constants.offset(table)
-    text = persistent_text(kinds, buffers, items)
-    uses = tuple(BufferUse(number, 0) for number in range(buffers))
     groups = device.compute_units * (4 if device.is_cpu else 1)
-    arguments: tuple[Argument, ...] = (*uses, len(launches), start)
-    count = len(launches)
-    launch = Launch(ENTRY, arguments, (groups * items,), (items,), ENTRY, f"{count} stages", count)
-    return text, launch
+    uses = tuple(BufferUse(number, 0) for number in range(buffers))
+    joined = []
+    for run in runs:
+        table = np.zeros((len(run), row_stride(kinds)), np.int32)
+        for row, launch in zip(table, run, strict=True):
+            number = kind_of[id(launch)]
+            _fill(row, number, launch, kinds[number], device)
+        arguments: tuple[Argument, ...] = (*uses, len(run), constants.offset(table))
+        grid, title = (groups * items,), f"{len(run)} stages"
+        joined.append(Launch(ENTRY, arguments, grid, (items,), ENTRY, title, len(run)))
+    return persistent_text(kinds, buffers, items), joined
 
 
 def state_bytes(stages: int) -> int:

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.place import Place
 from fourfold.kernel.site import Options, Site
 from fourfold.lower import BUILD_OPTIONS
-from fourfold.lower.assemble import ARENA, Constants, Homes, Texts, make_launch, value_bytes
+from fourfold.lower.assemble import (
+    ARENA,
+    CONSTANTS,
+    Constants,
+    Homes,
+    Texts,
+    make_launch,
+    value_bytes,
+)
 from fourfold.lower.launches import Built, Way, build_site, sites
+from fourfold.lower.one_launch import join_runs, refuses_one_launch, state_bytes
 from fourfold.lower.places import choose_places
 from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.types import DType
 
 ARENA_ALIGNMENT = 256
+REPEATS = 20
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,7 @@ class Trials:
     plan: Plan
     of: Mapping[str, list[Trial]]
     values: tuple[Extent, ...]
+    repeats: int  # how many times a trial does the same, as stages of one launch
 
 
 def plan_trials(
@@ -74,17 +86,27 @@ def plan_trials(
         root: Extent(start, value_bytes(graph, places[root], root), places[root].dtype)
         for root, (_, start) in homes.buffers.items()
     }
+    ends = list(accumulate(len(items) for *_, items in tried))
+    runs = [range(end - len(items), end) for end, (*_, items) in zip(ends, tried, strict=True)]
+    buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0)]
+    text, repeats, kernels = texts.text(), 1, [item.kernel for item in built]
+    if device.resident and refuses_one_launch(kernels, launches, device) is None:
+        # What is best alone need not be best among others in one launch.
+        repeats = REPEATS
+        stages = [[launches[number] for number in run] * repeats for run in runs]
+        buffers.append(Buffer("state", "state", state_bytes(max(map(len, stages)))))
+        text, joined = join_runs(kernels, launches, stages, constants, len(buffers), device)
+        launches, text = tuple(joined), texts.head() + text
+        runs = [range(number, number + 1) for number in range(len(joined))]
     trials: dict[str, list[Trial]] = {}
-    start = 0
-    for key, way, site, items in tried:
+    for (key, way, site, _), run in zip(tried, runs, strict=True):
         span = extents[places[site.node.outputs[0]].root]
-        trials.setdefault(key, []).append(Trial(str(way), range(start, start + len(items)), span))
-        start += len(items)
+        trials.setdefault(key, []).append(Trial(str(way), run, span))
     blob = constants.blob()
-    buffers = (Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", blob.nbytes))
-    program = Program(texts.text(), BUILD_OPTIONS)
-    plan = Plan("trials", program, buffers, launches, (), (), blob, options.precision)
-    return Trials(plan, trials, tuple(extents.values()))
+    buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
+    program, precision = Program(text, BUILD_OPTIONS), options.precision
+    plan = Plan("trials", program, tuple(buffers), launches, (), (), blob, precision)
+    return Trials(plan, trials, tuple(extents.values()), repeats)
 
 
 def _apart(graph: Graph, built: list[Built], places: dict[str, Place]) -> Homes:

@@ -89,8 +89,9 @@ def clocks(device: DeviceInfo, work: MatrixWork) -> float:
 def fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
     """Whether the device can run this tile, and the work has a use for it."""
     items = WARP * tile.warps * tile.split
-    shared = items * tile.blocks * 16 if tile.split > 1 else 0
-    if items > min(256, device.max_work_group) or shared > device.local_memory - 64:
+    # As stages of one launch, as many groups as fit are there at once.
+    shared = UNIT_WARPS * WARP * tile.blocks * 16 if tile.split > 1 else 0
+    if items > min(UNIT_WARPS * WARP, device.max_work_group) or shared > device.local_memory - 1024:
         return False
     columns = -(-work.channels // COLUMNS)
     narrow = tile.columns * tile.warps < 2 * columns

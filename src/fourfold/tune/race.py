@@ -51,9 +51,10 @@ class Race:
         wanted = {search.key: list(search.ways) for search in searches}
         made = plan_trials(graph, device, options, wanted)
         self._trials, self._tolerance = made.of, TOLERANCE[made.plan.precision]
-        # A gain within the noise of a clock is no reason to leave the default. On a GPU the clock
-        # counts a launch in, and the best alone is not always the best as a stage among others.
-        self._gain = 0.95 if device.is_cpu else 0.85
+        # A gain within the noise of a clock is no reason to leave the default. On a GPU that is
+        # timed launch by launch, the clock counts the launches in.
+        self._repeats = made.repeats
+        self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
         self._watch = Stopwatch(device, made.plan)
         self._watch.fill(_numbers(made.plan.bytes("arena"), made.values))
 
@@ -68,7 +69,7 @@ class Race:
         alive, looks = honest, FIRST_LOOK
         while alive:
             for trial in alive:
-                seconds = self._watch.seconds(trial.launches, looks)
+                seconds = self._watch.seconds(trial.launches, looks) / self._repeats
                 times[trial.way] = min(times[trial.way], seconds)
             if looks >= runs:
                 break
