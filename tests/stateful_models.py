@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tflite_writer import Operator, Tensor, constant, write
+from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 GATES = ["input", "forget", "cell", "output"]
 SEQUENCES = ["plain", "coupled", "peephole", "projected", "normed", "normed coupled peephole"]
@@ -118,6 +118,53 @@ def basic_lstm() -> bytes:
     return write(tensors, [operator], ["x"], ["h1", "c1"])
 
 
+def stream(start: float = 0.0, quantized: bool = False) -> bytes:
+    """A window over a stream: what was kept of it and what is new, of which the end is kept."""
+    dtype = "int8" if quantized else "float32"
+    grid: dict[str, Any] = {"scale": [0.03], "zero_point": [-5]} if quantized else {}
+
+    def frames(name: str, count: int) -> Tensor:
+        return Tensor(name, (1, count, 5), dtype, **grid)
+
+    first = np.round(start / 0.03 - 5) if quantized else start
+    begin = Tensor("start", (1, 3, 5), dtype, np.full((1, 3, 5), first, dtype), **grid)
+    name = {"Container": "", "SharedName": "window"}
+    numbers = {"first": [0, 2, 0], "last": [1, 5, 5], "one": [1, 1, 1]}
+    inside = Subgraph(
+        [
+            Tensor("kept", (), "resource"), frames("old", 3), frames("x", 2), frames("y", 5),
+            frames("new", 3), *(constant(key, data) for key, data in numbers.items()),
+        ],
+        [
+            Operator("CALL_ONCE", [], [], "CallOnceOptions", {"InitSubgraphIndex": 1}),
+            Operator("VAR_HANDLE", [], ["kept"], "VarHandleOptions", name),
+            Operator("READ_VARIABLE", ["kept"], ["old"], "ReadVariableOptions"),
+            Operator("CONCATENATION", ["old", "x"], ["y"], "ConcatenationOptions", {"Axis": 1}),
+            Operator("STRIDED_SLICE", ["y", *numbers], ["new"], "StridedSliceOptions"),
+            Operator("ASSIGN_VARIABLE", ["kept", "new"], [], "AssignVariableOptions"),
+        ],
+        ["x"],
+        ["y"],
+    )  # fmt: skip
+    before = Subgraph(
+        [Tensor("kept", (), "resource"), begin],
+        [
+            Operator("VAR_HANDLE", [], ["kept"], "VarHandleOptions", name),
+            Operator("ASSIGN_VARIABLE", ["kept", "start"], [], "AssignVariableOptions"),
+        ],
+        [],
+        [],
+        "before",
+    )
+    return write_model([inside, before])
+
+
+STREAMS: dict[str, Callable[[], bytes]] = {
+    "zeros": stream,
+    "a number": lambda: stream(0.75),
+    "quantised zeros": lambda: stream(0.0, quantized=True),
+    "a quantised number": lambda: stream(0.75, quantized=True),
+}
 Make = Callable[[], bytes]
 MODELS: dict[str, Make] = {
     **{f"sequence {kind}": (lambda kind=kind: sequence_lstm(kind)) for kind in SEQUENCES},
@@ -141,6 +188,7 @@ class InStep:
         )
         (detail,) = self._interpreter.get_input_details()
         self.input, self.shape = detail["index"], tuple(detail["shape"])
+        self._dtype = np.dtype(detail["dtype"])
         if shape is not None:
             self._interpreter.resize_tensor_input(self.input, shape)
             self.shape = shape
@@ -156,4 +204,5 @@ class InStep:
         self._interpreter.reset_all_variables()
 
     def draw(self, seed: int) -> np.ndarray:
-        return np.random.default_rng([3, seed]).uniform(-2, 2, self.shape).astype(np.float32)
+        numbers = np.random.default_rng([3, seed]).uniform(-2, 2, self.shape)
+        return (numbers * (50 if self._dtype.kind == "i" else 1)).astype(self._dtype)

@@ -36,6 +36,7 @@ _TYPES = {
     "complex64": "COMPLEX64",
     "int4": "INT4",
     "str": "STRING",
+    "resource": "RESOURCE",
 }
 _VECTOR = {np.dtype(np.int32): 1, np.dtype(np.uint16): 2, np.dtype(np.uint8): 3}
 

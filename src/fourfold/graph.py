@@ -68,7 +68,8 @@ class Graph:
     """Nodes in an order in which they can run, the type of every value, and the constants.
 
     `states` are inputs that nobody passes, each with an output that nobody gets: what the output
-    holds after a run, the input holds in the next one. Before the first run they are zeros.
+    holds after a run, the input holds in the next one. Before the first run they are what `starts`
+    has, or zeros.
     """
 
     nodes: tuple[Node, ...]
@@ -79,6 +80,7 @@ class Graph:
     quantization: Mapping[str, Quantization] = field(default_factory=dict)
     name: str = "main"
     states: Mapping[str, str] = field(default_factory=dict)
+    starts: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[str, ...]:

@@ -75,12 +75,17 @@ class Ready:
         if faster is not None:
             self.player.close()
             self._take_parts(faster)
-        self.player.reset()
+        self.reset()
 
     def _take_parts(self, placed: Any) -> None:
         self._placed, self.player = placed, placed.player
         self._take(placed.compiled, placed.origin)
-        self.direct = placed.player.direct(placed.compiled, self._lock) or not_direct
+        self._take_direct()
+
+    def _take_direct(self) -> None:
+        if self._placed is not None:
+            found = self.player.direct(self._placed.compiled, self._lock)
+            self.direct = found or not_direct
 
     def _open_whole(self) -> Opened | None:
         """All of the model on the device; None where it has to be placed in parts."""
@@ -142,6 +147,7 @@ class Ready:
     def reset(self) -> None:
         """Forget what was kept from run to run."""
         self.player.reset()
+        self._take_direct()
 
     def close(self) -> None:
         """Free the device's memory, after what is being kept is kept."""

@@ -171,6 +171,7 @@ class Session:
         with self._lock:
             self._check_open()
             self._ready.reset()
+            self._direct = self._ready.direct
 
     def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
         """The shortest time of every launch over some runs, by the device's own clock.

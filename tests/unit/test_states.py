@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stateful_models import MODELS, InStep, lstm_before_a_diagonal, sequence_lstm, svdf
+from stateful_models import (
+    MODELS,
+    STREAMS,
+    InStep,
+    lstm_before_a_diagonal,
+    sequence_lstm,
+    svdf,
+)
 
 import fourfold
 from fourfold.device import DeviceInfo
@@ -80,6 +87,35 @@ def test_parts_remember_wherever_they_run(device: DeviceInfo, place: str) -> Non
         session.reset()
         rival.reset()
         agrees(session, rival, 5)
+
+
+@pytest.mark.parametrize("where", ["list", "one", "cpu"])
+@pytest.mark.parametrize("name", list(STREAMS))
+def test_variables_begin_as_the_file_says_and_go_on(
+    device: DeviceInfo, name: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", "one" if where == "one" else "list")
+    model = STREAMS[name]()
+    words: dict[str, Any] = {} if where == "cpu" else {"placement": "gpu", "strict": True}
+    with opened(model, "cpu" if where == "cpu" else device, **words) as session:
+        for _ in range(2):
+            rival = InStep(interpreters, model)
+            for seed in range(3):
+                if where != "cpu":
+                    session._ready.player.poison()
+                agrees(session, rival, seed)
+            session.reset()
+
+
+@pytest.mark.parametrize("name", list(STREAMS))
+def test_variables_are_prepared_and_stored(device: DeviceInfo, name: str, tmp_path: Path) -> None:
+    model = STREAMS[name]()
+    for origin in ("model", "store"):
+        rival = InStep(interpreters, model)
+        with opened(model, device, cache=tmp_path) as session:
+            assert session.origin == origin
+            agrees(session, rival, 0)
+            agrees(session, rival, 1)
 
 
 def test_two_sessions_share_nothing(device: DeviceInfo) -> None:

@@ -99,8 +99,9 @@ class LitertEngine:
     ) -> None:
         self._content = content  # the interpreter reads weights in place
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        self._how = (threads, keep_all)
         try:
-            self._interpreter = self._opened(threads, keep_all)
+            self._interpreter = self._opened(*self._how)
         except (RuntimeError, ValueError) as error:
             raise UnsupportedError(
                 "LiteRT cannot take its part of the model",
@@ -161,8 +162,13 @@ class LitertEngine:
         return wire.into_graph(self._interpreter.get_tensor(wire.tensor))
 
     def reset(self) -> None:
-        """Forget all states."""
+        """Forget all states. Variables with a name of their own begin anew with a new
+        interpreter only.
+        """
         self._interpreter.reset_all_variables()
+        details = self._interpreter.get_tensor_details()
+        if any(detail["dtype"] is np.object_ for detail in details):
+            self._interpreter = self._opened(*self._how)
 
     def close(self) -> None:
         self._interpreter = None

@@ -19,10 +19,11 @@ def evaluate(
 ) -> Arrays:
     """The graph's results by name, for what a caller passes by name.
 
-    `states` is what a run begins with, and has what it ends with afterwards; zeros without it.
+    `states` is what a run begins with, and has what it ends with afterwards; empty before the
+    first one.
     """
     states = {} if states is None else states
-    values = {**_zeros(graph), **states, **_start(graph, inputs)}
+    values = {**_zeros(graph), **graph.starts, **states, **_start(graph, inputs)}
     last = _last_readers(graph)
     for position, node in enumerate(graph.nodes):
         values.update(zip(node.outputs, _run(graph, node, values), strict=True))
@@ -34,7 +35,7 @@ def evaluate(
 
 
 def _zeros(graph: Graph) -> Arrays:
-    """What states hold before the first run."""
+    """What most states hold before the first run."""
     types = {name: graph.types[name] for name in graph.states}
     return {name: np.zeros(type.shape, type.dtype.numpy) for name, type in types.items()}
 

@@ -47,6 +47,7 @@ def make_plan(
     fixed |= {value: fixed[state] for value, state in into.items()}
     homes = _plan_memory(graph, built, places, fixed, device)
     constants, texts = Constants(graph), Texts(device, options)
+    ports = _with_starts(ports, graph, constants)
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
     buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0), *ports]
     kernels = [item.kernel for item in built]
@@ -90,6 +91,12 @@ def _ports(graph: Graph) -> list[Buffer]:
         for kind, names in kinds
         for name in dict.fromkeys(names)
     ]
+
+
+def _with_starts(ports: list[Buffer], graph: Graph, constants: Constants) -> list[Buffer]:
+    """The same buffers, where variables that do not begin as zeros know what they begin with."""
+    starts = {name: constants.offset(array) for name, array in graph.starts.items()}
+    return [port._replace(start=starts.get(port.name)) for port in ports]
 
 
 def _plan_memory(

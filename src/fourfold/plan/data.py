@@ -15,13 +15,15 @@ class Buffer(NamedTuple):
     """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.
 
     The last two begin as zeros and are left alone between runs: variables are the model's, the
-    state is that of a persistent kernel. 'host' is an input or output in the host's memory that
-    kernels reach by its address.
+    state is that of a persistent kernel. A variable that begins with other numbers has them at
+    byte `start` of the constants. 'host' is an input or output in the host's memory that kernels
+    reach by its address.
     """
 
     name: str
     kind: str
     bytes: int
+    start: int | None = None
 
 
 class BufferUse(NamedTuple):
@@ -88,6 +90,12 @@ class Plan:
     def stages(self) -> int:
         """How many kernels run, one after the other: launches, or the stages of the only one."""
         return sum(launch.stages for launch in self.launches)
+
+    def start_of(self, buffer: Buffer) -> np.ndarray:
+        """The bytes that a variable or a state begins with."""
+        if buffer.start is None:
+            return np.zeros(buffer.bytes, np.uint8)
+        return self.constants[buffer.start : buffer.start + buffer.bytes]
 
     def bytes(self, kind: str) -> int:
         """The size of all buffers of a kind."""

@@ -33,7 +33,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "name": plan.name,
         "precision": plan.precision,
         "options": plan.program.options,
-        "buffers": [[one.name, one.kind, one.bytes] for one in plan.buffers],
+        "buffers": [_buffer_record(one) for one in plan.buffers],
         "launches": [_launch_record(one) for one in plan.launches],
         "inputs": [port_record(one) for one in plan.inputs],
         "outputs": [port_record(one) for one in plan.outputs],
@@ -67,7 +67,7 @@ def read_plan(file: Container, plan: int, text: int, constants: int) -> Compiled
 
 
 def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Compiled:
-    buffers = tuple(_buffer(*item) for item in record["buffers"])
+    buffers = tuple(_buffer(constants.nbytes, *item) for item in record["buffers"])
     if any(one.kind == "constants" and one.bytes != constants.nbytes for one in buffers):
         raise ValueError("the constants have another size")
     plan = Plan(
@@ -143,10 +143,18 @@ def read_quantization(scale: list[Any], zero: list[Any], axis: int | None) -> Qu
     )
 
 
-def _buffer(name: str, kind: str, size: int) -> Buffer:
+def _buffer_record(buffer: Buffer) -> list[Any]:
+    start = [] if buffer.start is None else [buffer.start]
+    return [buffer.name, buffer.kind, buffer.bytes, *start]
+
+
+def _buffer(constants: int, name: str, kind: str, size: int, start: int | None = None) -> Buffer:
     if kind not in KINDS:
         raise ValueError(f"there is no kind of buffer {kind!r}")
-    return Buffer(_text(name), kind, _whole(size, 0, 2**48))
+    size = _whole(size, 0, 2**48)
+    if start is not None:
+        start = _whole(start, 0, max(constants - size, 0) + 1)
+    return Buffer(_text(name), kind, size, start)
 
 
 def _sizes(items: list[Any]) -> tuple[int, ...]:

@@ -209,8 +209,8 @@ class Player:
             if buffer.kind == "constants":
                 made = cl.Buffer.of(self._context, self.plan.constants)
             elif buffer.kind in ("variable", "state"):
-                zeros = np.zeros(buffer.bytes, np.uint8)
-                made = cl.Buffer.of(self._context, zeros, writable=True)
+                start = self.plan.start_of(buffer)
+                made = cl.Buffer.of(self._context, start, writable=True)
             else:
                 size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
                 made = cl.Buffer(self._context, size, host=buffer.kind == "host")
@@ -268,13 +268,12 @@ class Player:
             self._queue.finish()
 
     def reset(self) -> None:
-        """Set the model's variables back to zero."""
+        """Set the model's variables back to what they began with."""
         self._guard("forgetting the state", self._reset)
 
     def _reset(self) -> None:
         for buffer, handle in self._variables():
-            self._queue.fill(handle, b"\0", 0, buffer.bytes)
-        self._queue.finish()
+            self._queue.write(handle, self.plan.start_of(buffer))
 
     def _variables(self) -> list[tuple[Buffer, cl.Buffer]]:
         pairs = zip(self.plan.buffers, self._buffers, strict=True)

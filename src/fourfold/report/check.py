@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fourfold.compile import Wish
 from fourfold.device import DeviceInfo
-from fourfold.placing.deciding import Decision, Situation, decide, read_situation
+from fourfold.errors import UnsupportedError
+from fourfold.formats import read_model
+from fourfold.lower import make_plan
+from fourfold.placing.deciding import (
+    Decision,
+    Situation,
+    decide,
+    describe_whole,
+    read_situation,
+)
 from fourfold.placing.wishes import Wishes
+from fourfold.players.probe import probed
 from fourfold.report.advice import Advice, Subject, advise
 from fourfold.rewrite import rewrite
 from fourfold.split import GPU, Costs, Placement
@@ -32,7 +42,22 @@ def check_model(source: str | bytes, title: str, device: DeviceInfo, wish: Wish)
     situation = read_situation(source, title, device, wish, Wishes())
     decision = decide(situation, {})
     subject = _subject(situation, decision)
-    return Report(decision.placement, tuple(advise(subject)))
+    if not decision.placement.whole:
+        subject = _whole(source, situation, subject)
+    return Report(subject.placement, tuple(advise(subject)))
+
+
+def _whole(source: str | bytes, situation: Situation, parted: Subject) -> Subject:
+    """The same model in one plan, where that can be: only there variables are the device's."""
+    wish = situation.wish
+    try:
+        loaded = read_model(source, wish.shapes, quantized=wish.quantized, follow=wish.follow)
+        graph = rewrite(loaded.main)
+        plan = make_plan(graph, probed(situation.device), wish.options)
+    except UnsupportedError:
+        return parted
+    placement = describe_whole(situation)
+    return replace(parted, graphs=(graph,), plans=(plan,), placement=placement)
 
 
 def _subject(situation: Situation, decision: Decision) -> Subject:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tflite_writer as writer
 from click.testing import CliRunner
+from stateful_models import stream
 
 from fourfold.cli import main
 from fourfold.compile import Wish
@@ -100,6 +101,10 @@ def test_what_causes_a_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     (split,) = [item for item in report.advice if item.kind == "split"]
     assert split.nodes == ("t",)
     assert "this op is not known yet" in split.text
+
+
+def test_a_model_with_variables_is_checked_as_a_whole() -> None:
+    assert check_model(stream(), "it", NULL_GPU, Wish()).placement.whole
 
 
 def test_check_prints_and_gives_json(model: Path) -> None:

@@ -301,6 +301,11 @@ class CumsumOptions:
     reverse: Bool = False
 
 
+@_table(103)
+class CallOnceOptions:
+    init_subgraph: Int = 0
+
+
 @_table(106)
 class Conv3DOptions:
     padding: Byte = 0
@@ -311,6 +316,12 @@ class Conv3DOptions:
     dilation_d: Int = 1
     dilation_w: Int = 1
     dilation_h: Int = 1
+
+
+@_table(111)
+class VarHandleOptions:
+    container: Text = ""
+    shared_name: Text = ""
 
 
 @_table(SECOND + 21)

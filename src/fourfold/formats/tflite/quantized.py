@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.convert._builder import Builder, Refuse
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import Rule
@@ -22,7 +23,15 @@ _KEEP_GRID = {
     *("BATCH_TO_SPACE_ND", "BROADCAST_TO", "CONCATENATION", "DEPTH_TO_SPACE", "EXPAND_DIMS"),
     *("DYNAMIC_UPDATE_SLICE", "GATHER", "GATHER_ND", "MAXIMUM", "MAX_POOL_2D", "MINIMUM"),
     *("MIRROR_PAD", "PACK", "PAD", "PADV2", "QUANTIZE", "REDUCE_MAX", "REDUCE_MIN", "RELU"),
-    *("RESHAPE", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SELECT", "SELECT_V2", "SLICE"),
+    *(
+        "READ_VARIABLE",
+        "RESHAPE",
+        "RESIZE_NEAREST_NEIGHBOR",
+        "REVERSE_V2",
+        "SELECT",
+        "SELECT_V2",
+        "SLICE",
+    ),
     *("SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE"),
     *("TILE", "TOPK_V2", "TRANSPOSE", "UNPACK", "ZEROS_LIKE"),
 }
@@ -50,6 +59,13 @@ class FloatView:
     allowed: bool = True
     reals: dict[int, str] = field(default_factory=dict)
     integers: dict[int, str] = field(default_factory=dict)
+
+    def note(self, index: int) -> None:
+        """Remembers how a value's integers stand for real numbers, if they do."""
+        quantization = quantization_of(self.tensors[index])
+        type = self.builder.types.get(self.names[index])
+        if quantization is not None and (type is None or not type.dtype.is_float):
+            self.builder.quantization[self.names[index]] = quantization
 
     def is_needed(self, record: OperatorRecord, rule: Rule) -> bool:
         """Whether an operator works on integers that stand for real numbers, beyond weights."""

@@ -9,14 +9,14 @@ import numpy as np
 
 from fourfold.errors import InputError, ModelError, Refusal, nearest
 from fourfold.formats.tflite.batch import batch_factor
-from fourfold.formats.tflite.constants import array_of, quantization_of
+from fourfold.formats.tflite.constants import array_of
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._batch import check_batch
 from fourfold.formats.tflite.convert._builder import Budget, Builder, Refuse, Rejected
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registered import registered_rule
-from fourfold.formats.tflite.foreign import Leftover
-from fourfold.formats.tflite.options import CompositeOptions
+from fourfold.formats.tflite.foreign import Leftover, unit_name
+from fourfold.formats.tflite.options import CallOnceOptions, CompositeOptions
 from fourfold.formats.tflite.quantized import FloatView
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.tensors import (
@@ -123,15 +123,21 @@ class _Walk:
         if isinstance(record.options, CompositeOptions):
             _inline(self, record, record.options.decomposition)
             return
+        if isinstance(record.options, CallOnceOptions) and not self.foreign:
+            _start(self, record.options.init_subgraph)
+            return
         rule = registered_rule(record.custom_code) or rules().get(record.title)
         if rule is None:
             for index in record.inputs:
                 self._check_order(index)
             raise Refuse("this op is not known yet")
-        if not outputs:
+        if rule.resources and self.foreign:
+            raise Refuse("its variable is LiteRT's where a model runs in parts")
+        if not outputs and not rule.resources:
             raise ValueError("it has no outputs")
         inputs = tuple(None if i == -1 else self._value(i, rule.states) for i in record.inputs)
-        _check_arrays(self.record, record)
+        if not rule.resources:
+            _check_arrays(self.record, record)
         viewed = self.view.is_needed(record, rule)
         _check_sizes(inputs, self.unsized)
         operation = Operation(
@@ -140,6 +146,7 @@ class _Walk:
             inputs,
             outputs,
             declared=declared_types(self.record, record.outputs),
+            title="" if outputs else unit_name(record, self.number, self.names),
             read=declared_types(self.record, record.inputs),
         )
         operation = self.view.enter(operation) if viewed else operation
@@ -150,7 +157,7 @@ class _Walk:
         for index, name in zip(record.outputs, outputs, strict=True):
             if name not in self.builder.types:
                 raise ValueError(f"'{name}' is not an output that this op has")
-            self._note_quantization(index)
+            self.view.note(index)
         if self.guessed.intersection(name for name in inputs if name is not None):
             self.guessed.update(outputs)
 
@@ -198,15 +205,9 @@ class _Walk:
             if packed and not self.builder.budget.take(declared(tensor), data.size):
                 raise Refuse(f"constant '{name}' is too large to be unpacked")
             self.builder.constant(name, array_of(tensor, data))
-            self._note_quantization(index)
+            self.view.note(index)
         except (ValueError, LookupError) as error:
             raise ValueError(f"constant '{name}': {error}") from error
-
-    def _note_quantization(self, index: int) -> None:
-        quantization = quantization_of(self.record.tensors[index])
-        type = self.builder.types.get(self.names[index])
-        if quantization is not None and (type is None or not type.dtype.is_float):
-            self.builder.quantization[self.names[index]] = quantization
 
     def _reject(self, record: OperatorRecord, title: str, rejected: Rejected) -> None:
         """A rule said no: a refusal for types not covered yet, else an error."""
@@ -246,7 +247,7 @@ class _Walk:
         name, tensor = self.names[index], self.record.tensors[index]
         try:
             self.builder.types[name] = declared(tensor)
-            self._note_quantization(index)
+            self.view.note(index)
         except ValueError as error:
             raise ModelError(f"tensor '{name}' is not possible", str(error), _FIX) from error
 
@@ -326,3 +327,19 @@ def _inline(outer: _Walk, record: OperatorRecord, number: int) -> None:
             raise Refuse(f"inside of it, {walk.refusals[0]}")
     for index in inner.outputs:
         walk._value(index)
+
+
+def _start(outer: _Walk, number: int) -> None:
+    """The graph that gives variables what they begin with, told by reading it."""
+    if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MOST_DEPTH:
+        raise ValueError(f"graph {number}, which it calls, is not there or calls itself")
+    inner, builder = outer.file.subgraphs[number], outer.builder
+    names = tuple(builder.names.fresh(name) for name in tensor_names(inner))
+    view = FloatView(builder, inner.tensors, names, outer.view.allowed)
+    walk = _Walk(outer.file, inner, builder, view, names, depth=outer.depth + 1)
+    builder.starting = True
+    for operator in inner.operators:
+        walk.convert(operator)
+    builder.starting = False
+    if walk.refusals:
+        raise Refuse(f"in what it calls, {walk.refusals[0]}")

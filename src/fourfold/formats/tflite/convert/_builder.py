@@ -70,6 +70,9 @@ class Builder:
     folded: set[str] = field(default_factory=set)  # constants that the file does not have itself
     variables: dict[str, TensorType] = field(default_factory=dict)  # what the file has as states
     states: dict[str, str] = field(default_factory=dict)  # those in use, and what each holds by now
+    starts: dict[str, np.ndarray] = field(default_factory=dict)  # what states begin with, if no 0
+    handles: dict[str, str] = field(default_factory=dict)  # values that stand for a state
+    starting: bool = False  # what is assigned now is what states begin with
 
     def constant(self, name: str, array: np.ndarray) -> str:
         self.constants[name] = array
@@ -172,7 +175,8 @@ class Builder:
             taken.add(output)
         results = (*values, *states.values())
         graph = Graph((), inputs, results, self.types, self.constants, self._stored(), name, states)
-        return graph.with_nodes(tuple(self.nodes))
+        starts = {key: array for key, array in self.starts.items() if key in states and array.any()}
+        return graph.with_nodes(tuple(self.nodes), starts=starts)
 
     def _stored(self) -> Mapping[str, Quantization]:
         return {name: item for name, item in self.quantization.items() if name in self.types}
