@@ -8,10 +8,14 @@ from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_product
+from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
+from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps
 from fourfold.ops._window import check_bias
 from fourfold.types import TensorType
+
+FEW_ROWS = 8
 
 
 @takes("fully_connected", 2, 3)
@@ -47,12 +51,30 @@ def tiled(site: Site) -> None:
     Convolution(site, "fully_connected", weights[:, None, :], plain_taps).write()
 
 
+def refuses_matrix(site: Site) -> str | None:
+    few = site.output.pixels < FEW_ROWS
+    reason = f"fewer than {FEW_ROWS} rows are better taken apart" if few else None
+    return reason or refuses_tiled(site) or refuses_matrix_units(site)
+
+
+def matrix(site: Site) -> None:
+    weights = site.array(1)
+    assert weights is not None
+    feed, flat = WindowFeed(site, plain_taps, 1), flatten_taps(weights[:, None, :])
+    MatrixConvolution(site, "fully_connected", feed, flat, site.array(2)).write()
+
+
+def choose_matrix(site: Site) -> list[str]:
+    return matrix_choices(site, WindowFeed(site, plain_taps, 1).work)
+
+
 OP = Op(
     name="fully_connected",
     infer=infer,
     reference=reference,
     heavy=True,
     variants=(
+        Variant("matrix", matrix, refuses_matrix, choose_matrix),
         Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
         Variant("direct", direct_product),
     ),
@@ -64,5 +86,6 @@ OP = Op(
         Case(("f32[2,3,7]", "f32[5,7]", "f32[5]"), constants=(1, 2)),
         Case(("f32[2,1,3,13]", "f32[8,13]", "f32[8]"), constants=(1, 2)),
         Case(("f32[5,31]", "f32[11,31]", None), low=-1.0, high=1.0),
+        Case(("f32[3,7,29]", "f32[37,29]", "f32[37]"), constants=(1, 2), low=-1.0, high=1.0),
     ),
 )
