@@ -60,6 +60,9 @@ class Origin(Protocol):
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
         """How the file keeps a value that graphs see as real numbers: scale and integer type."""
 
+    def rounds(self, unit: str) -> bool:
+        """Whether the file's own engine rounds what a unit reads: floats beside integer weights."""
+
     def signature(self, value: str) -> tuple[int, ...]:
         """The sizes of a value with -1 where the file leaves one open; empty if it leaves none."""
 

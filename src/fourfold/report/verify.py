@@ -31,7 +31,7 @@ from fourfold.split import GPU, Part
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
 AGREES, HALF, KERNEL, MEANING = "agrees", "half precision", "kernel", "definition"
-CARRIED = "from its inputs"
+CARRIED, ROUNDED = "from its inputs", "rounded by LiteRT"
 FLAT = "agrees, but hardly varies"  # so few steps apart that agreement says little
 OVERFLOW = "overflow in half precision"
 
@@ -192,7 +192,11 @@ class _Trial:
         if not self._defined(node, name, self.ours, self.ours[name]):
             return KERNEL
         values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
-        return CARRIED if self._defined(node, name, values, expected) else MEANING
+        if self._defined(node, name, values, expected):
+            return CARRIED
+        origin = self.situation.model.origin
+        rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
+        return ROUNDED if rounded else MEANING
 
     def _full(self) -> Mapping[str, np.ndarray]:
         if self.exact is None:

@@ -29,6 +29,7 @@ from fourfold.report.verify import (
     FLAT,
     HALF,
     MEANING,
+    ROUNDED,
     compare_layers,
     compare_outputs,
 )
@@ -155,6 +156,26 @@ def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) ->
     wrong = [layer for layer in layers if not layer.agrees]
     assert wrong
     assert wrong[0].verdict in (HALF, "overflow in half precision")
+
+
+@needs_litert
+def test_what_litert_rounds_is_no_fault() -> None:
+    """Float values beside integer weights: LiteRT rounds the values before it multiplies them."""
+    generator = np.random.default_rng(5)
+    whole = generator.integers(-127, 128, (11, 37)).astype(np.int8)
+    model = writer.write(
+        [
+            writer.Tensor("x", (3, 37)),
+            writer.Tensor("w", whole.shape, "int8", data=whole, scale=[0.01], zero_point=[0]),
+            writer.Tensor("y", (3, 11)),
+        ],
+        [writer.Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")],
+        ["x"],
+        ["y"],
+    )
+    x = generator.normal(0, 1, (3, 37)).astype(np.float32)
+    (layer,) = compare_layers(model, find_device(), Wish(), [x])
+    assert layer.verdict == ROUNDED
 
 
 @needs_litert

@@ -125,6 +125,11 @@ class FileOrigin:
         found = quantization_of(tensor) if tensor.quantized else None
         return None if found is None or tensor.dtype is None else (found, tensor.dtype)
 
+    def rounds(self, unit: str) -> bool:
+        record, tensors = self.graph.operators[self.units[unit]], self.graph.tensors
+        weights = (tensors[i].quantized for i in record.inputs if i != -1 and self._holds(i))
+        return any(weights) and not any(tensors[i].quantized for i in record.outputs)
+
     def write(
         self,
         units: Sequence[str],
