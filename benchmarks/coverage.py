@@ -84,7 +84,7 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     yield f"Of {len(rows)} models {len(whole)} run wholly on the GPU, {len(split)} in parts on"
     yield f"GPU and CPU, and {len(failed)} do not run. Errors are the largest difference to LiteRT,"
     yield "relative to the range of the output, for seeded random inputs; what lies beyond 1e-4"
-    yield "(fp32) or 1e-2 (mixed) in a float model is in bold. Quantised models, marked q, and models"
+    yield "(fp32) or 1e-2 (mixed) is in bold in float models. Quantised models, marked q, and those"
     yield "of which only the weights are, marked w, have a yardstick of their own above: LiteRT's"
     yield "kernels disagree about these, too. Where other random inputs hardly move LiteRT's own"
     yield "output, marked †, agreement says little. Written by"
