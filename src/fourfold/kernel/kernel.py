@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fourfold.kernel.statement import (
     Branch,
     Call,
     Declare,
+    Fetch,
     Leave,
     LocalArray,
     Loop,
@@ -144,6 +146,11 @@ class Kernel:
         self._add(Shift(target, base, lift(index)))
         return target
 
+    def fetch(self, pointer: Pointer, index: Operand) -> None:
+        """Hint that an element, if it exists, will be read soon: a CPU brings it near meanwhile."""
+        self.preludes.add("fetch_ahead")
+        self._add(Fetch(pointer, lift(index)))
+
     def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
         self._add(Store(pointer, lift(index), value))
 
@@ -193,10 +200,7 @@ class Kernel:
 
     @property
     def local_items(self) -> int:
-        count = 1
-        for size in self.local:
-            count *= size
-        return count
+        return prod(self.local)
 
     def _add(self, statement: Statement) -> None:
         self._blocks[-1].append(statement)

@@ -15,6 +15,7 @@ from fourfold.kernel.statement import (
     Branch,
     Call,
     Declare,
+    Fetch,
     Leave,
     LocalArray,
     Loop,
@@ -83,16 +84,11 @@ class Renderer(ExpressionWriter):
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
-            case Loop(variable, start, stop, step, body):
-                yield from self._hoist(pad, known, start, stop, step)
-                place = variable.operands[0]
-                by = "++" if step.number == 1 else f" += {self._of(step, known)}"
-                limits = (
-                    f"int {place} = {self._of(start, known)}; {place} < {self._of(stop, known, 3)}"
-                )
-                yield f"{pad}for ({limits}; {place}{by}) {{"
-                yield from self._block(body, depth + 1, known)
-                yield f"{pad}}}"
+            case Fetch(pointer, index):
+                yield from self._hoist(pad, known, index)
+                yield f"{pad}fetch_ahead({pointer.name} + {self._of(index, known, 5)});"
+            case Loop():
+                yield from self._loop(statement, depth, known)
             case Branch(condition, [Leave()], []):
                 yield from self._hoist(pad, known, condition)
                 yield f"{pad}if ({self._of(condition, known)}) return;"
@@ -112,6 +108,15 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}{self._local_array(statement)}"
             case Leave():
                 yield f"{pad}return;"
+
+    def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
+        pad, place = "    " * depth, loop.variable.operands[0]
+        yield from self._hoist(pad, known, loop.start, loop.stop, loop.step)
+        by = "++" if loop.step.number == 1 else f" += {self._of(loop.step, known)}"
+        start, stop = self._of(loop.start, known), self._of(loop.stop, known, 3)
+        yield f"{pad}for (int {place} = {start}; {place} < {stop}; {place}{by}) {{"
+        yield from self._block(loop.body, depth + 1, known)
+        yield f"{pad}}}"
 
     def _hoist(self, pad: str, known: dict[int, str], *roots: Expression) -> Iterator[str]:
         """Names for parts that a statement uses more than once, so that nothing is computed

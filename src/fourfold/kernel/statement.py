@@ -73,6 +73,14 @@ class Shift:
 
 
 @dataclass(frozen=True)
+class Fetch:
+    """A hint that what lies `index` elements behind a pointer will be read soon."""
+
+    pointer: Pointer
+    index: Expression
+
+
+@dataclass(frozen=True)
 class Barrier:
     """All work-items of a group meet here and see each other's local memory."""
 
@@ -98,5 +106,16 @@ class Leave:
 
 
 Statement = (
-    Declare | Assign | Call | Shift | Store | Loop | Branch | Barrier | Await | LocalArray | Leave
+    Declare
+    | Assign
+    | Call
+    | Shift
+    | Store
+    | Loop
+    | Branch
+    | Fetch
+    | Barrier
+    | Await
+    | LocalArray
+    | Leave
 )

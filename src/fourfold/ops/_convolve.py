@@ -31,6 +31,7 @@ from fourfold.ops._taps import MakeTaps, Reader
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile
 
 NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
+LINE = 16  # numbers in a line of the cache
 FAR_BYTES = 1 << 22  # what the caches that cores share hold for sure
 
 
@@ -121,6 +122,7 @@ class Convolution:
         else:
             local = (wide, tall, tile.split)
             x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=tile.split > 1)
+        self.number, self.count = x, count
         if kernel.grid[1] != groups and tile.split > 1:
             y = kernel.let(minimum(y, const(groups - 1)), "y_in")
         last = kernel.size("last_tile", total.pixels - tile.pixels)
@@ -183,14 +185,30 @@ class Convolution:
         block = kernel.let(slices * 4 * down * across, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self.reader.corners(bases, checked)
+        ahead = self._ahead(group, block)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
             places = self.reader.places(bases, corners, row, column)
             tap = kernel.let((row * across + column) * (slices * 4), "tap")
             lane = kernel.local_id(2) if tile.split > 1 else const(0)
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_ * 4, "k")
+                if ahead is not None:
+                    kernel.fetch(self.weights, (ahead + at // 4) * LINE)
                 pixels = self.reader.pixels(places, slice_, from_corners=bool(corners))
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
+
+    def _ahead(self, group: Expression, block: Expression) -> Expression | None:
+        """Where this tile's share of the weights that come next starts, in lines of the cache: all
+        tiles of a group together bring them near while they use those of their own.
+        """
+        kernel, tile = self.kernel, self.tile
+        if not self.site.device.is_cpu or tile.items > 1:
+            return None
+        used = tile.groups * tile.width * self.taps.count[0] * self.taps.count[1]
+        lines = used * self.site.input.slices * 4 // LINE
+        share = kernel.size("share", -(-lines // self.count))
+        after = (group + tile.groups) * block * tile.width // LINE
+        return kernel.let(after + self.number * share, "ahead")
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
         """How the weights of each group are read, from where this step of the reduction starts."""

@@ -18,6 +18,8 @@ from fourfold.ops._window import Window
 
 UNROLLED_TAPS = 25
 GPU_WARP = 32
+NEAR_BYTES = 24 << 10  # what the first cache of a core holds beside the rest
+LINE = 16  # numbers in a line of the cache
 
 
 def pack_filters(weights: np.ndarray) -> np.ndarray:
@@ -100,10 +102,8 @@ class DepthwiseRows:
 
     def _rows(self) -> int:
         """How many output rows a work-item makes."""
-        height, choice = self.site.output.shape[1], self.site.choice
-        if choice in row_choices(self.site):
-            return int(str(choice).split()[0])
-        return min(height, 4 if self.site.device.is_cpu else 2)
+        choices, choice = row_choices(self.site, self.window), self.site.choice
+        return int((choice if choice in choices else choices[0]).split()[0])
 
     def write(self) -> None:
         kernel, site = self.kernel, self.site
@@ -176,17 +176,18 @@ class DepthwiseRows:
         if stop - first < 2:
             first = stop = 0
         begin, end = kernel.size("first", first), kernel.size("stop", stop)
-        if first:
-            with kernel.loop(begin, title="x") as x:
-                self._column(x, checked=True)
         if stop > first:
             with kernel.loop(end, begin, 2, title="x") as step:
                 x = step
                 if (stop - first) % 2:
                     x = kernel.let(minimum(step, end - 2), "x")
                 self._pair(x)
-        if stop < out:
-            with kernel.loop(self.target.axis(2), end, title="x") as x:
+        edges = first + out - stop
+        if edges:
+            with kernel.loop(kernel.size("edges", edges), title="edge") as edge:
+                x = edge if stop == out else edge + end
+                if first and stop < out:
+                    x = kernel.let(where(edge < begin, edge, edge + (end - begin)), "x")
                 self._column(x, checked=True)
 
     def _column(self, x: Expression, checked: bool) -> None:
@@ -222,6 +223,7 @@ class DepthwiseRows:
         kernel, window, source = self.kernel, self.window, self.source
         stride = window.stride[1]
         left = kernel.let(x * stride - window.padding.left, "left")
+        self._fetch_next(x)
         twice = [vector(factor, factor) for factor in self.factors]
         both = vector(self.offset, self.offset)
         totals = [kernel.variable(both, "total") for _ in range(self.rows)]
@@ -236,14 +238,17 @@ class DepthwiseRows:
                 self._spread(totals, line, column, kernel.let(value, "v"), twice)
         self._store(totals, x, 2)
 
+    def _fetch_next(self, x: Expression) -> None:
+        """Bring the same rows of the next slice near, a share of them for each pair of columns."""
+        share = self.reach * self.window.stride[1] * 4
+        next_ = self.source.index(self.lines[0].start, self.slice + 1) * 4
+        start = self.kernel.let(next_ + x * share, "ahead")
+        for line in range(0, 2 * share, LINE):
+            self.kernel.fetch(self.source.pointer, start + line)
+
     def _used(self) -> list[tuple[int, _Row]]:
-        """The rows under the tile that some tap reaches: with a dilation there are gaps."""
-        window = self.window
-        reached = {
-            row * window.stride[0] + tap * window.dilation[0]
-            for row in range(self.rows)
-            for tap in range(window.filter[0])
-        }
+        """The rows under the tile that some tap reaches."""
+        reached = _reached(self.window, self.rows)
         return [(number, line) for number, line in enumerate(self.lines) if number in reached]
 
     def _spread(
@@ -268,11 +273,34 @@ class DepthwiseRows:
             target.store(pixel, self.slice, total, run)
 
 
-def row_choices(site: Site) -> list[str]:
+def row_choices(site: Site, window: Window) -> list[str]:
     """How many output rows a work-item may make, the most promising first."""
     height = site.output.shape[1]
-    wanted = (4, 2, 6, 3, 8, 1) if site.device.is_cpu else (2, 1, 4, 3)
-    return [f"{rows} rows" for rows in wanted if rows <= height]
+    wanted = [rows for rows in (2, 1, 4, 3) if rows <= height]
+    if site.device.is_cpu:
+        wanted = sorted(range(1, min(8, height) + 1), key=lambda rows: _cost(site, window, rows))
+    return [f"{rows} rows" for rows in wanted]
+
+
+def _cost(site: Site, window: Window, rows: int) -> float:
+    """Rows read and multiplied, and what makes them dearer: a last tile that makes some again, more
+    of them than the first cache holds, more sums than there are registers.
+    """
+    _, height, width, _ = site.output.shape
+    read = len(_reached(window, rows))
+    work = -(-height // rows) * (read + rows * window.filter[0] * 2 / 3)
+    near = (read * site.input.shape[2] + rows * width) * 16 <= NEAR_BYTES
+    again, crowded = height % rows > 0, rows > 7
+    return work * (1.02 if again else 1.0) * (1.0 if near else 1.3) * (1.05 if crowded else 1.0)
+
+
+def _reached(window: Window, rows: int) -> set[int]:
+    """The input rows under a tile that some tap reaches: with a dilation there are gaps."""
+    return {
+        row * window.stride[0] + tap * window.dilation[0]
+        for row in range(rows)
+        for tap in range(window.filter[0])
+    }
 
 
 def uses_rows(site: Site, window: Window) -> bool:

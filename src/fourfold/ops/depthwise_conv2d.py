@@ -74,6 +74,11 @@ def rows(site: Site) -> None:
     DepthwiseRows(site, window(site.attributes, site.input_type(1).shape)).write()
 
 
+def choices(site: Site) -> list[str]:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    return row_choices(site, window(site.attributes, site.input_type(1).shape))
+
+
 def plain(site: Site) -> None:
     assert isinstance(site.attributes, DepthwiseConv2d)
     shape = site.input_type(1).shape
@@ -95,7 +100,7 @@ OP = Op(
     reference=reference,
     heavy=True,
     variants=(
-        Variant("rows", rows, refuses_rows, row_choices),
+        Variant("rows", rows, refuses_rows, choices),
         Variant("plain", plain, refuses_any),
     ),
     cases=(

@@ -1,0 +1,38 @@
+"""How many rows a work-item of the depthwise convolution makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from random_graphs import build
+
+from fourfold.kernel.site import Options
+from fourfold.lower.launches import sites
+from fourfold.lower.places import choose_places
+from fourfold.ops.depthwise_conv2d import choices
+from fourfold.players.null import NULL_GPU
+
+CPU = replace(NULL_GPU, kind="cpu", compute_units=2)
+
+
+def row_choices(size: int, attributes: str = "") -> list[str]:
+    graph = build(
+        f"input x: f32[1,{size},{size},8]\nconst w: f32[1,3,3,8]\n"
+        f"y = depthwise_conv2d(x, w; padding=Padding(1,1,1,1){attributes})\noutput y\n"
+    )
+    places = choose_places(graph, Options())
+    return choices(next(iter(sites(graph, places, CPU, Options()))))
+
+
+@pytest.mark.parametrize(("size", "rows"), [(1, 1), (5, 5), (7, 7), (14, 7), (28, 7), (112, 4)])
+def test_rows_come_out_even_and_fit_the_first_cache(size: int, rows: int) -> None:
+    assert row_choices(size)[0] == f"{rows} rows"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 11, 37])
+def test_every_number_of_rows_is_a_choice_once(size: int) -> None:
+    wanted = {f"{rows} rows" for rows in range(1, min(8, size) + 1)}
+    found = row_choices(size)
+    assert set(found) == wanted
+    assert len(found) == len(wanted)
