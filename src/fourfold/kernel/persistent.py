@@ -1,50 +1,103 @@
 """The one kernel that runs a whole plan: it walks a table of stages and calls the function of each.
 
 Two ways to share the work of a stage. *Claim*: groups take chunks from a counter and go on when
-all chunks
-are done; a group only waits for chunks that a running group has claimed, so any number of groups
-is safe,
-one included. *Share*: every group takes its fixed part and all meet at a barrier, which is faster
-and
-needs all groups to be resident at once.
+all chunks are done; a group only waits for chunks that a running group has claimed, so any number
+of groups is safe, one included. *Share*: every group takes its fixed part and all meet at a
+barrier, which is faster and needs all groups to be resident at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.kernel.stage import HEAD, Kind, render_stage, stage_call
+from fourfold.kernel.stage import HEAD, Kind, render_stage, stage_call, stage_operands
 
 ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
-CHUNKS = 32  # how finely the work of a stage is cut where groups claim it
+CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
+GROUPS_EACH = (
+    4  # how many groups a unit gets where they claim: a driver may hand out several at once
+)
+_BOX = (
+    "from_x + virtual % across",
+    "from_y + virtual / across % down",
+    "from_z + virtual / across / down",
+)
+_GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / row[4]")
 
-# Where groups claim their work. The state holds counters: one for leaving, two for each stage.
+# Where groups claim their work. Every stage is cut into parts along one axis, and a group begins
+# with its own part, so that it finds in its own cache what it wrote there before, then helps with
+# the others. The state holds how many groups have left, which thread has which part, and for each
+# stage how much is done, and how much of each part is claimed.
 _CLAIM = """
+    const int parts = (int)get_num_groups(0) / {each};
+    const int mine = part_of_thread(state + {apart}, parts);
+    const int before = 2 + parts / {apart};
     for (int stage = 0; stage < stages; stage++) {{
         __global const int *row = table + stage * {stride};
-        volatile __global int *claimed = state + (1 + 2 * stage) * {apart};
-        volatile __global int *done = claimed + {apart};
-        const int chunks = (row[1] + row[2] - 1) / row[2];
-        for (;;) {{
-            const int chunk = atomic_inc(claimed);
-            if (chunk >= chunks) break;
-            const int stop = min((chunk + 1) * row[2], row[1]);
-            for (int virtual = chunk * row[2]; virtual < stop; virtual++) {{
+        const int axis = row[5];
+        const int extent = axis == 0 ? row[3] : axis == 1 ? row[4] : row[1] / (row[3] * row[4]);
+        volatile __global int *done = state + (before + stage * (parts + 1)) * {apart};
+        for (int turn = 0; turn < parts; turn++) {{
+            const int part = (mine + turn) % parts;
+            volatile __global int *claimed = done + (1 + part) * {apart};
+            const int first = extent * part / parts;
+            const int wide = extent * (part + 1) / parts - first;
+            const int total = row[1] / extent * wide;
+            const int across = axis == 0 ? wide : row[3];
+            const int down = axis == 1 ? wide : row[4];
+            const int from_x = axis == 0 ? first : 0;
+            const int from_y = axis == 1 ? first : 0;
+            const int from_z = axis == 2 ? first : 0;
+            int made = 0;
+            while (*claimed < total) {{
+                const int start = atomic_add(claimed, row[2]);
+                if (start >= total) break;
+                const int stop = min(start + row[2], total);
                 switch (row[0]) {{
 {cases}
                 }}
+                made += stop - start;
             }}
-            mem_fence(CLK_GLOBAL_MEM_FENCE);
-            atomic_inc(done);
+            if (made > 0) {{
+                mem_fence(CLK_GLOBAL_MEM_FENCE);
+                atomic_add(done, made);
+            }}
         }}
-        while (*done < chunks);
+        for (int turn = 0; *done < row[1]; turn++) wait_a_while(turn);
         mem_fence(CLK_GLOBAL_MEM_FENCE);
     }}
     // The last group to leave makes the counters ready for the next run.
     if (atomic_inc(state) == (int)get_num_groups(0) - 1) {{
-        for (int i = 0; i <= 2 * stages; i++) state[i * {apart}] = 0;
+        state[0] = 0;
+        for (int i = 0; i < stages * (parts + 1); i++) state[(before + i) * {apart}] = 0;
     }}
+"""
+
+# Which part of every stage a group begins with: the same one in each run for the same thread, told
+# by where its stack is. And how it waits: on a busy machine the thread that it waits for may not be
+# running, and needs the processor on which this one would spin.
+_THREAD = """
+static int part_of_thread(volatile __global int *known, int parts)
+{
+    int here;
+    const int thread = (int)((ulong)&here >> 16) | 1;
+    for (int part = 0; part < parts; part++) {
+        if (known[1 + part] == thread) return part;
+    }
+    const int part = (uint)atomic_inc(known) % (uint)parts;
+    known[1 + part] = thread;
+    return part;
+}
+
+static void wait_a_while(int turn)
+{
+#if defined(__x86_64__) && defined(__linux__)
+    long result = 35, time[2] = {0, 20000};
+    if (turn < 1000) __asm__ volatile("pause" ::: "memory");
+    else __asm__ volatile("syscall" : "+a"(result) : "D"(time), "S"(0L) : "rcx", "r11", "memory");
+#endif
+}
 """
 
 _SHARE = """
@@ -147,16 +200,32 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
         "    __global const int *table = (__global const int *)(b1 + table_at);",
         f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
     ]
-    before = [] if claims else [MEET]
+    before = [_THREAD] if claims else [MEET]
     return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
 
 
 def _claim_body(kinds: Sequence[Kind], buffers: int) -> str:
-    cases = "\n".join(
-        f"                case {number}: {stage_call(kind, buffers, 1)} break;"
-        for number, kind in enumerate(kinds)
-    )
-    return _CLAIM.format(stride=row_stride(kinds), apart=STATE_STRIDE, cases=cases)
+    cases = "\n".join(_chunk(number, kind, buffers) for number, kind in enumerate(kinds))
+    stride = row_stride(kinds)
+    return _CLAIM.format(stride=stride, apart=STATE_STRIDE, each=GROUPS_EACH, cases=cases)
+
+
+def _chunk(number: int, kind: Kind, buffers: int) -> str:
+    """A case of the switch: the virtual groups of a chunk, one after the other."""
+    operands = stage_operands(kind, buffers)
+    names = [f"a{position}" for position in range(len(operands))]
+    lines = [
+        f"case {number}: {{",
+        *(
+            f"    {type_}{name} = {value};"
+            for name, (type_, value) in zip(names, operands, strict=True)
+        ),
+        "    for (int virtual = start; virtual < stop; virtual++)",
+        f"        {stage_call(kind, names, _BOX, '0')}",
+        "    break;",
+        "}",
+    ]
+    return "\n".join(" " * 16 + line for line in lines)
 
 
 def _share_body(kinds: Sequence[Kind], buffers: int, items: int) -> str:
@@ -176,6 +245,7 @@ def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
     together = items // kind.items
     seat = f"item / {kind.items}" if together > 1 else "0"
     limits = f"first < row[1]; first += groups * {together}"
+    operands = [value for _, value in stage_operands(kind, buffers)]
     lines = [
         f"        case {number}:",
         *([] if kind.awaits else ["            await_others(&others);"]),
@@ -187,7 +257,7 @@ def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
     else:
         lines.append("                if (virtual < row[1])")
     lines += [
-        f"                {stage_call(kind, buffers, items)}",
+        f"                {stage_call(kind, operands, _GRID, f'item % {kind.items}')}",
         "            }",
         "            break;",
     ]

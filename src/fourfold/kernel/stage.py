@@ -7,7 +7,7 @@ several of them side by side, each with its own part of local memory, round afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fourfold.kernel.expression import Pointer
@@ -139,24 +139,25 @@ class _StageRenderer(Renderer):
         return f"__local {kind} *{array.pointer.name} = (__local {kind} *)(pool + {start});"
 
 
-def stage_call(kind: Kind, buffers: int, items: int) -> str:
-    """The call of a stage for the row at hand: pointers and sizes from the table, ids from
-    `virtual`.
-    """
-    arguments = []
+def stage_operands(kind: Kind, buffers: int) -> list[tuple[str, str]]:
+    """What a stage gets from the row at hand, as types and values: pointers, then sizes."""
+    operands = []
     at = HEAD
     for argument, is_constant in zip(kind.kernel.buffers, kind.constant, strict=True):
         storage = STORAGE[argument.pointer.dtype]
         if is_constant:
-            arguments.append(f"(__global const {storage} *)constants + row[{at + 1}]")
+            type_ = f"__global const {storage} *"
+            operands.append((type_, f"({type_})constants + row[{at + 1}]"))
         else:
-            arguments.append(
-                f"(__global {storage} *){_base(f'row[{at}]', buffers)} + row[{at + 1}]"
-            )
+            type_ = f"__global {storage} *"
+            operands.append((type_, f"({type_}){_base(f'row[{at}]', buffers)} + row[{at + 1}]"))
         at += 2
-    arguments += [f"row[{at + number}]" for number in range(len(kind.kernel.sizes))]
-    arguments += ["virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / row[4]"]
-    arguments.append("0" if items == 1 else f"item % {kind.items}")
+    return operands + [("int ", f"row[{at + n}]") for n in range(len(kind.kernel.sizes))]
+
+
+def stage_call(kind: Kind, operands: Sequence[str], place: Sequence[str], item: str) -> str:
+    """The call of a stage: `place` is the virtual group's along each axis."""
+    arguments = [*operands, *place, item]
     if kind.local_bytes:
         arguments.append(f"pool + item / {kind.items} * {kind.local_bytes // 16}")
     if kind.meets_alone:

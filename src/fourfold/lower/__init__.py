@@ -58,7 +58,7 @@ def make_plan(
             reached = reach_ports(kernels, launches, buffers)
             kernels, launches = reached.kernels, tuple(reached.launches)
             buffers, moved = reached.buffers, reached.moved
-        buffers.append(Buffer("state", "state", state_bytes(len(launches))))
+        buffers.append(Buffer("state", "state", state_bytes(len(launches), device)))
         text, launch = join_launches(kernels, launches, constants, len(buffers), device)
         launches, text = (launch,), texts.head() + text
     else:

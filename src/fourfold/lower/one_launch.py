@@ -9,7 +9,14 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.persistent import CHUNKS, ENTRY, STATE_STRIDE, persistent_text, row_stride
+from fourfold.kernel.persistent import (
+    CHUNKS,
+    ENTRY,
+    GROUPS_EACH,
+    STATE_STRIDE,
+    persistent_text,
+    row_stride,
+)
 from fourfold.kernel.site import Options
 from fourfold.kernel.stage import Kind, render_stage
 from fourfold.kernel.statement import LocalArray
@@ -70,13 +77,18 @@ def wants_one_launch(
 
 
 def _is_dear(launches: Sequence[Launch], device: DeviceInfo, work: float) -> bool:
-    """Where a launch costs more than what replaces it: always on a large GPU, on a few cores where
-    the operations of a launch take about as long as the way to it.
+    """Where a launch costs more than what replaces it: always on a large GPU and on a few cores;
+    where groups must spin while they wait, only if a launch has little work.
     """
-    if not device.is_cpu:
+    if len(launches) < FEW or not device.is_cpu:
         return len(launches) >= FEW
-    few_cores = device.compute_units <= FEW_CORES
-    return few_cores and len(launches) >= FEW and work / len(launches) < LITTLE_WORK
+    little = work / len(launches) < LITTLE_WORK
+    return device.compute_units <= FEW_CORES and (little or _can_sleep(device))
+
+
+def _can_sleep(device: DeviceInfo) -> bool:
+    """Whether groups that wait give the processor back. Drivers say for what they compile."""
+    return all(word in device.version for word in ("x86_64", "linux"))
 
 
 def join_launches(
@@ -103,23 +115,26 @@ def join_runs(
     kinds, numbers = _kinds(kernels, launches, shares=not device.is_cpu)
     kind_of = {id(launch): number for launch, number in zip(launches, numbers, strict=True)}
     items = 1 if device.is_cpu else GPU_ITEMS
-    groups = device.compute_units * (4 if device.is_cpu else 1)
+    groups = device.compute_units * (GROUPS_EACH if device.is_cpu else 1)
     uses = tuple(BufferUse(number, 0) for number in range(buffers))
     joined = []
     for run in runs:
         table = np.zeros((len(run), row_stride(kinds)), np.int32)
         for row, launch in zip(table, run, strict=True):
             number = kind_of[id(launch)]
-            _fill(row, number, launch, kinds[number], device)
+            _fill(row, number, launch, device)
         arguments: tuple[Argument, ...] = (*uses, len(run), constants.offset(table))
         grid, title = (groups * items,), f"{len(run)} stages"
         joined.append(Launch(ENTRY, arguments, grid, (items,), ENTRY, title, len(run)))
     return persistent_text(kinds, buffers, items), joined
 
 
-def state_bytes(stages: int) -> int:
-    """Counters of the persistent kernel: one that all meet at, and two for each stage."""
-    return (1 + 2 * stages) * STATE_STRIDE * 4
+def state_bytes(stages: int, device: DeviceInfo) -> int:
+    """By what the groups of the persistent kernel tell each other how far they are."""
+    if not device.is_cpu:
+        return STATE_STRIDE * 4
+    parts = device.compute_units
+    return (2 + parts // STATE_STRIDE + stages * (1 + parts)) * STATE_STRIDE * 4
 
 
 def _kinds(
@@ -139,16 +154,25 @@ def _kinds(
     return [kind for _, kind in kinds.values()], numbers
 
 
-def _fill(row: np.ndarray, number: int, launch: Launch, kind: Kind, device: DeviceInfo) -> None:
+def _fill(row: np.ndarray, number: int, launch: Launch, device: DeviceInfo) -> None:
     """One row: kind, virtual groups, chunk, groups along x and y; then pointers, then sizes."""
     counts = [size // local for size, local in zip(launch.grid, launch.local, strict=True)]
     counts += [1] * (3 - len(counts))
     total = counts[0] * counts[1] * counts[2]
-    chunk = max(1, -(-total // (CHUNKS * max(1, device.compute_units // 2))))
-    numbers = [number, total, chunk, counts[0], counts[1], 0]
+    parts = device.compute_units
+    chunk = max(1, -(-total // (CHUNKS * parts)))
+    numbers = [number, total, chunk, counts[0], counts[1], _cut(counts, parts)]
     for argument in launch.arguments:
         if isinstance(argument, BufferUse):
             numbers += [argument.buffer, argument.offset]
         else:
             numbers.append(argument)
     row[: len(numbers)] = numbers
+
+
+def _cut(counts: Sequence[int], parts: int) -> int:
+    """The axis along which a stage is cut into parts: the first that is long enough, else the
+    longest. Pixels come before channels, and weights are cheaper to share than values.
+    """
+    enough = [axis for axis, count in enumerate(counts) if count >= parts > 1]
+    return enough[0] if enough else max(range(len(counts)), key=lambda axis: counts[axis])

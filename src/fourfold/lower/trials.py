@@ -94,7 +94,7 @@ def plan_trials(
         # What is best alone need not be best among others in one launch.
         repeats = REPEATS
         stages = [[launches[number] for number in run] * repeats for run in runs]
-        buffers.append(Buffer("state", "state", state_bytes(max(map(len, stages)))))
+        buffers.append(Buffer("state", "state", state_bytes(max(map(len, stages)), device)))
         text, joined = join_runs(kernels, launches, stages, constants, len(buffers), device)
         launches, text = tuple(joined), texts.head() + text
         runs = [range(number, number + 1) for number in range(len(joined))]

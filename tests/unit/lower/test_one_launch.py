@@ -1,0 +1,67 @@
+"""When launches become one, and how the work of its stages is cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from random_graphs import build
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.persistent import STATE_STRIDE
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.one_launch import _cut, state_bytes
+from fourfold.plan import Plan
+from fourfold.players.null import NULL_GPU
+
+SPINS = replace(NULL_GPU, kind="cpu", compute_units=4, version="OpenCL 3.0 of a kind")
+SLEEPS = replace(SPINS, version="OpenCL 3.0 HSTR: pthread-x86_64-unknown-linux-gnu-any")
+CHAIN = """
+input x: f32[1,{size},{size},8]
+const w: f32[8,3,3,8]
+a = conv2d(x, w)
+b = conv2d(a, w)
+c = conv2d(b, w)
+d = conv2d(c, w)
+output d
+"""
+
+
+def plan_of(size: int, device: DeviceInfo) -> Plan:
+    return make_plan(build(CHAIN.format(size=size)), device, Options())
+
+
+def test_little_work_is_one_launch_and_much_only_where_waiting_is_cheap() -> None:
+    assert [len(plan_of(17, device).launches) for device in (SPINS, SLEEPS)] == [1, 1]
+    assert [len(plan_of(257, device).launches) for device in (SPINS, SLEEPS)] == [4, 1]
+
+
+def test_many_cores_keep_the_list() -> None:
+    assert len(plan_of(17, replace(SLEEPS, compute_units=17)).launches) == 4
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts", "axis"),
+    [
+        ((7, 5, 1), 2, 0),
+        ((1, 4, 64), 4, 1),
+        ((1, 2, 64), 4, 2),
+        ((3, 2, 1), 4, 0),
+        ((1, 1, 1), 2, 0),
+        ((1, 3, 1), 1, 1),
+    ],
+)
+def test_a_stage_is_cut_along_pixels_if_there_are_enough(
+    counts: tuple[int, ...], parts: int, axis: int
+) -> None:
+    assert _cut(counts, parts) == axis
+
+
+@pytest.mark.parametrize("units", [1, 2, 31, 32, 97])
+def test_the_state_has_room_for_every_thread_and_counter(units: int) -> None:
+    device = replace(SLEEPS, compute_units=units)
+    known = STATE_STRIDE * (1 + units // STATE_STRIDE)
+    assert 1 + units <= known
+    words = state_bytes(5, device) // 4
+    assert words == STATE_STRIDE + known + 5 * (1 + units) * STATE_STRIDE
