@@ -36,13 +36,14 @@ _NEUTRAL = {"+": 0, "-": 0, "*": 1, "/": 1}
 
 @dataclass(frozen=True)
 class Pointer:
-    """A parameter or a local array that can be indexed; `dtype` is how its elements are stored."""
+    """A parameter or an array that can be indexed; `dtype` is how its elements are stored."""
 
     name: str
     dtype: DType
     writable: bool = False
     local: bool = False
     width: int = 1  # elements that it steps over: more than one for a copy made on the way
+    private: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ from fourfold.kernel.statement import (
     Leave,
     LocalArray,
     Loop,
+    PrivateArray,
     Shift,
     Statement,
     Store,
@@ -60,6 +61,7 @@ class Kernel:
         self.buffers: list[BufferArgument] = []
         self.sizes: dict[str, int] = {}
         self.body: list[Statement] = []
+        self.arrays: list[PrivateArray] = []
         self.grid: tuple[int, ...] = (1,)
         self.local: tuple[int, ...] = (1,)
         self.preludes: set[str] = set()
@@ -67,9 +69,7 @@ class Kernel:
         self._names: dict[str, int] = {}
 
     def size(self, title: str, value: int) -> Expression:
-        """A number known when the plan is made; 0 and 1 are always written out, they simplify
-        text.
-        """
+        """A number known when the plan is made; 0 and 1 are always written out: shorter text."""
         if self.literal or value in (0, 1):
             return const(value)
         self.sizes.setdefault(title, value)
@@ -196,6 +196,12 @@ class Kernel:
     def local_array(self, title: str, kind: str, width: int, size: int) -> Pointer:
         pointer = Pointer(self._unique(title), DType.F32, writable=True, local=True)
         self.body.insert(0, LocalArray(pointer, kind, width, size))
+        return pointer
+
+    def private_array(self, title: str, dtype: DType, size: int) -> Pointer:
+        """Memory of each work-item alone: read and written like that behind a parameter."""
+        pointer = Pointer(self._unique(title), dtype, writable=True, private=True)
+        self.arrays.append(PrivateArray(pointer, size))
         return pointer
 
     @property

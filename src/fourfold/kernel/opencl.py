@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl_expression import ExpressionWriter, type_name
+from fourfold.kernel.opencl_expression import STORAGE, ExpressionWriter, type_name
 from fourfold.kernel.prelude import PRELUDES
 from fourfold.kernel.statement import (
     Assign,
@@ -19,6 +19,7 @@ from fourfold.kernel.statement import (
     Leave,
     LocalArray,
     Loop,
+    PrivateArray,
     Shift,
     Statement,
     Store,
@@ -48,6 +49,7 @@ class Renderer(ExpressionWriter):
             parameters.append(f"long {pointer.name}_at")
         parameters += [f"int {size}" for size in self.kernel.sizes]
         tops = [self._offset(argument.pointer) for argument in self.kernel.buffers]
+        tops += [self._array(array) for array in self.kernel.arrays]
         tops += [f"    {line}" for line in self.casts.values()]
         head = f"__kernel void {entry}(\n    " + ",\n    ".join(parameters) + ")"
         return "\n".join([f"// {self.kernel.title}", head, "{", *tops, *body, "}", ""])
@@ -147,6 +149,10 @@ class Renderer(ExpressionWriter):
                 text = self._of(item, known)
                 yield f"{pad}const {type_name(item.kind, item.width)} {title} = {text};"
                 known[id(item)] = title
+
+    def _array(self, array: PrivateArray) -> str:
+        kind = STORAGE[array.pointer.dtype]
+        return f"    {kind} {array.pointer.name}[{array.size}] __attribute__((aligned(64)));"
 
     def _await(self, pad: str) -> Iterator[str]:
         """A kernel that is launched has nothing to wait for."""

@@ -37,7 +37,12 @@ class ExpressionWriter:
         self.casts: dict[str, str] = {}
 
     def _space(self, pointer: Pointer) -> str:
-        return f"__global {'' if pointer.writable else 'const '}{STORAGE[pointer.dtype]} "
+        """How the memory behind a pointer is declared."""
+        word = "const " if self._is_constant(pointer) else ""
+        return f"{'' if pointer.private else '__global '}{word}{STORAGE[pointer.dtype]} "
+
+    def _is_constant(self, pointer: Pointer) -> bool:
+        return not pointer.writable
 
     def _of(self, item: Expression, known: dict[int, str], outer: int = 0) -> str:
         if id(item) in known:
@@ -132,7 +137,7 @@ class ExpressionWriter:
     def _raw(self, pointer: Pointer) -> str:
         """The pointer as one to pairs of 32-bit words."""
         title = f"{pointer.name}_raw"
-        const = "const " if "const" in self._space(pointer) else ""
+        const = "const " if self._is_constant(pointer) else ""
         kind = f"__global {const}uint2"
         self.casts[title] = f"{kind} *{title} = ({kind} *){pointer.name};"
         return title

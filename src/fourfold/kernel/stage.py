@@ -100,7 +100,8 @@ class _StageRenderer(Renderer):
         if self.kind.awaits:
             parameters.append("waiting *others")
         head = f"static void {entry}(\n    " + ",\n    ".join(parameters) + ")"
-        tops = [*self._ids(), *(f"    {line}" for line in self.casts.values())]
+        arrays = (self._array(array) for array in kernel.arrays)
+        tops = [*self._ids(), *arrays, *(f"    {line}" for line in self.casts.values())]
         return "\n".join([f"// {kernel.title}", head, "{", *tops, *body, "}", ""])
 
     def _ids(self) -> list[str]:
@@ -113,9 +114,8 @@ class _StageRenderer(Renderer):
             rest = rest if size == 1 else f"{rest} / {size}"
         return lines
 
-    def _space(self, pointer: Pointer) -> str:
-        word = "const " if pointer.name in self.constant else ""
-        return f"__global {word}{STORAGE[pointer.dtype]} "
+    def _is_constant(self, pointer: Pointer) -> bool:
+        return pointer.name in self.constant
 
     def _name(self, title: str) -> str:
         for kind in ("global", "local"):

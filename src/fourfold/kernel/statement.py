@@ -101,6 +101,14 @@ class LocalArray:
 
 
 @dataclass(frozen=True)
+class PrivateArray:
+    """Memory of one work-item, for more than registers can hold."""
+
+    pointer: Pointer
+    size: int
+
+
+@dataclass(frozen=True)
 class Leave:
     """This work-item has nothing (more) to do."""
 

@@ -97,3 +97,17 @@ def test_numbers_that_c_writes_differently() -> None:
     text = render(kernel, "k")
     for spelled in ("= INFINITY;", "= -INFINITY;", "= NAN;", "= 1e+30f;", "= INT_MIN;"):
         assert spelled in text
+
+
+def test_memory_of_one_work_item_is_declared_before_it_is_used() -> None:
+    kernel = Kernel("hold", literal=True)
+    place = own_place("dst", Layout.ROWS, TensorType.parse("f32[8]"), DType.F32)
+    target = kernel.pointer("dst", DType.F32, place, writable=True)
+    held = kernel.private_array("held", DType.F32, 8)
+    near = kernel.shifted(held, e.const(1), 4, "near")
+    kernel.store(held, 0, e.const(1.0, "float", 4))
+    kernel.store(target, 0, e.load(near, 0, "float", 4))
+    lines = [line.strip() for line in render(kernel, "hold_0").splitlines()]
+    declared = lines.index("float held[8] __attribute__((aligned(64)));")
+    assert lines.index("float4 *held_4 = (float4 *)held;") > declared
+    assert "float4 *near = held_4 + 1;" in lines
