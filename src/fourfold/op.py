@@ -63,14 +63,15 @@ class Variant:
     """One way to run an op: `refuses` says why not (or None), `build` writes the kernels.
 
     `choices` lists the forms that the kernels can take, as text, the most promising first; `build`
-    finds
-    the one to write in `site.choice`, and takes its own default where that is None.
+    finds the one to write in `site.choice`, and takes its own default where that is None. `suits`
+    tells whether to take it where nothing was timed.
     """
 
     name: str
     build: Callable[[Site], None]
     refuses: Callable[[Site], str | None] = lambda site: None
     choices: Callable[[Site], list[str]] = lambda site: []
+    suits: Callable[[Site], bool] = lambda site: True
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,14 @@ class Packed:
     array: np.ndarray
 
 
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that the kernels of one node share and nobody else looks at."""
+
+    root: str
+    bytes: int
+
+
 def with_parameters(kernel: Kernel, attributes: object) -> Any:
     """The attributes, with those numbers that they call PARAMETERS as parameters of the kernel.
 
@@ -181,6 +189,13 @@ class Site:
         if self.options.spares and np.array_equal(array, array.astype(np.float16)):
             storage = DType.F16  # nothing is lost: many files hold halves
         return self.packed(kernel, title, array.astype(storage.numpy))
+
+    def scratch(self, title: str, dtype: DType, elements: int) -> Scratch:
+        """Memory between the kernels of this node; `Kernel.pointer` leads there."""
+        root = f"{self.node.outputs[0]}/{title}"
+        while root in self.types:
+            root += "_"
+        return Scratch(root, elements * dtype.size)
 
     def _tail(self, target: View, views: Mapping[str, View]) -> Finish:
         """The tail as a function of the running result and where it goes."""

@@ -16,7 +16,7 @@ from fourfold.lower.assemble import (
     Homes,
     Texts,
     make_launch,
-    value_bytes,
+    memory_uses,
 )
 from fourfold.lower.launches import Built, build_kernels
 from fourfold.lower.memory import Span, assign_offsets
@@ -108,15 +108,11 @@ def _plan_memory(
 ) -> Homes:
     """A home for every value: those that are `fixed` fill a buffer, the others share the arena."""
     homes = {name: (number, 0) for name, number in fixed.items()}
-    touched: dict[str, list[int]] = {}
-    for number, item in enumerate(built):
-        for argument in item.kernel.buffers:
-            memory = argument.memory
-            if isinstance(memory, Place) and memory.root in places and memory.root not in homes:
-                touched.setdefault(memory.root, []).append(number)
-    spans = {}
-    for root, uses in touched.items():
-        spans[root] = Span(value_bytes(graph, places[root], root), min(uses), max(uses))
+    spans: dict[str, Span] = {}
+    for number, root, size in memory_uses(graph, built, places):
+        if root not in homes:
+            first = spans[root].first if root in spans else number
+            spans[root] = Span(size, first, number)
     offsets, arena = assign_offsets(spans, max(CONSTANT_ALIGNMENT, device.alignment))
     homes.update({root: (ARENA, offset) for root, offset in offsets.items()})
     return Homes(homes, arena)

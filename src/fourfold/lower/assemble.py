@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -13,7 +14,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import preludes, render
 from fourfold.kernel.place import Place, storage_elements
 from fourfold.kernel.prelude import HALVES
-from fourfold.kernel.site import Options, Packed
+from fourfold.kernel.site import Options, Packed, Scratch
 from fourfold.lower.launches import Built, constant_storage
 from fourfold.plan import Argument, BufferUse, Launch
 from fourfold.types import DType
@@ -103,6 +104,9 @@ def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -
             arguments.append(
                 _use(CONSTANTS, constants.offset(memory.array), argument.pointer.dtype.size)
             )
+        elif isinstance(memory, Scratch):
+            buffer, start = homes.buffers[memory.root]
+            arguments.append(_use(buffer, start, argument.pointer.dtype.size))
         elif isinstance(memory, Place) and memory.root in homes.buffers:
             buffer, start = homes.buffers[memory.root]
             arguments.append(_use(buffer, start, memory.dtype.size, memory.offset))
@@ -127,3 +131,16 @@ def _use(buffer: int, start: int, size: int, offset: int = 0) -> BufferUse:
 
 def value_bytes(graph: Graph, place: Place, root: str) -> int:
     return storage_elements(place.layout, graph.types[root]) * place.dtype.size
+
+
+def memory_uses(
+    graph: Graph, built: list[Built], places: Mapping[str, Place]
+) -> Iterator[tuple[int, str, int]]:
+    """What kernels touch besides constants: the kernel's number, the root, and its bytes."""
+    for number, item in enumerate(built):
+        for argument in item.kernel.buffers:
+            memory = argument.memory
+            if isinstance(memory, Scratch):
+                yield number, memory.root, memory.bytes
+            elif isinstance(memory, Place) and memory.root in places:
+                yield number, memory.root, value_bytes(graph, places[memory.root], memory.root)

@@ -86,8 +86,8 @@ class Way:
 
 
 def choose_way(site: Site, choices: Mapping[str, str]) -> Way | Refusal:
-    """The tuned way for what this node computes, else the first variant that takes it; or why none
-    does.
+    """The tuned way for what this node computes, else the first variant that takes and suits it; or
+    why none does.
     """
     unusable = _unusable_types(site)
     reasons = [unusable] if unusable else []
@@ -97,7 +97,7 @@ def choose_way(site: Site, choices: Mapping[str, str]) -> Way | Refusal:
             reason = variant.refuses(site)
             if reason is not None:
                 reasons.append(reason)
-            elif name in ("", variant.name):
+            elif variant.name == name or (not name and variant.suits(site)):
                 return Way(variant, choice or None)
         if name:
             # The stored choice names a variant that is no more, or that refuses: decide anew.

@@ -9,7 +9,6 @@ from fourfold.graph import Graph
 from fourfold.kernel.place import storage_elements
 from fourfold.kernel.site import Options
 from fourfold.lower.join_separable import join_separable
-from fourfold.lower.pad_windows import pad_windows
 from fourfold.lower.places import choose_places
 from fourfold.lower.storage import all_attributes
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -54,4 +53,4 @@ def peak_bytes(graph: Graph) -> int:
 
 def suit_graph(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
     """The graph in the form that the device likes best."""
-    return join_separable(pad_windows(graph, device), device, options)
+    return join_separable(graph, device, options)

@@ -18,6 +18,7 @@ from fourfold.lower.assemble import (
     Homes,
     Texts,
     make_launch,
+    memory_uses,
     value_bytes,
 )
 from fourfold.lower.launches import Built, Way, build_site, sites
@@ -85,6 +86,7 @@ def plan_trials(
     extents = {
         root: Extent(start, value_bytes(graph, places[root], root), places[root].dtype)
         for root, (_, start) in homes.buffers.items()
+        if root in places
     }
     ends = list(accumulate(len(items) for *_, items in tried))
     runs = [range(end - len(items), end) for end, (*_, items) in zip(ends, tried, strict=True)]
@@ -111,13 +113,12 @@ def plan_trials(
 
 def _apart(graph: Graph, built: list[Built], places: dict[str, Place]) -> Homes:
     """Every value at a place of its own in the arena, inputs and outputs too."""
+    sizes: dict[str, int] = {}
+    for _, root, size in memory_uses(graph, built, places):
+        sizes[root] = max(size, sizes.get(root, 0))
     homes: dict[str, tuple[int, int]] = {}
     end = 0
-    for item in built:
-        for argument in item.kernel.buffers:
-            memory = argument.memory
-            if isinstance(memory, Place) and memory.root in places and memory.root not in homes:
-                homes[memory.root] = (ARENA, end)
-                size = value_bytes(graph, places[memory.root], memory.root)
-                end += -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
+    for root, size in sizes.items():
+        homes[root] = (ARENA, end)
+        end += -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
     return Homes(homes, end)

@@ -25,11 +25,13 @@ from fourfold.kernel.expression import (
     vector,
     widen,
 )
-from fourfold.kernel.kernel import Variable
+from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
 from fourfold.ops._taps import MakeTaps, Reader
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile
 
+Source = Callable[[Site, Kernel], View]
 NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
 LINE = 16  # numbers in a line of the cache
 FAR_BYTES = 1 << 22  # what the caches that cores share hold for sure
@@ -63,23 +65,31 @@ def pack_bias(bias: np.ndarray | None, outputs: int, tile: Tile) -> np.ndarray:
     return padded
 
 
+def _first_input(site: Site, kernel: Kernel) -> View:
+    return site.read(kernel, 0)
+
+
 class Convolution:
     """One convolution being written: the kernel, its views, its tile, its accumulators."""
 
-    def __init__(self, site: Site, title: str, weights: np.ndarray, taps: MakeTaps) -> None:
-        """`weights` is [outputs, taps, inputs], the taps in the order in which the loops reach
-        them.
-        """
+    def __init__(
+        self,
+        site: Site,
+        title: str,
+        weights: np.ndarray,
+        taps: MakeTaps,
+        source: Source = _first_input,
+    ) -> None:
+        """`weights` is [outputs, taps, inputs], the taps in the order of the loops."""
         self.site = site
-        target, source = site.output, site.input
         self.tile = choose_tile(site.device, work_of(site, weights.shape[1]), site.choice)
         suffix = "" if self.tile.split == 1 else "_split"
         self.kernel = kernel = site.kernel(title + suffix)
-        self.source, self.target = site.read(kernel, 0), site.write(kernel)
+        self.source, self.target = source(site, kernel), site.write(kernel)
         self.weights = site.weights(kernel, "weights", pack_weights(weights, self.tile))
-        bias = pack_bias(site.array(2), target.channels, self.tile)
+        bias = pack_bias(site.array(2), site.output.channels, self.tile)
         self.bias = site.packed(kernel, "bias", bias)
-        self.lanes = min(4, source.channels)
+        self.lanes = min(4, site.input.channels)
         self.taps = taps(kernel, self.source, self.target)
         self.reader = Reader(self.source, self.taps, site.device)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_convolution
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
+from fourfold.ops._padded import PaddedInput
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps, window_taps
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
+
+WIDEST = 128  # beyond it few pixels of a row are near an edge
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,30 @@ def choose_matrix(site: Site) -> list[str]:
     return matrix_choices(site, _feed(site).work)
 
 
+def refuses_padded(site: Site) -> str | None:
+    assert isinstance(site.attributes, Conv2d)
+    if not site.device.is_cpu or site.attributes.padding == NO_PADDING:
+        return "there is no padding, or it costs little"
+    return refuses_tiled(site)
+
+
+def suits_padded(site: Site) -> bool:
+    """Whether many pixels are near an edge, and there is more than one tap to ask for each."""
+    rows, columns = site.input_type(1).shape[1:3]
+    return rows * columns > 1 and site.input.channels >= 4 and site.output.shape[2] <= WIDEST
+
+
+def padded(site: Site) -> None:
+    attributes, weights = site.attributes, site.array(1)
+    assert isinstance(attributes, Conv2d)
+    assert weights is not None
+    copy = PaddedInput(site, attributes.padding)
+    copy.write()
+    taps = window_taps(window(replace(attributes, padding=NO_PADDING), weights.shape))
+    flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
+    Convolution(site, "conv2d_tiled", flat, taps, copy.view).write()
+
+
 def tiled_choices(site: Site) -> list[str]:
     rows, columns = site.input_type(1).shape[1:3]
     return tile_choices(site, rows * columns)
@@ -141,6 +168,7 @@ OP = Op(
     heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
+        Variant("padded", padded, refuses_padded, tiled_choices, suits_padded),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),
         Variant("direct", direct),
     ),

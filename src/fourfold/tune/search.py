@@ -54,11 +54,14 @@ def searches(
 
 
 def _ways(site: Site, default: Way, known: Known, limit: int) -> list[Way]:
-    """The default, the best until now, then the promising ones in order, from where an earlier
-    search stopped; what was best for the most similar thing goes first. None if none is new.
+    """The default, the best until now, then the promising ones in order, the first of each variant
+    before others, from where an earlier search stopped; what was best for the most similar thing
+    goes first. None if none is new.
     """
     variants = [v for v in variants_of(registry()[site.node.op]) if v.refuses(site) is None]
-    ordered = [Way(variant, choice) for variant in variants for choice in variant.choices(site)]
+    listed = [[Way(variant, choice) for choice in variant.choices(site)] for variant in variants]
+    first = [ways[0] for ways in listed if ways]
+    ordered = [*first, *(way for ways in listed for way in ways[1:])]
     best = known.ways.get(site.key)
     similar = _most_similar(site.key, known.ways) if best is None else None
     ordered.sort(key=lambda way: str(way) != similar)

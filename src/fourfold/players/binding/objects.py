@@ -194,7 +194,11 @@ class Event(Handle):
 
     @property
     def seconds(self) -> float:
-        return (self._time(_ENDED) - self._time(_STARTED)) * 1e-9
+        return self.seconds_from(self)
+
+    def seconds_from(self, first: Event) -> float:
+        """From the start of another launch to the end of this one."""
+        return (self._time(_ENDED) - first._time(_STARTED)) * 1e-9
 
     def _time(self, what: int) -> int:
         found = info("clGetEventProfilingInfo", self.pointer, what)
