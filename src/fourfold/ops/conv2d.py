@@ -16,6 +16,8 @@ from fourfold.ops._padded import PaddedInput
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps, window_taps
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
+from fourfold.ops._winograd_forms import choose_form, suits_winograd, winograd_choices
+from fourfold.ops._winograd_kernels import Winograd
 from fourfold.types import Shape, TensorType
 
 WIDEST = 128  # beyond it few pixels of a row are near an edge
@@ -143,6 +145,21 @@ def padded(site: Site) -> None:
     Convolution(site, "conv2d_tiled", flat, taps, copy.view).write()
 
 
+def refuses_winograd(site: Site) -> str | None:
+    assert isinstance(site.attributes, Conv2d)
+    steps = (site.attributes.stride, site.attributes.dilation)
+    if site.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
+        return "Winograd's way is for filters of 3x3 that go step by step"
+    return refuses_tiled(site)
+
+
+def winograd(site: Site) -> None:
+    attributes, weights = site.attributes, site.array(1)
+    assert isinstance(attributes, Conv2d)
+    assert weights is not None
+    Winograd(site, choose_form(site), attributes.padding, weights).write()
+
+
 def tiled_choices(site: Site) -> list[str]:
     rows, columns = site.input_type(1).shape[1:3]
     return tile_choices(site, rows * columns)
@@ -168,6 +185,7 @@ OP = Op(
     heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
+        Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd),
         Variant("padded", padded, refuses_padded, tiled_choices, suits_padded),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),
         Variant("direct", direct),

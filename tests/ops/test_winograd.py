@@ -1,0 +1,117 @@
+"""Winograd's convolution in every form against the reference, as a list of launches and as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.launches import sites
+from fourfold.lower.places import choose_places
+from fourfold.lower.suit import suited_options
+from fourfold.players import opencl
+from fourfold.rewrite import rewrite
+
+# Prime sizes, odd channels, several images, every kind of padding, tails with a residual.
+NETWORK = """
+input x: f32[1,13,11,5]
+input y: f32[2,7,5,3]
+const w0: f32[7,3,3,5]
+const b0: f32[7]
+const w1: f32[17,3,3,7]
+const w2: f32[17,3,3,17]
+const b2: f32[17]
+const w3: f32[5,3,3,3]
+const w4: f32[16,3,3,5]
+const b4: f32[16]
+a = conv2d(x, w0, b0; padding=Padding(1,1,1,1)) |> relu
+b = conv2d(a, w1; padding=Padding(0,2,1,0))
+c = conv2d(b, w2, b2; padding=Padding(1,1,1,1)) |> add(b) |> relu
+d = conv2d(y, w3; padding=Padding(2,3,2,3)) |> tanh
+e = conv2d(d, w4, b4) |> relu
+output c, e
+"""
+TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
+FORMS = (
+    "F2 apart 6x2x8 split 1 in 1x1",
+    "F2 within 3x1x8 split 1 in 1x1",
+    "F4 apart 5x2x8 split 1 in 1x1",
+    "F4 within 6x2x8 split 1 in 1x1",
+    "F2 apart 2x1x4 split 1 in 8x2",
+    "F4 apart 1x2x4 split 1 in 4x4",
+)
+
+
+def ways(graph: Graph, device: DeviceInfo, options: Options, form: str) -> dict[str, str]:
+    """This form for every convolution of the graph."""
+    options = suited_options(graph, options, device)
+    every = sites(graph, choose_places(graph, options), device, options)
+    return {site.key: f"winograd: {form}" for site in every if site.node.op == "conv2d"}
+
+
+def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    shapes = {name: graph.types[name].shape for name in graph.inputs}
+    return {name: random.uniform(-1, 1, s).astype(np.float32) for name, s in shapes.items()}
+
+
+def compare(results: Iterable[np.ndarray], wanted: Iterable[np.ndarray], tolerance: float) -> None:
+    for result, expected in zip(results, wanted, strict=True):
+        assert not np.isnan(result).any()
+        limit = tolerance * max(1.0, float(np.abs(expected).max()))
+        np.testing.assert_allclose(result, expected, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
+    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+        pytest.skip(f"{device.name} does not compute in half precision")
+    graph, options = rewrite(build(NETWORK), verify=True), Options(precision, form="list")
+    plan = make_plan(graph, device, options, ways(graph, device, options, form))
+    assert sum("winograd" in launch.title for launch in plan.launches) >= 5
+    player, inputs = opencl.Player(device, plan), inputs_of(graph, seed=5)
+    wanted = evaluate(graph, inputs)
+    player.poison()
+    compare(player.run(list(inputs.values())), map(wanted.get, graph.outputs), TOLERANCE[precision])
+    player.close()
+
+
+@pytest.mark.parametrize("form", FORMS[1:5])
+def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
+    graph = rewrite(build(NETWORK), verify=True)
+    players = []
+    for how in ("list", "one"):
+        options = Options(form=how)
+        plan = make_plan(graph, device, options, ways(graph, device, options, form))
+        players.append(opencl.Player(device, plan))
+    for seed in range(40):
+        inputs = list(inputs_of(graph, seed % 7).values())
+        for player in players:
+            player.poison()
+        for one, other in zip(players[0].run(inputs), players[1].run(inputs), strict=True):
+            assert not np.isnan(one).any()
+            np.testing.assert_array_equal(one, other)
+    for player in players:
+        player.close()
+
+
+@pytest.mark.parametrize("form", FORMS[4:])
+def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
+    """By fours, several work-items side by side: written for a GPU, played where we are."""
+    graph, options = rewrite(build(NETWORK), verify=True), Options(form="list")
+    like = replace(device, kind="gpu")
+    plan = make_plan(graph, like, options, ways(graph, like, options, form))
+    player, inputs = opencl.Player(device, plan), inputs_of(graph, seed=3)
+    player.poison()
+    wanted = evaluate(graph, inputs)
+    compare(player.run(list(inputs.values())), map(wanted.get, graph.outputs), TOLERANCE["fp32"])
+    player.close()

@@ -1,0 +1,150 @@
+"""How convolutions run where nothing was timed, and the memory that two kernels of one share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options, Site
+from fourfold.lower import make_plan
+from fourfold.lower.launches import Way, choose_way, sites
+from fourfold.lower.places import choose_places
+from fourfold.ops._winograd import TRANSFORMS, Form, transform_filters
+from fourfold.players.null import NULL_GPU
+from fourfold.tune.search import Known, searches
+
+CPU = replace(NULL_GPU, kind="cpu", compute_units=2)
+
+
+def graph(image: str, weights: str, attributes: str = "") -> Graph:
+    return build(
+        f"""
+        input x: f32{image}
+        const w: f32{weights}
+        a = relu(x)
+        b = conv2d(a, w; {attributes})
+        c = relu(b)
+        output c
+        """
+    )
+
+
+def site_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> Site:
+    options = options or Options()
+    every = sites(item, choose_places(item, options), device, options)
+    return next(site for site in every if site.node.op == "conv2d")
+
+
+def way_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> str:
+    way = choose_way(site_of(item, device, options), {})
+    assert isinstance(way, Way)
+    return way.variant.name
+
+
+SAME = "padding=Padding(1,1,1,1)"
+DEEP = graph("[1,28,28,128]", "[128,3,3,128]", SAME)
+
+
+def test_a_cpu_takes_winograds_way_and_a_gpu_only_a_timed_one() -> None:
+    assert way_of(DEEP, CPU) == "winograd"
+    assert way_of(DEEP, NULL_GPU) == "tiled"
+    assert way_of(DEEP, replace(NULL_GPU, matrix_units=True), Options("mixed")) == "matrix"
+    assert way_of(DEEP, CPU, Options("fp16")) == "padded"
+
+
+@pytest.mark.parametrize(
+    ("image", "weights", "attributes", "way"),
+    [
+        ("[1,56,56,64]", "[64,3,3,64]", "stride=(2,2), padding=Padding(0,1,0,1)", "padded"),
+        ("[1,7,7,16]", "[16,5,5,16]", "padding=Padding(2,2,2,2)", "padded"),
+        ("[1,9,9,16]", "[16,3,3,16]", "dilation=(2,2)", "tiled"),
+        ("[1,20,200,16]", "[16,5,5,16]", "padding=Padding(2,2,2,2)", "tiled"),
+        ("[1,7,7,16]", "[16,1,1,16]", "", "tiled"),
+        ("[1,7,7,16]", "[16,3,3,8]", f"{SAME}, groups=2", "direct"),
+        ("[1,1,1,512]", "[512,3,3,512]", SAME, "padded"),
+    ],
+)
+def test_where_nothing_was_timed(image: str, weights: str, attributes: str, way: str) -> None:
+    assert way_of(graph(image, weights, attributes), CPU) == way
+
+
+def test_a_tile_of_outputs_is_what_the_definition_says() -> None:
+    random = np.random.default_rng(2)
+    for size, transforms in TRANSFORMS.items():
+        inputs, filters = random.normal(size=(size + 2, size + 2)), random.normal(size=(1, 3, 3, 1))
+        before, after = (
+            reduce(np.matmul, map(np.array, factors))
+            for factors in (transforms.input, transforms.output)
+        )
+        products = transform_filters(filters, size).reshape(size + 2, size + 2)
+        products = products * (before @ inputs @ before.T)
+        windows = np.lib.stride_tricks.sliding_window_view(inputs, (3, 3))
+        wanted = np.einsum("yxhw,hw->yx", windows, filters[0, :, :, 0])
+        np.testing.assert_allclose(after @ products @ after.T, wanted, atol=1e-5)
+
+
+def ways_of(item: Graph, device: DeviceInfo, limit: int) -> list[str]:
+    (search,) = [
+        s
+        for s in searches(item, device, Options(), Known({}, {}), limit)
+        if s.key.startswith("conv")
+    ]
+    return [str(way) for way in search.ways]
+
+
+@pytest.mark.parametrize("facts", [CPU, NULL_GPU])
+def test_a_search_begins_with_the_best_of_each_variant(facts: DeviceInfo) -> None:
+    few = {way.partition(":")[0] for way in ways_of(DEEP, facts, 4)}
+    assert few == ({"winograd", "padded", "tiled"} if facts is CPU else {"winograd", "tiled"})
+
+
+@pytest.mark.parametrize("facts", [CPU, NULL_GPU])
+def test_forms_read_back(facts: DeviceInfo) -> None:
+    texts = [w.partition(": ")[2] for w in ways_of(DEEP, facts, 99) if w.startswith("winograd")]
+    forms = [Form.parse(text) for text in texts if text != "default"]
+    assert [str(form) for form in forms] == [text for text in texts if text != "default"]
+    assert len(forms) >= 4
+
+
+@pytest.mark.parametrize("choice", ["nonsense", "F3 apart 6x2x8 split 1 in 1x1", "F4 apart 6x2"])
+def test_a_bad_form_falls_back_to_the_default(choice: str) -> None:
+    site = site_of(DEEP, CPU)
+    plain, odd = (
+        make_plan(DEEP, CPU, Options(), c) for c in ({}, {site.key: f"winograd: {choice}"})
+    )
+    assert plain.program == odd.program
+
+
+def test_memory_between_two_kernels_lives_no_longer_than_they_do() -> None:
+    """The copy of 18 x 18 pixels takes the place of nothing that is still to be read."""
+    item = graph("[1,16,16,8]", "[8,5,5,8]", "padding=Padding(2,2,2,2)")
+    plan = make_plan(item, CPU, Options(form="list"))
+    relu, pad, convolution = plan.launches[:3]
+    assert [launch.title for launch in (relu, pad, convolution)][1:] == [
+        "pad_input",
+        "conv2d_tiled",
+    ]
+    value, copy, result = 16 * 16 * 8 * 4, 20 * 20 * 8 * 4, 16 * 16 * 8 * 4
+    assert plan.bytes("arena") == copy + max(value, result)
+
+
+def test_a_name_that_is_taken_is_not_taken_twice() -> None:
+    item = build(
+        """
+        input x: f32[1,16,16,8]
+        const w: f32[8,5,5,8]
+        b/padded = relu(x)
+        b = conv2d(b/padded, w; padding=Padding(2,2,2,2))
+        c = relu(b)
+        output c
+        """
+    )
+    plain = graph("[1,16,16,8]", "[8,5,5,8]", "padding=Padding(2,2,2,2)")
+    sizes = [make_plan(one, CPU, Options(form="list")).bytes("arena") for one in (item, plain)]
+    assert sizes[0] == sizes[1]
