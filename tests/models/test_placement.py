@@ -1,4 +1,4 @@
-"""Real models that do not run wholly on the GPU: the same as LiteRT, run after run."""
+"""Real models on the GPU, on the CPU and split between them: the same as LiteRT, run after run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,19 @@ def run_litert(interpreter: Any, inputs: dict[str, np.ndarray]) -> list[np.ndarr
     return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
 
 
-@pytest.mark.parametrize("placement", ["auto", "gpu", "cpu"])
+WAYS: dict[str, dict[str, Any]] = {
+    "auto": {"placement": "auto"},
+    "gpu": {"placement": "gpu"},
+    "split": {"placement": "gpu", "quantized": False},
+    "cpu": {"placement": "cpu"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("path", [SPECTRUM, STATES], ids=lambda path: path.stem)
-def test_a_split_model_does_as_litert_does(path: Path, placement: str) -> None:
+def test_a_model_does_as_litert_does_wherever_it_runs(path: Path, way: str) -> None:
     interpreter = open_litert(path)
-    with fourfold.Session(path, placement=placement, cache=None) as session:
+    with fourfold.Session(path, cache=None, **WAYS[way]) as session:
         for seed in range(3):  # what is kept between runs must be the same, too
             inputs = random_inputs(session.inputs, seed)
             ours = session.run(inputs).values()
@@ -43,5 +51,6 @@ def test_a_split_model_does_as_litert_does(path: Path, placement: str) -> None:
                 assert mine.dtype == theirs.dtype
                 reach = float(np.ptp(theirs.astype(np.float64))) or 1.0
                 assert np.abs(mine.astype(np.float64) - theirs).max() <= 0.01 * reach
-        if placement == "gpu":
+        assert session.placement.whole == (way == "gpu") or way == "auto"
+        if way == "split" and path == SPECTRUM:
             assert 0 < session.placement.on_gpu < len(session.placement.rows)

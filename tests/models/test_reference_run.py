@@ -81,7 +81,7 @@ def litert(path: Path, inputs: list[np.ndarray]) -> list[np.ndarray]:
 
 def compare(path: Path, model: Model) -> None:
     graph, rng = model.main, np.random.default_rng(0)
-    inputs = {name: random_input(graph.types[name], rng) for name in graph.inputs}
+    inputs = {name: random_input(graph.types[name], rng) for name in graph.arguments}
     wanted = litert(path, list(inputs.values()))
     tolerance = ROUNDED_TOLERANCE if _has_narrow_weights(path) else TOLERANCE
     results = evaluate(graph, inputs).values()
