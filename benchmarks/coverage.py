@@ -6,13 +6,12 @@ random inputs once; the error is the largest difference relative to the range of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from setting import SHARED, describe_setting, relative_error, write_json
+from setting import SHARED, describe_setting, relative_error, replace_section, write_json
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
@@ -59,11 +58,11 @@ def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> d
         "share": placement.share,
         "parts": [part.place for part in placement.parts],
         "reasons": sorted({f"{r.op}: {r.reason}" for r in placement.fallbacks if not r.able}),
-        "kind": _kind(path),
+        "kind": kind_of(path),
     }
 
 
-def _kind(path: Path) -> str:
+def kind_of(path: Path) -> str:
     """'q' where values are quantised, 'w' where only weights are, else ''."""
     graph = read_file(path.read_bytes(), path.name).subgraphs[0]
     values = {index for operator in graph.operators for index in operator.outputs}
@@ -121,17 +120,6 @@ def _error(error: float | None, allowed: float | None) -> str:
     return f"{error:.1e}" if allowed is None or error <= allowed else f"**{error:.1e}**"
 
 
-def replace_section(path: Path, text: str) -> None:
-    """Puts the section into a page, in place of the one that is there; the rest stays."""
-    page = path.read_text(encoding="utf-8") if path.is_file() else "# Coverage\n"
-    found = re.search(rf"^{HEADING}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    if found:
-        page = page[: found.start()] + text + "\n" + page[found.end() :]
-    else:
-        page = f"{page.rstrip()}\n\n{text}"
-    path.write_text(page.rstrip() + "\n", encoding="utf-8")
-
-
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
@@ -146,7 +134,7 @@ def main(models: tuple[Path, ...], device: str, write: Path | None, as_json: Pat
     setting = describe_setting(find_device(device))
     text = "\n".join(lines(rows, setting)) + "\n"
     if write is not None:
-        replace_section(write, text)
+        replace_section(write, HEADING, text)
     if as_json is not None:
         write_json(as_json, {"setting": setting, "models": rows})
 

@@ -17,7 +17,7 @@ import answers
 import click
 import numpy as np
 from PIL import Image
-from setting import SHARED
+from setting import SHARED, replace_section
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
@@ -224,14 +224,6 @@ def report(rows: Sequence[Row], device: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def insert(path: Path, text: str) -> None:
-    """Puts the section into a page, in place of the one that has its heading."""
-    page = path.read_text(encoding="utf-8") if path.is_file() else "# Coverage\n"
-    before, heading, rest = page.partition(HEADING + "\n")
-    _, mark, after = rest.partition("\n## ") if heading else ("", "", "")
-    path.write_text(before.rstrip() + "\n\n" + text + mark + after, encoding="utf-8")
-
-
 @click.command(help=__doc__)
 @click.option("--shared", type=click.Path(path_type=Path), default=SHARED)
 @click.option("--device", default="auto", help="The device that fourfold runs on.")
@@ -249,7 +241,7 @@ def main(shared: Path, device: str, write: Path | None, models: Sequence[str]) -
         click.echo(str(rows[-1]))
     if write is not None:
         title = next(one.name for one in fourfold.devices() if device in ("auto", one.name))
-        insert(write, report(rows, title))
+        replace_section(write, HEADING, report(rows, title))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -74,3 +75,14 @@ def _error(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def replace_section(path: Path, heading: str, text: str) -> None:
+    """Puts a section into a page, in place of the one with its heading; the rest stays."""
+    page = path.read_text(encoding="utf-8") if path.is_file() else "# Coverage\n"
+    found = re.search(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    if found:
+        page = page[: found.start()] + text + "\n" + page[found.end() :]
+    else:
+        page = f"{page.rstrip()}\n\n{text}"
+    path.write_text(page.rstrip() + "\n", encoding="utf-8")
