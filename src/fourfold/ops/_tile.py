@@ -12,6 +12,7 @@ from fourfold.device import DeviceInfo
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)")
 CPU_ACCUMULATORS = 14
+DEEPEST = 64  # work-items of a group along its third side, which many GPUs have no more of
 GPU_GROUPS = (
     (32, 4),
     (32, 2),
@@ -91,6 +92,8 @@ def fits(device: DeviceInfo, work: Work, tile: Tile) -> bool:
         return False
     if tile.pixels * tile.groups > 32 or tile.items > device.max_work_group:
         return False
+    if tile.split > DEEPEST:
+        return False
     if tile.local[0] == 1 and tile.pixels > work.pixels:
         return False
     shared = tile.items * tile.pixels * tile.groups * tile.width * 4
@@ -140,7 +143,7 @@ def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[Tile]:
         for groups in (1, 2, 4):
             if groups > work.slices or (pixels > 1 and pixels > work.pixels):
                 continue
-            for split in (1, 2, 4, 8, 16, 32, 64, 128):
+            for split in (1, 2, 4, 8, 16, 32, 64):
                 if split > max(1, work.reduction // 2):
                     continue
                 for wide, tall in GPU_GROUPS:

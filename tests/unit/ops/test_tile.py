@@ -1,0 +1,31 @@
+"""Register tiles: those that come up can be run, and kept as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fourfold.ops._tile import DEEPEST, Tile, Work, candidates, choose_tile, fits
+from fourfold.players.null import NULL_GPU
+
+LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)
+WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1), Work(197, 5, 3)]
+
+
+@pytest.mark.parametrize("work", WORKS, ids=str)
+@pytest.mark.parametrize("device", [NULL_GPU, LARGE, replace(LARGE, kind="cpu")], ids=str)
+def test_every_candidate_can_be_run_and_kept_as_text(device: object, work: Work) -> None:
+    found = candidates(device, work)  # type: ignore[arg-type]
+    assert found
+    for tile in found:
+        assert tile.split <= DEEPEST
+        assert fits(device, work, tile)  # type: ignore[arg-type]
+        assert Tile.parse(str(tile)) == tile
+
+
+def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
+    work = Work(1, 250, 512)
+    deep = Tile(1, 1, 4, 2 * DEEPEST)
+    assert not fits(LARGE, work, deep)
+    assert choose_tile(LARGE, work, str(deep)) != deep
