@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fourfold.device import DeviceInfo
 from fourfold.ops._tile import DEEPEST, Tile, Work, candidates, choose_tile, fits
 from fourfold.players.null import NULL_GPU
 
@@ -14,13 +15,13 @@ WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1
 
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
-@pytest.mark.parametrize("device", [NULL_GPU, LARGE, replace(LARGE, kind="cpu")], ids=str)
-def test_every_candidate_can_be_run_and_kept_as_text(device: object, work: Work) -> None:
-    found = candidates(device, work)  # type: ignore[arg-type]
+@pytest.mark.parametrize("info", [NULL_GPU, LARGE, replace(LARGE, kind="cpu")], ids=str)
+def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Work) -> None:
+    found = candidates(info, work)
     assert found
     for tile in found:
         assert tile.split <= DEEPEST
-        assert fits(device, work, tile)  # type: ignore[arg-type]
+        assert fits(info, work, tile)
         assert Tile.parse(str(tile)) == tile
 
 
