@@ -54,6 +54,8 @@ class Ready:
     ) -> None:
         self.request, self._store, self._wishes, self._lock = request, store, wishes, lock
         self._placed: placing.Placed | None = None
+        self.inputs: tuple[TensorInfo, ...] = ()
+        self.outputs: tuple[TensorInfo, ...] = ()
         self._explained: Any = None
         self.direct: Callable[[Inputs], Results | None] = not_direct
         opened = self._open_whole()
@@ -80,6 +82,11 @@ class Ready:
     def _take_parts(self, placed: Any) -> None:
         self._placed, self.player = placed, placed.player
         self._take(placed.compiled, placed.origin)
+        shapes, names = self.player.shapes(), [port.name for port in self.plan.outputs]
+        self.outputs = tuple(
+            replace(info, shape=shapes.get(name, info.shape))
+            for info, name in zip(self.outputs, names, strict=True)
+        )
         self._take_direct()
 
     def _take_direct(self) -> None:

@@ -11,10 +11,13 @@ from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold import opening
+from fourfold.compile import Wish
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import read_model
+from fourfold.preparing import How, prepare_model
+from fourfold.store.draft import Draft
 
 OPEN = (-1, -1, -1, 3)
 OWN = (1, 5, 7, 3)
@@ -163,6 +166,26 @@ def test_each_shape_starts_warm(device: DeviceInfo, tmp_path: Path) -> None:
                 assert agrees(session, picture(shape))
                 origins.append(session.origin)
     assert origins == ["model"] * 3 + ["store"] * 3
+
+
+def test_a_prepared_file_has_the_shapes_that_were_prepared(
+    device: DeviceInfo, tmp_path: Path
+) -> None:
+    path, prepared = tmp_path / "image.tflite", tmp_path / "image.fourfold"
+    path.write_bytes(image_model())
+    draft = Draft()
+    for shape in (SHAPES[0], OWN, SHAPES[1]):
+        sizes = {} if shape == OWN else {"x": shape}
+        prepare_model(draft, path, device, How(Wish(shapes=sizes)), {})
+    draft.write(prepared)
+    with fourfold.Session(prepared, device, cache=None, kept_shapes=1) as session:
+        assert session.inputs[0].shape == OWN
+        for shape in (*SHAPES[:2], OWN):
+            assert agrees(session, picture(shape))
+            assert session.origin == "file"
+        with pytest.raises(InputError, match="it was prepared for"):
+            session.run(picture(SHAPES[2]))
+        assert agrees(session, picture(OWN, 1))
 
 
 def test_shapes_from_the_start_and_back(device: DeviceInfo) -> None:

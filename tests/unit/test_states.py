@@ -118,6 +118,25 @@ def test_variables_are_prepared_and_stored(device: DeviceInfo, name: str, tmp_pa
             agrees(session, rival, 1)
 
 
+def test_parts_take_other_shapes_and_start_warm_with_each(
+    device: DeviceInfo, tmp_path: Path
+) -> None:
+    model = lstm_before_a_diagonal()
+    rival = InStep(interpreters, model)
+    origins = []
+    for _ in range(2):
+        with opened(model, device, placement="gpu", cache=tmp_path) as session:
+            alone = [session.run(rival.draw(seed))["z"] for seed in (1, 2)]
+            origins.append(session.origin)
+            session.resize((6, 3, 5))
+            origins.append(session.origin)
+            assert session.outputs[0].shape == (6, 3, 7, 7)
+            for seed, expected in zip((1, 2), alone, strict=True):
+                wide = session.run(np.concatenate([rival.draw(seed)] * 3))["z"]
+                np.testing.assert_allclose(wide, np.concatenate([expected] * 3), atol=1e-6)
+    assert origins == ["model", "model", "store", "store"]
+
+
 def test_two_sessions_share_nothing(device: DeviceInfo) -> None:
     model = sequence_lstm()
     rivals = [InStep(interpreters, model) for _ in range(2)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from fourfold.cpu.direct import Direct, Lock, failure, make_direct
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
-from fourfold.types import DType, Quantization, TensorType, dequantize, quantize
+from fourfold.types import DType, Quantization, Shape, TensorType, dequantize, quantize
 
 _RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
 Grid = tuple[Quantization, DType]
@@ -160,6 +160,13 @@ class LitertEngine:
     def value(self, wire: Wire) -> np.ndarray:
         """A copy of any tensor after a run, as the graph sees it (see `keep_all`)."""
         return wire.into_graph(self._interpreter.get_tensor(wire.tensor))
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """What the results are by LiteRT's own count, which knows operators that are not known
+        here.
+        """
+        found = {one["index"]: one["shape"] for one in self._interpreter.get_output_details()}
+        return {wire.name: tuple(map(int, found[wire.tensor])) for wire in self._outputs}
 
     def reset(self) -> None:
         """Forget all states. Variables with a name of their own begin anew with a new

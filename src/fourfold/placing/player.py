@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from fourfold.placing.parted import Parted, PartedPart
 from fourfold.placing.runner import Engine, Runner, Step
 from fourfold.plan import Compiled, Plan
 from fourfold.players.opencl import Player
+from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.cpu import reference
@@ -46,6 +47,12 @@ class PartsPlayer:
         self._runner, self.plan = runner, plan
         engines = [step.engine for step in runner.steps]
         self.players = tuple(engine for engine in engines if isinstance(engine, Player))
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shapes of what parts in LiteRT give."""
+        engines = (step.engine for step in self._runner.steps)
+        found = [engine.shapes() for engine in engines if isinstance(engine, LitertEngine)]
+        return {name: shape for shapes in found for name, shape in shapes.items()}
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         return self._runner.run(arrays)

@@ -162,10 +162,13 @@ def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
     )
 
 
-def _distance(plan: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, int]:
-    """How far a plan is from a device: made for it, for another of its kind, for another kind."""
+def _distance(plan: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, ...]:
+    """How far a plan is from what is wanted: made for the model's own shapes, for the device, for
+    another of its kind, for another kind, in the precision.
+    """
     kind = 1 if plan["made_for"]["kind"] == device.kind else 2
-    return (0 if is_for(plan, device) else kind, int(plan["precision"] != preferred))
+    place = 0 if is_for(plan, device) else kind
+    return (int(bool(plan["shapes"])), place, int(plan["precision"] != preferred))
 
 
 def is_for(row: Mapping[str, Any], device: DeviceInfo) -> bool:
