@@ -1,7 +1,7 @@
 """The Python blocks of the README, the tutorial and the guides run, each page from top to bottom.
 
-A block is run when `run` stands behind its language. `model.tflite` and `quantized.tflite` are
-small models made here.
+A block is run when `run` stands behind its language. `model.tflite`, `quantized.tflite` and
+`lstm.tflite` are small models made here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from docs.blocks import ROOT, blocks
 from docs.tiny_model import tiny_model, tiny_quantized_model
+from stateful_models import sequence_lstm
 
 PAGES = (ROOT / "README.md", ROOT / "docs" / "start.md", *(ROOT / "docs" / "guide").glob("*.md"))
 
@@ -19,6 +20,7 @@ PAGES = (ROOT / "README.md", ROOT / "docs" / "start.md", *(ROOT / "docs" / "guid
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
     (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
+    (tmp_path / "lstm.tflite").write_bytes(sequence_lstm())
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):

@@ -103,8 +103,9 @@ def pack(op: Operation) -> None:
     axis = axis_of(op.options(PackOptions).axis, len(shape) + 1)
     attributes = Reshape((*shape[:axis], 1, *shape[axis:]))
     values = tuple(op.weights(index) for index in range(len(op.inputs)))
-    if any(op.type_of(value) != op.input_type(0) for value in values):
-        raise ValueError("its inputs differ in type")
+    types = {str(op.type_of(value)) for value in values}
+    if len(types) != 1:
+        raise ValueError(f"its inputs differ: {' and '.join(sorted(types))}")
     if len(values) == 1:
         op.give("reshape", values[0], attributes=attributes)
         return
