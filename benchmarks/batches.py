@@ -47,7 +47,7 @@ def litert(path: Path, inputs: Sequence[np.ndarray], expected: Sequence[np.ndarr
     try:
         run = open_litert(str(path), inputs, 2)
         results = [] if run is None else run()
-    except (RuntimeError, ValueError):
+    except (RuntimeError, ValueError, fourfold.InputError):
         return "refuses"
     same = [one.shape == other.shape for one, other in zip(results, expected, strict=False)]
     return "image by image" if all(same) else "in a row"

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from fourfold.cpu.litert import refuses_shapes
+
 
 def open_litert(
     model: str, inputs: Sequence[np.ndarray], threads: int
 ) -> Callable[[], Sequence[np.ndarray]] | None:
-    """A function that runs the model once on these inputs; None where LiteRT is not installed."""
+    """A function that runs the model once on these inputs; None where LiteRT is not installed.
+
+    Raises InputError where LiteRT does not take the shapes.
+    """
     try:
         from ai_edge_litert.interpreter import Interpreter
     except ImportError:
@@ -21,7 +26,10 @@ def open_litert(
     results = [detail["index"] for detail in interpreter.get_output_details()]
     for place, array in zip(places, inputs, strict=True):
         interpreter.resize_tensor_input(place, array.shape)
-    interpreter.allocate_tensors()
+    try:
+        interpreter.allocate_tensors()
+    except RuntimeError as error:
+        raise refuses_shapes(error) from error
 
     def run() -> Sequence[np.ndarray]:
         for place, array in zip(places, inputs, strict=True):

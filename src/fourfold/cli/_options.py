@@ -26,8 +26,8 @@ class Engine:
     precision: str | None
     shapes: Mapping[str, tuple[int, ...]] | None
 
-    def open(self) -> fourfold.Session:
-        return fourfold.Session(self.model, self.device, self.precision, self.shapes)
+    def open(self, **words: Any) -> fourfold.Session:
+        return fourfold.Session(self.model, self.device, self.precision, self.shapes, **words)
 
 
 def engine_options(command: Command) -> Command:

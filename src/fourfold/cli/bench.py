@@ -21,6 +21,7 @@ from fourfold.cli._litert import open_litert
 from fourfold.cli._options import Engine, engine_options, json_option
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
+from fourfold.errors import InputError
 
 OURS, THEIRS = "fourfold", "LiteRT CPU"
 
@@ -73,7 +74,11 @@ def command(
 def open_rival(
     engine: Engine, inputs: Mapping[str, np.ndarray], threads: int | None
 ) -> Call | None:
-    return open_litert(engine.model, list(inputs.values()), threads or os.cpu_count() or 1)
+    try:
+        return open_litert(engine.model, list(inputs.values()), threads or os.cpu_count() or 1)
+    except InputError as error:
+        click.echo(f"{error.what}: {error.why}", err=True)
+        return None
 
 
 def show(report: Mapping[str, Any]) -> None:

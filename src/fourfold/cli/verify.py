@@ -41,7 +41,7 @@ FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
 @json_option
 def command(engine: Engine, folder: Path | None, layers: bool, seed: int, as_json: bool) -> None:
     reports: dict[str, Any] = {}
-    with engine.open() as session:
+    with engine.open(follow_batch=False) as session:  # as LiteRT takes reshapes
         for title, arrays in samples(session.inputs, folder, seed):
             found = verify(engine, session, arrays, layers)
             reports[title] = found.to_json()
@@ -56,6 +56,7 @@ def command(engine: Engine, folder: Path | None, layers: bool, seed: int, as_jso
 def verify(
     engine: Engine, session: fourfold.Session, arrays: dict[str, np.ndarray], layers: bool
 ) -> Verification:
+    session.reset()
     ours = list(session.run(arrays).values())
     names = [info.name for info in session.outputs]
     inputs = list(arrays.values())
@@ -64,7 +65,7 @@ def verify(
     on_the_way: tuple[Layer, ...] = ()
     if layers:
         literal = Config.from_environment().sizes == "literal"
-        wish = Wish(session.precision, literal, dict(engine.shapes or {}))
+        wish = Wish(session.precision, literal, dict(engine.shapes or {}), follow=False)
         on_the_way = compare_layers(engine.model, session.device, wish, inputs)
     return Verification(session.precision, str(session.device), outputs, on_the_way)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.cpu.direct import Direct, Lock, failure, make_direct
-from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.errors import DeviceError, InputError, Refusal, UnsupportedError
 from fourfold.types import DType, Quantization, Shape, TensorType, dequantize, quantize
 
 _RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
@@ -58,6 +58,12 @@ def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False
         experimental_preserve_all_tensors=True,
         experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     )
+
+
+def refuses_shapes(error: RuntimeError) -> InputError:
+    """What LiteRT said to inputs of other shapes than the file's."""
+    why = " ".join(str(error).split())
+    return InputError("LiteRT does not take these shapes", why, "compare with it without --shape")
 
 
 @dataclass(frozen=True)

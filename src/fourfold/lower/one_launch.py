@@ -28,6 +28,9 @@ FEW = 4
 FEW_CORES = 16
 LITTLE_WORK = 2e7  # operations a launch
 LARGEST = 2**31 - 1
+MOST_BUFFERS = (
+    128  # compilers do not take expressions of any depth, and one buffer is chosen of all
+)
 
 
 def refuses_one_launch(
@@ -43,10 +46,10 @@ def refuses_one_launch(
             return f"a kernel wants groups of {size}"
         if device.is_cpu and any(isinstance(item, LocalArray) for item in kernel.body):
             return "a kernel needs local memory"
-    offsets = [
-        a.offset for launch in launches for a in launch.arguments if isinstance(a, BufferUse)
-    ]
-    return "memory is too large for the table" if max(offsets, default=0) > LARGEST else None
+    uses = [a for launch in launches for a in launch.arguments if isinstance(a, BufferUse)]
+    if len({use.buffer for use in uses}) > MOST_BUFFERS:
+        return "there are too many inputs and outputs"
+    return "memory is too large for the table" if any(u.offset > LARGEST for u in uses) else None
 
 
 def form_key(launches: Sequence[Launch]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.compile import Wish
-from fourfold.cpu.litert import LitertEngine, Wire, make_interpreter
+from fourfold.cpu.litert import LitertEngine, Wire, make_interpreter, refuses_shapes
 from fourfold.cpu.reference import NumpyEngine
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
@@ -97,7 +97,10 @@ def run_litert(content: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]
     details = interpreter.get_input_details()
     for detail, array in zip(details, inputs, strict=True):
         interpreter.resize_tensor_input(detail["index"], array.shape)
-    interpreter.allocate_tensors()
+    try:
+        interpreter.allocate_tensors()
+    except RuntimeError as error:
+        raise refuses_shapes(error) from error
     for detail, array in zip(details, inputs, strict=True):
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()

@@ -37,6 +37,14 @@ def test_little_work_is_one_launch_and_much_only_where_waiting_is_cheap() -> Non
     assert [len(plan_of(257, device).launches) for device in (SPINS, SLEEPS)] == [4, 1]
 
 
+def test_very_many_outputs_keep_the_list() -> None:
+    """A stage chooses its buffers among all: no compiler takes hundreds of them."""
+    names = [f"y{number}" for number in range(200)]
+    nodes = "\n".join(f"{name} = tanh(x)" for name in names)
+    graph = build(f"input x: f32[1,8]\n{nodes}\noutput {', '.join(names)}")
+    assert len(make_plan(graph, SLEEPS, Options(form="one")).launches) == 200
+
+
 def test_many_cores_keep_the_list() -> None:
     assert len(plan_of(17, replace(SLEEPS, compute_units=17)).launches) == 4
 

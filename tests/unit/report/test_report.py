@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tflite_writer as writer
 from click.testing import CliRunner
-from stateful_models import stream
+from stateful_models import sequence_lstm, stream
 
 from fourfold.cli import main
 from fourfold.compile import Wish
@@ -208,3 +208,27 @@ def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
     data = json.loads(told.output)
     assert data["agrees"]
     assert sorted(data["samples"]) == ["0.npy", "1.npy"]
+
+
+@needs_litert
+def test_verify_begins_anew_with_each_sample(tmp_path: Path) -> None:
+    model, folder = tmp_path / "lstm.tflite", tmp_path / "samples"
+    model.write_bytes(sequence_lstm())
+    folder.mkdir()
+    for seed in range(3):
+        x = np.random.default_rng(seed).uniform(-1, 1, (2, 3, 5)).astype(np.float32)
+        np.save(folder / f"{seed}.npy", x)
+    done = CliRunner().invoke(main, ["verify", str(model), "--inputs", str(folder)])
+    assert done.exit_code == 0, done.output
+
+
+@needs_litert
+def test_shapes_that_litert_does_not_take_are_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "lstm.tflite"
+    path.write_bytes(sequence_lstm())
+    words = [str(path), "--shape", "x=4x3x5"]
+    verified = CliRunner().invoke(main, ["verify", *words])
+    assert verified.exit_code == 2
+    assert "LiteRT does not take these shapes" in verified.output
+    measured = CliRunner().invoke(main, ["bench", *words, "--runs", "1", "--seconds", "0"])
+    assert measured.exit_code == 0, measured.output
