@@ -188,7 +188,11 @@ class View:
             self._store_four(pixel + step, slice_, value.part(step, 4))
 
     def _store_four(self, pixel: Expression, slice_: Expression, value: Expression) -> None:
-        rest = self.type.channels % 4
+        rest, known = self.type.channels % 4, lift(slice_).number
+        if self.type.channels < 4:
+            known = 0
+        if known is not None and 4 * known + 4 <= self.type.channels:
+            rest = 0
         if self.whole:
             value = self._zero_beyond(value, slice_, rest) if rest else value
             self.kernel.store(self.pointer, self.index(pixel, slice_), value)
@@ -196,8 +200,8 @@ class View:
         value = self.kernel.let(value, "result")
         for lane in range(4):
             exists = const(True) if rest == 0 else lift(slice_) * 4 + lane < self.channels
-            if self.type.channels < 4:
-                exists = const(lane < self.type.channels)
+            if known is not None:
+                exists = const(4 * known + lane < self.type.channels)
             if exists.number is not None and not exists.number:
                 continue
             with self.kernel.when(exists):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, convert, floor, maximum, minimum
-from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.expression import Expression, const, convert, floor, maximum, minimum
 from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._grid import plain_grid
 from fourfold.ops._rules import FLOATS, Resize, require, resize_step, resized, takes
 from fourfold.types import TensorType
 
+SLICES = 6  # as many go together on a CPU: both columns of each stay in registers
 _resized = resized("resize_bilinear", FLOATS)
 
 
@@ -46,16 +47,15 @@ def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
 
 def build(site: Site) -> None:
     """Four pixels, weighed: the two rows first, then the two columns."""
-    attributes = site.attributes
-    assert isinstance(attributes, Resize)
     kernel = site.kernel("resize_bilinear")
     view, target = site.read(kernel, 0), site.write(kernel)
-    steps = [float(resize_step(attributes, axis, site.input.shape[1 + axis])) for axis in (0, 1)]
+    if site.device.is_cpu:
+        _walk_rows(site, view, target)
+        return
     for pixel, slice_ in plain_grid(kernel, site.device, target):
         image, y, x = target.coordinates(pixel)
-        half = 0.5 if attributes.half_pixel_centers else 0.0
-        top, bottom, down = _between(kernel, y, steps[0], half, view.axis(1))
-        left, right, along = _between(kernel, x, steps[1], half, view.axis(2))
+        top, bottom, down = _between(site, view, y, 0)
+        left, right, along = _between(site, view, x, 1)
         corners = [
             view.load(view.pixel([image, row, column]), slice_)
             for row in (top, bottom)
@@ -66,14 +66,50 @@ def build(site: Site) -> None:
         target.store(pixel, slice_, above * (1.0 - down) + below * down)
 
 
+def _walk_rows(site: Site, view: View, target: View) -> None:
+    """A row of several slices a work-item: the two columns stay until the walk has passed them."""
+    kernel, slices = target.kernel, site.output.slices
+    together = -(-slices // -(-slices // SLICES))
+    rows = site.output.pixels // site.output.shape[2]
+    line, group = kernel.ids(rows, -(-slices // together))
+    first = group * together
+    if slices % together:
+        first = kernel.let(minimum(group * together, target.slices - together), "first")
+    start = kernel.let(line * target.axis(2), "start")
+    image, y, _ = target.coordinates(start)
+    top, bottom, down = _between(site, view, y, 0)
+    zero = const(0.0, kernel.real, 4)
+    sides = [[kernel.variable(zero, side) for side in "ab"] for _ in range(together)]
+    passed = kernel.variable(const(-1), "passed")
+    with kernel.loop(target.axis(2), title="x") as x:
+        left, right, along = _between(site, view, x, 1)
+        both = kernel.let(left + right, "both")
+        with kernel.when(both.differs(passed)):
+            kernel.set(passed, both)
+            for number, pair in enumerate(sides):
+                for side, column in zip(pair, (left, right), strict=True):
+                    above, below = (
+                        view.load(view.pixel([image, row, column]), first + number)
+                        for row in (top, bottom)
+                    )
+                    kernel.set(side, above * (1.0 - down) + below * down)
+        for number, (before, after) in enumerate(sides):
+            value = before * (1.0 - along) + after * along
+            target.store(start + x, first + number, value)
+
+
 def _between(
-    kernel: Kernel, at: Expression, step: float, half: float, size: Expression
+    site: Site, view: View, at: Expression, axis: int
 ) -> tuple[Expression, Expression, Expression]:
-    """The rows or columns of x before and after one of y, and how far it is on the way."""
+    """The rows (axis 0) or columns of x before and after one of y, and how far it is on the way."""
+    attributes, kernel = site.attributes, view.kernel
+    assert isinstance(attributes, Resize)
+    half = 0.5 if attributes.half_pixel_centers else 0.0
+    step = float(resize_step(attributes, axis, site.input.shape[1 + axis]))
     position = kernel.let((convert(at, "float") + half) * step - half, "position")
     whole = floor(position)
     lower = kernel.let(maximum(convert(whole, "int"), 0), "lower")
-    upper = kernel.let(minimum(convert(whole, "int") + 1, size - 1), "upper")
+    upper = kernel.let(minimum(convert(whole, "int") + 1, view.axis(1 + axis) - 1), "upper")
     return lower, upper, convert(kernel.let(position - convert(lower, "float"), "way"), kernel.real)
 
 
@@ -89,6 +125,8 @@ OP = Op(
         Case(("f32[2,5,7,3]",), Resize((11, 13), align_corners=True)),
         Case(("f32[2,5,7,3]",), Resize((11, 13), half_pixel_centers=True)),
         Case(("f32[1,11,13,8]",), Resize((5, 7))),
+        Case(("f32[2,3,5,37]",), Resize((7, 11))),
+        Case(("f32[1,1,1,29]",), Resize((5, 3), half_pixel_centers=True)),
         Case(("f32[1,11,13,8]",), Resize((5, 1), align_corners=True)),
         Case(("f32[1,11,13,5]",), Resize((3, 7), half_pixel_centers=True)),
     ),
