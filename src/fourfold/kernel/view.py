@@ -21,7 +21,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place
-from fourfold.types import DType, TensorType
+from fourfold.types import DType, Shape, TensorType
 
 Finish = Callable[[Expression, Expression, Expression, int], Expression]
 
@@ -60,6 +60,7 @@ class View:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
         self.kind = compute_kind(type_.dtype, kernel.real)
         self.finish: Finish | None = None
+        self.known: dict[Expression, list[Expression]] = {}  # coordinates of pixels
         self.fixed = False  # whether axes are written out, for kernels that divide by them
         self.steps = Steps(kernel, place, self.kind, pointer.writable)
 
@@ -95,9 +96,16 @@ class View:
 
     def coordinates(self, pixel: Expression) -> list[Expression]:
         """Where a pixel is along each axis but the last."""
+        known = self.known.get(pixel)
+        return self._split(pixel, self.type.shape[:-1]) if known is None else known
+
+    def line_coordinates(self, line: Expression) -> list[Expression]:
+        """Where a line of pixels is along each axis but the last two."""
+        return [self.kernel.let(place, "at") for place in self._split(line, self.type.shape[:-2])]
+
+    def _split(self, number: Expression, leading: Shape) -> list[Expression]:
         places: list[Expression] = []
-        rest = pixel
-        leading = self.type.shape[:-1]
+        rest = number
         for index in range(len(leading) - 1, -1, -1):
             outermost = all(size == 1 for size in leading[:index])
             size = self.axis(index)

@@ -11,6 +11,7 @@ from fourfold.kernel.view import View
 
 GPU_GROUP = 64
 CPU_CHUNK = 64
+CPU_WIDTHS = range(8, 513)  # shorter lines are not worth it, longer ones too few
 
 
 def plain_grid(
@@ -25,6 +26,10 @@ def plain_grid(
         first, second = kernel.ids(pixels, slices, local=_gpu_group(pixels, slices))
         yield first, second
         return
+    shape = target.type.shape
+    if len(shape) > 2 and shape[-2] in CPU_WIDTHS and pixels > shape[-2]:
+        yield from _lines(kernel, target)
+        return
     chunk = max(1, min(CPU_CHUNK, pixels))
     chunks = -(-pixels // chunk)
     first, second = kernel.ids(chunks, slices)
@@ -32,6 +37,24 @@ def plain_grid(
     stop = kernel.let(minimum(start + kernel.size("chunk", chunk), target.pixels), "stop")
     with kernel.loop(stop, start, title="p") as pixel:
         yield pixel, second
+
+
+def _lines(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expression]]:
+    """The same by whole lines: the coordinates of their pixels need no division."""
+    width = target.type.shape[-2]
+    lines = target.type.pixels // width
+    chunk = max(1, CPU_CHUNK // width)
+    first, second = kernel.ids(-(-lines // chunk), target.type.slices)
+    start = kernel.let(first * kernel.size("chunk", chunk), "start")
+    end = kernel.size("lines", lines)
+    stop = kernel.let(minimum(start + kernel.size("chunk", chunk), end), "stop")
+    with kernel.loop(stop, start, title="line") as line:
+        origin = kernel.let(line * target.axis(target.type.rank - 2), "origin")
+        above = target.line_coordinates(line)
+        with kernel.loop(target.axis(target.type.rank - 2), title="column") as column:
+            pixel = kernel.let(origin + column, "p")
+            target.known[pixel] = [*above, column]
+            yield pixel, second
 
 
 def _gpu_group(pixels: int, slices: int) -> tuple[int, int]:

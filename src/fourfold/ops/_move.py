@@ -52,16 +52,20 @@ def _whole_slice(
     slice_: Expression,
     outside: float,
 ) -> Expression | None:
-    """Four channels at once, where the channels of input and output are the same."""
-    if (
-        not target.type.rank
-        or not view.type.rank
-        or not view.whole
-        or view.type.channels != target.type.channels
-    ):
+    """Four channels at once, where input and output have the same, or the output some more that
+    the input keeps as zeros.
+    """
+    more = target.type.channels - view.type.channels
+    if not target.type.rank or not view.type.rank or not view.whole or more < 0:
+        return None
+    if more and outside != 0 and view.type.channels % 4:
         return None
     channel = Expression("name", ("channel",), "int")
     places, inside = source(site.attributes, [*at, channel], view.type, target.type)
+    if more:
+        _, inside = source(site.attributes, [*at, const(0)], view.type, target.type)
+        exists = slice_ < view.slices
+        inside = exists if inside is None else exists & inside
     others = [*places[:-1], *([] if inside is None else [inside])]
     if places[-1] is not channel or any(_mentions(item, channel) for item in others):
         return None

@@ -11,8 +11,9 @@ from fourfold.kernel.view import View
 from fourfold.op import Variant
 from fourfold.ops._grid import plain_grid
 from fourfold.ops._reduce import least
-from fourfold.ops._window import Pool2d
+from fourfold.ops._window import NO_PADDING, Pool2d
 
+UNROLLED = 16  # pixels under a window
 Combine = Callable[[Expression, Expression], Expression]
 
 
@@ -28,6 +29,11 @@ def _build(site: Site, combine: Combine, start: float, average: bool) -> None:
     source, target = site.read(kernel, 0), site.write(kernel)
     for pixel, slice_ in plain_grid(kernel, site.device, target):
         image, y, x = target.coordinates(pixel)
+        if site.device.is_cpu and _is_plain(attributes):
+            value = _all_inside(source, attributes, [image, y, x], slice_, combine)
+            count = const(attributes.filter[0] * attributes.filter[1], source.kind)
+            target.store(pixel, slice_, value / count if average else value)
+            continue
         before = (attributes.padding.top, attributes.padding.left)
         first, stop = zip(
             *(
@@ -48,6 +54,32 @@ def _build(site: Site, combine: Combine, start: float, average: bool) -> None:
             count = (stop[0] - first[0]) * (stop[1] - first[1])
             result = total / convert(count, source.kind)
         target.store(pixel, slice_, result)
+
+
+def _is_plain(attributes: Pool2d) -> bool:
+    """Whether every window is whole, and small enough to be written out."""
+    height, width = attributes.filter
+    return attributes.padding == NO_PADDING and height * width <= UNROLLED
+
+
+def _all_inside(
+    source: View,
+    attributes: Pool2d,
+    at: list[Expression],
+    slice_: Expression,
+    combine: Combine,
+) -> Expression:
+    """The pixels under one window, none of them missing."""
+    image, y, x = at
+    top, left = y * attributes.stride[0], x * attributes.stride[1]
+    first = source.kernel.let(source.pixel([image, top, left]), "first")
+    value: Expression | None = None
+    for row in range(attributes.filter[0]):
+        for column in range(attributes.filter[1]):
+            other = source.load(first + source.axis(2) * row + column, slice_)
+            value = other if value is None else source.kernel.let(combine(value, other), "total")
+    assert value is not None
+    return value
 
 
 def _span(
