@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -49,6 +49,24 @@ class Variable(Expression):
     """A named value that may change."""
 
 
+@dataclass
+class Run:
+    """Neighbouring pixels of one slice, and where each view has the first of them."""
+
+    pixel: Expression
+    slice: Expression
+    starts: dict[str, Expression] = field(default_factory=dict)
+
+    def steps(self, pixel: Expression) -> int | None:
+        """How far another pixel is from the first, if that is known."""
+        if pixel is self.pixel:
+            return 0
+        if pixel.op != "+" or pixel.operands[1].number is None:
+            return None
+        before = self.steps(pixel.operands[0])
+        return None if before is None else before + int(pixel.operands[1].number)
+
+
 class Kernel:
     """One entry point under construction. `literal` decides whether sizes are numbers or
     parameters.
@@ -65,6 +83,7 @@ class Kernel:
         self.grid: tuple[int, ...] = (1,)
         self.local: tuple[int, ...] = (1,)
         self.preludes: set[str] = set()
+        self.run: Run | None = None
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
 
@@ -185,6 +204,13 @@ class Kernel:
     def otherwise(self, branch: Branch) -> Iterator[None]:
         with self._inside(branch.otherwise):
             yield
+
+    @contextmanager
+    def run_of(self, pixel: Expression, slice_: Expression) -> Iterator[None]:
+        """What is read and written inside, a few pixels behind the first, needs one sum for all."""
+        self.run = Run(pixel, slice_)
+        yield
+        self.run = None
 
     def barrier(self) -> None:
         self._add(Barrier())

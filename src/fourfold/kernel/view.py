@@ -218,9 +218,16 @@ class View:
 
     def index(self, pixel: Operand, slice_: Operand) -> Expression:
         """The number of four channels among all such, where they can be read at once."""
-        if self.place.layout is Layout.SLICED:
+        if self.place.layout is not Layout.SLICED:
+            return lift(pixel) * (self.pitch // 4) + slice_
+        run = self.kernel.run
+        steps = None if run is None or slice_ is not run.slice else run.steps(lift(pixel))
+        if run is None or steps is None:
             return lift(slice_) * self.pitch + pixel
-        return lift(pixel) * (self.pitch // 4) + slice_
+        if self.pointer.name not in run.starts:
+            start = lift(slice_) * self.pitch + run.pixel
+            run.starts[self.pointer.name] = self.kernel.let(start, "at")
+        return run.starts[self.pointer.name] + steps
 
     def _padded_lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         channels = self.type.channels

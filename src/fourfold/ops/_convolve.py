@@ -264,7 +264,8 @@ class Convolution:
     ) -> None:
         """Neighbours by twos where a work-item has a run of them: wider vectors in the tail."""
         run = 2 if self.tile.local[0] == 1 and self.tile.width == 8 else 1
-        for first in range(0, len(values), run):
-            group = values[first : first + run]
-            value = group[0] if len(group) == 1 else vector(*group)
-            self.target.store(pixels[first], slice_, value, len(group))
+        with self.kernel.run_of(pixels[0], slice_):
+            for first in range(0, len(values), run):
+                group = values[first : first + run]
+                value = group[0] if len(group) == 1 else vector(*group)
+                self.target.store(pixels[first], slice_, value, len(group))
