@@ -84,11 +84,11 @@ class Texts:
 
     def head(self) -> str:
         """What goes before all kernels."""
-        if self.options.real == "half":
-            return "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-        quick = self.device.matrix_units and self.options.storage is DType.F16
+        half = self.options.real == "half"
+        pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if half else ""
+        quick = self.device.matrix_units and self.options.storage is DType.F16 and not half
         kernels = (kernel for _, kernel in self.entries.values())
-        return preludes(kernels, also=HALVES if quick else ())
+        return pragma + preludes(kernels, also=HALVES if quick else ())
 
     def text(self) -> str:
         named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())
