@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.kernel.stage import HEAD, Kind, render_stage, stage_call, stage_operands
+from fourfold.kernel.stage import HEAD, Kind, stage_call, stage_operands
 
 ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
@@ -186,7 +186,7 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
     """The functions of all kinds and the kernel that calls them; `items` work-items form a
     group.
     """
-    functions = [render_stage(kind) for kind in kinds]
+    functions = [kind.function for kind in kinds]
     claims = items == 1
     body = _claim_body(kinds, buffers) if claims else _share_body(kinds, buffers, items)
     pointers = ",\n    ".join(

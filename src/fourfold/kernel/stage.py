@@ -17,7 +17,13 @@ from fourfold.kernel.opencl_expression import STORAGE, type_name
 from fourfold.kernel.statement import Await, LocalArray
 
 _AXES = "xyz"
+_IDS = {
+    f"get_{kind}_id({axis})": f"{kind}_{letter}"
+    for kind in ("global", "local")
+    for axis, letter in enumerate(_AXES)
+}
 _WARP = 32
+_ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
 HEAD = 6  # numbers in front of a row: kind, groups, chunk, groups along x, along y, spare
 _WIDTHS = {"float": 4, "int": 4, "half": 2, "bool": 4}
 
@@ -32,6 +38,12 @@ class Kind:
     kernel: Kernel
     constant: tuple[bool, ...]
     shares: bool = False  # whether groups share the work, and meet between stages
+    text: str = ""  # what `render_stage` gave
+
+    @property
+    def function(self) -> str:
+        """Its text under its own name."""
+        return self.text.replace(_ANY, self.name, 1)
 
     @property
     def items(self) -> int:
@@ -65,8 +77,8 @@ def _vectors(array: LocalArray) -> int:
 
 
 def render_stage(kind: Kind) -> str:
-    """The text of a kernel as a function."""
-    return _StageRenderer(kind).text(kind.name)
+    """The text of a kernel as a function, under a name that stands for any."""
+    return _StageRenderer(kind).text(_ANY)
 
 
 class _StageRenderer(Renderer):
@@ -118,11 +130,7 @@ class _StageRenderer(Renderer):
         return pointer.name in self.constant
 
     def _name(self, title: str) -> str:
-        for kind in ("global", "local"):
-            for axis, letter in enumerate(_AXES):
-                if title == f"get_{kind}_id({axis})":
-                    return f"{kind}_{letter}"
-        return title
+        return _IDS.get(title, title)
 
     def _await(self, pad: str) -> Iterator[str]:
         if self.kind.awaits:

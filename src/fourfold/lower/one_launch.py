@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -145,14 +146,18 @@ def _kinds(
 ) -> tuple[list[Kind], list[int]]:
     """The distinct functions, and for every launch the number of its own."""
     kinds: dict[str, tuple[int, Kind]] = {}
+    texts: dict[tuple[object, ...], str] = {}  # equal kernels are equal stages: rendered once
     numbers = []
     for kernel, launch in zip(kernels, launches, strict=True):
         uses = [a for a in launch.arguments if isinstance(a, BufferUse)]
         constant = tuple(use.buffer == CONSTANTS for use in uses)
-        text = render_stage(Kind("stage", kernel, constant, shares))
+        kind = Kind(f"{kernel.title}_{len(kinds)}", kernel, constant, shares)
+        same = (launch.entry, kernel.local, constant, kind.awaits)
+        if same not in texts:
+            texts[same] = render_stage(kind)
+        text = texts[same]
         if text not in kinds:
-            name = f"{kernel.title}_{len(kinds)}"
-            kinds[text] = (len(kinds), Kind(name, kernel, constant, shares))
+            kinds[text] = (len(kinds), replace(kind, text=text))
         numbers.append(kinds[text][0])
     return [kind for _, kind in kinds.values()], numbers
 
