@@ -5,6 +5,11 @@ both as the first left them, 'prepared' opens a prepared file with no store and 
 cache, 'prepared, again' the same once more. LiteRT's CPU start is measured in the same turns.
 'ours' comes after the imports and the loading of the driver: open, make, build, upload, first run.
 Shown is the quickest start of each kind, and the median of all; noise only ever adds.
+
+--peers names other engines (see peers/): each is started with empty caches ('first') and with what
+that left ('again'). Their time counts from the import of the engine to its first result, the
+network being at hand: what they would need to read a file, and Python, are left out in their
+favour. One that is not installed, or that cannot have the network, is named with the reason.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from typing import Any
 
 import click
 from networks import NETWORKS, network_file
+from peers import TITLES
 from rich.console import Console
 from rich.table import Table
 from setting import ROOT, SHARED, WORK, describe_setting, write_json
@@ -30,6 +36,7 @@ from setting import ROOT, SHARED, WORK, describe_setting, write_json
 from fourfold.players.opencl import find_device
 
 EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
+PEER_ROUNDS = 3
 PARTS = ("python", "imports", "device", "open", "make", "build", "upload", "run")
 MADE = ("imports of makers", "read", "rewrite", "lower", "keep")
 OURS = """
@@ -64,6 +71,24 @@ print(json.dumps({"began": began, "ended": ended}))
 """
 
 
+PEER = """
+import json, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from peers import Missing, Task, open_peer
+task = Task(Path(sys.argv[3]), 1, sys.argv[4], sys.argv[5], int(sys.argv[6]))
+task.arrays()
+began = time.perf_counter()
+try:
+    open_peer(sys.argv[2], task).run()
+    found = {"total": time.perf_counter() - began}
+except Missing as error:
+    found = {"missing": str(error)}
+print(json.dumps(found))
+"""
+CACHES = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR")
+
+
 def base_environment() -> dict[str, str]:
     """As an installed package is run: with its files compiled."""
     left_out = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
@@ -86,8 +111,9 @@ def child(script: str, words: list[str], **environment: str) -> dict[str, Any]:
     if done.returncode:
         raise click.ClickException(done.stderr[-2000:])
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    found["total"] = found["ended"] - began
-    found["python"] = found["began"] - began
+    if "ended" in found:
+        found["total"] = found["ended"] - began
+        found["python"] = found["began"] - began
     return found
 
 
@@ -167,6 +193,35 @@ def measure(starts: Starts, firsts: int, rounds: int, threads: int) -> dict[str,
     return {"model": starts.model.stem, "starts": found, "litert": litert}
 
 
+def measure_peer(name: str, starts: Starts, threads: int, rounds: int) -> dict[str, Any]:
+    """A peer's first start and later ones, in seconds; or why there is none."""
+    folder = starts.work / f"caches of {name}"
+    folder.mkdir()
+    where = {variable: str(folder) for variable in CACHES}
+    where["CACHEDB"] = str(folder / "tinygrad.db")
+    device, precision = starts.words
+    words = [str(Path(__file__).parent), name, str(starts.model), precision, device, str(threads)]
+    first = child(PEER, words, **where)
+    if "missing" in first:
+        return first
+    again = [child(PEER, words, **where)["total"] for _ in range(rounds)]
+    return {"first": first["total"], "again": min(again), "median again": median(again)}
+
+
+def peer_rows(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The table's rows of all peers of a model."""
+    empty = ("-",) * len(PARTS)
+    for name, found in row["peers"].items():
+        if "missing" in found:
+            yield (row["model"], f"{TITLES[name]}: {found['missing']}")
+            continue
+        for kind in ("first", "again"):
+            middle = found[kind] if kind == "first" else found["median again"]
+            shown = (f"{found[kind] * 1e3:.0f}", f"{middle * 1e3:.0f}")
+            share = f"{found[kind] / row['litert']['total']:.2f}"
+            yield (row["model"], f"{TITLES[name]}, {kind}", *empty, *shown, "", "", "", "", share)
+
+
 def table_of(rows: list[dict[str, Any]]) -> Table:
     table = Table(header_style="bold", title="milliseconds")
     shown = (*PARTS, "total", "median total", "ours", "median ours")
@@ -181,6 +236,8 @@ def table_of(rows: list[dict[str, Any]]) -> Table:
             table.add_row(row["model"], name, *cells, f"{found['total'] / litert['total']:.2f}")
         theirs = [f"{litert[name] * 1e3:.0f}" for name in ("total", "median total")]
         table.add_row(row["model"], "LiteRT CPU", *("-" for _ in PARTS), *theirs)
+        for cells in peer_rows(row):
+            table.add_row(*cells)
     return table
 
 
@@ -199,12 +256,14 @@ def default_models(shared: Path) -> Iterator[Path]:
 @click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
 @click.option("--firsts", default=2, show_default=True, help="First-ever starts of a model.")
 @click.option("--rounds", default=7, show_default=True, help="Of all other starts.")
+@click.option("--peers", default="", help="Names with commas, as tinygrad_opencl,ncnn_vulkan.")
 @click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
 def main(
     models: tuple[Path, ...],
     device: str,
     precision: str,
+    peers: str,
     shared: Path,
     output: Path | None,
     **how: int,
@@ -213,7 +272,13 @@ def main(
     console.width = max(console.width, 200)
     for model in models or tuple(default_models(shared)):
         with tempfile.TemporaryDirectory() as work:
-            rows.append(measure(Starts(model, device, precision, Path(work)), **how))
+            starts = Starts(model, device, precision, Path(work))
+            row = measure(starts, **how)
+            names = [name for name in peers.split(",") if name]
+            row["peers"] = {
+                name: measure_peer(name, starts, how["threads"], PEER_ROUNDS) for name in names
+            }
+            rows.append(row)
         console.print(f"{model.stem}: done", style="dim")
     setting = describe_setting(find_device(device))
     console.print(f"{setting['device']}, driver {setting['driver']}", soft_wrap=True)
