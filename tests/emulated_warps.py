@@ -1,0 +1,134 @@
+"""Kernels for matrix units on devices that have none: a warp's instructions by ordinary memory.
+
+The prelude of a plan's text is put aside for functions that compute the same, work-item by
+work-item, out of what the 32 work-items of a warp leave for each other. They are slow, and they
+need groups whose work-items all take the same way. Each group has memory of its own in a buffer
+that is added to the plan.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from math import prod
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import Buffer, BufferUse, Plan, Program
+
+FUNCTIONS = """
+#define LANE ((int)get_local_id(0))
+#define GROUP (LANE / 4)
+#define QUARTER (LANE % 4)
+#define WARP (((int)get_local_id(1) + (int)get_local_size(1) * (int)get_local_id(2)) * 32)
+#define vloada_half4(index, pointer) unpack_halves(((__global const uint2 *)(pointer))[index])
+#define vstorea_half4(value, index, pointer) \\
+    (((__global uint2 *)(pointer))[index] = pack_halves(value))
+
+static float half_of(uint word, int place)
+{
+    const ushort bits = (ushort)(word >> (16 * place));
+    return vload_half(0, (const half *)&bits);
+}
+
+static uint2 pack_halves(float4 value)
+{
+    ushort bits[4];
+    vstore_half4_rte(value, 0, (half *)bits);
+    return (uint2)(bits[0] | (uint)bits[1] << 16, bits[2] | (uint)bits[3] << 16);
+}
+
+static float4 unpack_halves(uint2 words)
+{
+    return (float4)(
+        half_of(words.x, 0), half_of(words.x, 1), half_of(words.y, 0), half_of(words.y, 1));
+}
+
+static uint2 load_if(__global const uint2 *from, int inside)
+{
+    return inside ? *from : (uint2)(0);
+}
+
+static float swap_neighbours(__global uint4 *warps, float value)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    warps[2 * (WARP + LANE)].x = as_uint(value);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    return as_float(warps[2 * (WARP + (LANE ^ 1))].x);
+}
+
+static float products(uint2 a, uint2 b)
+{
+    return dot(unpack_halves(a), unpack_halves(b));
+}
+
+static void matrix_multiply(__global uint4 *warps, float4 *d, uint2 upper, uint2 lower, uint2 b)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    warps[2 * (WARP + LANE)] = (uint4)(upper, lower);
+    warps[2 * (WARP + LANE) + 1].xy = b;
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (int quarter = 0; quarter < 4; quarter++) {
+        const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
+        const uint2 even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter) + 1].xy;
+        const uint2 odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter) + 1].xy;
+        *d += (float4)(products(rows.xy, even), products(rows.xy, odd),
+            products(rows.zw, even), products(rows.zw, odd));
+    }
+}
+
+static void filter_multiply(
+    __global uint4 *warps, float4 *d, uint upper, uint lower, int weights, int pick)
+{
+    uint b = 0;
+    for (int place = 0; place < 4; place++) {
+        const int from = pick >> (4 * place) & 15;
+        b |= from < 4 ? ((uint)weights >> (8 * from) & 255) << (8 * place) : 0;
+    }
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    warps[2 * (WARP + LANE)] = (uint4)(upper, lower, b, 0);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (int quarter = 0; quarter < 4; quarter++) {
+        const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
+        const uint even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter)].z;
+        const uint odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter)].z;
+        *d += (float4)(
+            products((uint2)(rows.x, 0), (uint2)(even, 0)),
+            products((uint2)(rows.x, 0), (uint2)(odd, 0)),
+            products((uint2)(rows.y, 0), (uint2)(even, 0)),
+            products((uint2)(rows.y, 0), (uint2)(odd, 0)));
+    }
+}
+
+"""
+_CALL = re.compile(r"\b(swap_neighbours|matrix_multiply|filter_multiply)\(")
+_HEAD = re.compile(r"(__kernel void [^{]*)\)\n\{\n")
+_PARAMETERS = r"""\1,
+    __global uint4 *warps_base,
+    long warps_at)
+{
+    __global uint4 *warps = warps_base + warps_at
+        + ((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)
+        + get_group_id(0)) * 512;
+"""
+
+
+def with_matrix_units(device: DeviceInfo) -> DeviceInfo:
+    """The facts of a GPU with matrix units, for plans that are then played on `device`."""
+    return replace(device, kind="gpu", matrix_units=True, compute_units=4, max_work_group=256)
+
+
+def emulated(plan: Plan) -> Plan:
+    """The same plan, a list of launches, for devices without matrix units."""
+    kernels = plan.program.text[plan.program.text.index("// ") :]
+    kernels = _HEAD.sub(_PARAMETERS, _CALL.sub(r"\1(warps, ", kernels))
+    groups = max(prod(launch.grid) // prod(launch.local) for launch in plan.launches)
+    number = len(plan.buffers)
+    return replace(
+        plan,
+        program=Program(FUNCTIONS + kernels, plan.program.options),
+        buffers=(*plan.buffers, Buffer("warps", "arena", groups * 512 * 16)),
+        launches=tuple(
+            launch._replace(arguments=(*launch.arguments, BufferUse(number, 0)))
+            for launch in plan.launches
+        ),
+    )

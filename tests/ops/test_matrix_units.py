@@ -1,0 +1,114 @@
+"""Kernels for matrix units against the references, emulated where there are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from emulated_warps import emulated, with_matrix_units
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.launches import sites
+from fourfold.lower.places import choose_places
+from fourfold.players import opencl
+
+GRAPHS = {
+    "few channels": """
+        input x: f32[1,13,11,3]
+        const w: f32[11,3,3,3]
+        const b: f32[11]
+        y = conv2d(x, w, b; stride=(2,1), padding=Padding(1,1,0,1)) |> relu
+        output y
+        """,
+    "some taps a step": """
+        input x: f32[2,7,5,20]
+        const w: f32[9,3,1,20]
+        y = conv2d(x, w; dilation=(2,1), padding=Padding(2,2,0,0))
+        output y
+        """,
+    "whole steps": """
+        input x: f32[1,5,7,32]
+        const w: f32[37,3,3,32]
+        const b: f32[37]
+        const r: f32[1,5,7,37]
+        y = conv2d(x, w, b; padding=Padding(1,1,1,1)) |> add(r) |> relu6
+        output y
+        """,
+    "one pixel at a time": """
+        input x: f32[1,3,7,64]
+        const w: f32[24,1,1,64]
+        y = conv2d(x, w)
+        output y
+        """,
+    "rows": """
+        input x: f32[17,61]
+        const w: f32[13,61]
+        const b: f32[13]
+        y = fully_connected(x, w, b)
+        output y
+        """,
+    "a filter on the way": """
+        input x: f32[1,9,7,32]
+        const f: f32[1,3,3,32]
+        const w: f32[13,1,1,32]
+        const g: f32[32]
+        const b: f32[13]
+        y = separable_conv2d(x, f, w, g, b; stride=(2,1), padding=Padding(1,1,1,1), high=0.5)
+        output y
+        """,
+    "a filter of two batches": """
+        input x: f32[2,5,3,64]
+        const f: f32[1,3,3,64]
+        const w: f32[8,1,1,64]
+        y = separable_conv2d(x, f, w; padding=Padding(1,1,1,1), low=0.0)
+        output y
+        """,
+}
+TILES = (
+    "1x1 by 1 split 1 ahead 1",
+    "1x2 by 1 split 1 ahead 2",
+    "2x1 by 2 split 1 ahead 1",
+    "1x1 by 1 split 1 ahead 1 early",
+)
+SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local memory
+
+
+def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
+    places = choose_places(graph, Options("mixed"))
+    found = sites(graph, places, device, Options("mixed"))
+    return {site.key: f"matrix: {tile}" for site in found}
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("title", GRAPHS)
+def test_against_the_reference(title: str, tile: str, device: DeviceInfo) -> None:
+    check(title, tile, device)
+
+
+@pytest.mark.parametrize("title", ["whole steps", "one pixel at a time", "a filter on the way"])
+def test_shared_reductions(title: str, device: DeviceInfo) -> None:
+    check(title, SHARED, device)
+
+
+def check(title: str, tile: str, device: DeviceInfo) -> None:
+    if device.name.startswith("pthread"):
+        pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
+    graph = build(GRAPHS[title])
+    fake = with_matrix_units(device)
+    options = Options("mixed", form="list")
+    plan = make_plan(graph, fake, options, choices(graph, fake, tile))
+    assert all("_matrix" in launch.entry for launch in plan.launches)
+    player = opencl.Player(device, plan if device.matrix_units else emulated(plan))
+    random = np.random.default_rng(5)
+    x = {name: random.uniform(-1, 1, graph.types[name].shape) for name in graph.inputs}
+    x = {name: value.astype(np.float32) for name, value in x.items()}
+    player.poison()
+    result = player.run(list(x.values()))[0]
+    player.close()
+    wanted = evaluate(graph, x)["y"]
+    assert not np.isnan(result).any()
+    np.testing.assert_allclose(result, wanted, atol=4e-3 * np.abs(wanted).max())
