@@ -211,6 +211,18 @@ def test_damaged_entries_are_made_anew(
     assert start(model, device, folder) == "store"
 
 
+def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path) -> None:
+    command = ["cache", "--folder", str(folder), "why", str(model), "--device", str(device.index)]
+    start(model, device, folder, placement="auto", max_partitions=3)
+    shown = CliRunner().invoke(main, command)
+    assert "other wishes of placement were passed" in " ".join(shown.output.split())
+    with fourfold.Session(model, device, cache=folder) as session:
+        assert session.origin == "model"
+    shown = CliRunner().invoke(main, command)
+    assert "kept" in shown.output
+    assert "differs" not in shown.output
+
+
 def test_an_entry_is_exported_and_imported(
     model: Path, device: DeviceInfo, folder: Path, tmp_path: Path, decisions: list[Any]
 ) -> None:

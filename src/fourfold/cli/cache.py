@@ -17,7 +17,10 @@ from fourfold.cli.inspect import age
 from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
 from fourfold.opening import Request, request_parts
+from fourfold.placing.opening import parted_parts
+from fourfold.placing.wishes import Wishes
 from fourfold.players.opencl import find_device
+from fourfold.store.entry import PARTS, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Answer, explain
@@ -71,7 +74,7 @@ def info(store: Store, as_json: bool) -> None:
         "folder": store.place,
         "limit": store.limit,
         "bytes": sum(entry.size for entry in entries),
-        "plans": sum(entry.kind == "plan" for entry in entries),
+        "plans": sum(entry.kind in (PLAN, PARTS) for entry in entries),
         "binaries": sum(entry.kind == "binary" for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
@@ -98,8 +101,11 @@ def why(store: Store, engine: Engine, as_json: bool) -> None:
     config = Config.from_environment()
     device = find_device(config.device if engine.device is None else engine.device)
     request = Request(engine.model, device, config, engine.precision, engine.shapes)
-    parts = request_parts(request, store)
-    answer = explain(parts, store.entries(), request.title)
+    parts, entries = request_parts(request, store), store.entries()
+    kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
+    if PARTS in kinds and PLAN not in kinds:
+        parts = parted_parts(request, store, Wishes())
+    answer = explain(parts, entries, request.title)
     if as_json:
         show_json({"model": engine.model, "parts": parts, **asdict(answer)})
     else:

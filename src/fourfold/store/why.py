@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fourfold.store.entry import PLAN, Entry
+from fourfold.store.entry import Entry
 from fourfold.store.keys import Parts, key_of
 
 MEANING = {
+    "custom ops": "other custom ops were registered",
     "driver": "the driver was changed",
     "engine": "it was kept by another version of fourfold",
     "format": "it was kept in another format",
+    "litert": "another LiteRT was installed",
     "model": "the model file has other content",
     "name": "it was kept for another device",
+    "placement": "other wishes of placement were passed",
     "precision": "it was kept for another precision",
     "shapes": "it was kept for other input shapes",
     "sizes": "the setting FOURFOLD_SIZES was another one",
     "sources": "fourfold's own files have changed",
+    "threads": "the CPU's parts had another number of threads",
     "token": "another model_token was passed",
 }
 
@@ -42,8 +46,8 @@ class Answer:
 
 
 def explain(parts: Parts, entries: Sequence[Entry], title: str) -> Answer:
-    """What the store has for a plan with these parts."""
-    plans = [entry for entry in entries if entry.kind == PLAN]
+    """What the store has for a plan, or a model in parts, with these labelled parts."""
+    plans = [entry for entry in entries if entry.kind == parts["kind of entry"]]
     key = key_of(parts)
     for entry in plans:
         if entry.key == key:
