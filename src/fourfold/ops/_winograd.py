@@ -138,12 +138,10 @@ class Tiling:
 
 def transform_filters(weights: np.ndarray, size: int) -> np.ndarray:
     """[O,3,3,I] -> [O, positions, I]."""
-    outputs, _, _, inputs = weights.shape
     matrix = np.array(TRANSFORMS[size].filter)
-    reach = len(matrix)
-    down = matrix @ weights.astype(np.float64).reshape(outputs, FILTER, FILTER * inputs)
-    both = matrix @ down.reshape(outputs * reach, FILTER, inputs)
-    return both.reshape(outputs, reach * reach, inputs).astype(np.float32)
+    both = np.kron(matrix, matrix).astype(np.float32)
+    filters: np.ndarray = both @ weights.reshape(weights.shape[0], FILTER**2, -1)
+    return filters
 
 
 def apply(
