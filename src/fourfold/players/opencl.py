@@ -263,6 +263,9 @@ class Player:
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
+        self._guard("running the model again", self._again)
+
+    def _again(self) -> None:
         with self._turn:
             self._queue.replay(self._replay)
             self._queue.finish()

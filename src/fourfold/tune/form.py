@@ -27,19 +27,21 @@ def race_forms(
     joined = make_plan(graph, device, replace(options, form="one"), choices)
     if options.form != "auto" or len(listed.launches) == len(joined.launches):
         return None
+    players: dict[str, Player] = {}
+    times: dict[str, list[float]] = {"list": [], "one": []}
     try:
-        players = {"list": Player(device, listed), "one": Player(device, joined)}
+        players |= {"list": Player(device, listed), "one": Player(device, joined)}
+        for number in range(WARM_UP + runs):
+            for name, player in players.items():
+                began = time.perf_counter()
+                player.replay()
+                if number >= WARM_UP:
+                    times[name].append(time.perf_counter() - began)
     except FourfoldError:
-        return None
-    times: dict[str, list[float]] = {name: [] for name in players}
-    for number in range(WARM_UP + runs):
-        for name, player in players.items():
-            began = time.perf_counter()
-            player.replay()
-            if number >= WARM_UP:
-                times[name].append(time.perf_counter() - began)
-    for player in players.values():
-        player.close()
+        return None  # the device does not take both: there is nothing to choose
+    finally:
+        for player in players.values():
+            player.close()
     middle = {name: median(values) for name, values in times.items()}
     best = min(middle, key=lambda name: middle[name])
     return form_key(listed.launches), Result(best, middle[best], middle["list"], len(players))
