@@ -91,6 +91,7 @@ def _case(x: str, weights: str, attributes: DepthwiseConv2d, bias: bool = True) 
     return Case(inputs, attributes, constants=(1, 2) if bias else (1,))
 
 
+_FAR = Padding(4, 4, 4, 4)
 _AROUND = Padding(1, 1, 1, 1)
 
 OP = Op(
@@ -110,6 +111,9 @@ OP = Op(
             "f32[1,11,7,8]", "f32[1,3,3,8]", DepthwiseConv2d((2, 2), padding=_AROUND), bias=False
         ),
         _case("f32[2,7,11,5]", "f32[1,5,3,5]", DepthwiseConv2d((1, 2), (1, 2))),
+        _case("f32[2,17,7,8]", "f32[1,3,3,8]", DepthwiseConv2d((1, 1), (4, 4), _FAR)),
+        _case("f32[1,23,11,5]", "f32[1,3,3,5]", DepthwiseConv2d((1, 1), (2, 1))),
+        _case("f32[1,3,5,7]", "f32[1,3,3,7]", DepthwiseConv2d((1, 1), (5, 2), Padding(5, 4, 2, 2))),
         _case("f32[1,7,7,3]", "f32[1,3,3,3]", DepthwiseConv2d((3, 2), padding=Padding(0, 1, 0, 1))),
         _case("f32[1,5,7,1]", "f32[1,3,3,8]", DepthwiseConv2d(padding=_AROUND, multiplier=8)),
         _case("f32[2,5,7,3]", "f32[1,3,3,6]", DepthwiseConv2d(padding=_AROUND, multiplier=2)),
