@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, const, load, minimum, vector, where
-from fourfold.kernel.kernel import Variable
+from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.place import slice_channels
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
@@ -97,13 +97,8 @@ class DepthwiseRows:
         self.source, self.target = site.read(kernel, 0), site.write(kernel)
         self.filters = site.weights(kernel, "weights", pack_filters(weights))
         self.bias = site.packed(kernel, "bias", bias_slices(site))
-        self.rows = self._rows()
+        self.rows = _chosen_rows(site, window)
         self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
-
-    def _rows(self) -> int:
-        """How many output rows a work-item makes."""
-        choices, choice = row_choices(self.site, self.window), self.site.choice
-        return int((choice if choice in choices else choices[0]).split()[0])
 
     def write(self) -> None:
         kernel, site = self.kernel, self.site
@@ -113,7 +108,7 @@ class DepthwiseRows:
         if on_cpu:
             x, y, z = kernel.ids(1, tiles * batch, site.output.slices)
         else:
-            x, y, z = self._gpu_ids(width, tiles * batch)
+            x, y, z = _gpu_ids(kernel, width, tiles * batch, site.output.slices)
         image = y // kernel.size("tiles", tiles) if batch > 1 else const(0)
         top = y % kernel.size("tiles", tiles) if batch > 1 else y
         top = top * self.rows
@@ -122,9 +117,10 @@ class DepthwiseRows:
         self.top = kernel.let(top, "top")
         self.slice, self.image = z, kernel.let(image, "image")
         taps = self.window.filter[0] * self.window.filter[1]
-        start = kernel.let(z * taps, "w")
+        self.first = kernel.let(z * taps, "w")
         self.factors = [
-            kernel.let(load(self.filters, start + tap, kernel.real, 4), "f") for tap in range(taps)
+            kernel.let(load(self.filters, self.first + tap, kernel.real, 4), "f")
+            for tap in range(taps)
         ]
         self.offset = kernel.let(load(self.bias, z, kernel.real, 4), "offset")
         self.lines = [self._line(number) for number in range(self.reach)]
@@ -132,20 +128,7 @@ class DepthwiseRows:
             self._walk()
         else:
             kernel.await_inputs()
-            self._column(x, checked=True)
-
-    def _gpu_ids(self, width: int, tiles: int) -> tuple[Expression, Expression, Expression]:
-        """A warp takes a row, or a few slices of a short one. Those beyond the end make the last
-        one again: all stay together.
-        """
-        kernel, slices = self.kernel, self.site.output.slices
-        wide = min(GPU_WARP, 1 << (width - 1).bit_length())
-        x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
-        if kernel.grid[0] != width:
-            x = kernel.let(minimum(x, kernel.size("last_column", width - 1)), "x_in")
-        if kernel.grid[2] != slices:
-            z = kernel.let(minimum(z, kernel.size("last_slice", slices - 1)), "z_in")
-        return x, y, z
+            self._column(x)
 
     def _line(self, number: int) -> _Row:
         """Row `number` of the input under this tile. Only the outermost ones can be missing."""
@@ -188,9 +171,9 @@ class DepthwiseRows:
                 x = edge if stop == out else edge + end
                 if first and stop < out:
                     x = kernel.let(where(edge < begin, edge, edge + (end - begin)), "x")
-                self._column(x, checked=True)
+                self._edge(x)
 
-    def _column(self, x: Expression, checked: bool) -> None:
+    def _column(self, x: Expression) -> None:
         """All rows of one output column."""
         kernel, window, source = self.kernel, self.window, self.source
         left = kernel.let(x * window.stride[1] - window.padding.left, "left")
@@ -198,16 +181,39 @@ class DepthwiseRows:
         padded = window.padding.left > 0 or window.padding.right > 0
         for column in range(window.filter[1]):
             at = kernel.let(left + column * window.dilation[1], "at")
-            inside = (at >= 0) & (at < source.axis(2)) if checked and padded else None
-            if inside is not None:
-                inside = kernel.let(inside, "inside")
+            inside = None
+            if padded:
+                inside = kernel.let((at >= 0) & (at < source.axis(2)), "inside")
             for line, row in self._used():
                 both = row.inside
                 if inside is not None:
                     both = inside if both is None else both & inside
-                value = self._read(row.start + at, both)
-                self._spread(totals, line, column, value, self.factors)
+                self._spread(totals, line, self._read(row.start + at, both), self._down(column))
         self._store(totals, x, 1)
+
+    def _edge(self, x: Expression) -> None:
+        """The same for a CPU, where few columns are left to it: by a loop, to be short."""
+        kernel, window, source = self.kernel, self.window, self.source
+        height, width = window.filter
+        left = kernel.let(x * window.stride[1] - window.padding.left, "left")
+        totals = [kernel.variable(self.offset, "total") for _ in range(self.rows)]
+        with kernel.loop(kernel.size("filter_columns", width), title="tap") as column:
+            at = kernel.let(left + column * window.dilation[1], "at")
+            with kernel.when((at >= 0) & (at < source.axis(2))):
+                factors = [
+                    kernel.let(
+                        load(self.filters, self.first + tap * width + column, kernel.real, 4)
+                    )
+                    for tap in range(height)
+                ]
+                for line, row in self._used():
+                    value = source.load(row.start + at, self.slice, row.inside)
+                    self._spread(totals, line, value, factors)
+        self._store(totals, x, 1)
+
+    def _down(self, column: int) -> list[Expression]:
+        """The weights of one column of the filter."""
+        return self.factors[column :: self.window.filter[1]]
 
     def _read(self, place: Expression, inside: Expression | None) -> Expression:
         """Four channels, or zeros. A GPU reads in vain rather than ask first: then every read would
@@ -224,7 +230,6 @@ class DepthwiseRows:
         stride = window.stride[1]
         left = kernel.let(x * stride - window.padding.left, "left")
         self._fetch_next(x)
-        twice = [vector(factor, factor) for factor in self.factors]
         both = vector(self.offset, self.offset)
         totals = [kernel.variable(both, "total") for _ in range(self.rows)]
         for column in range(window.filter[1]):
@@ -235,7 +240,8 @@ class DepthwiseRows:
                 value: Expression = vector(*parts)
                 if row.inside is not None:
                     value = where(row.inside, value, 0)
-                self._spread(totals, line, column, kernel.let(value, "v"), twice)
+                twice = [vector(factor, factor) for factor in self._down(column)]
+                self._spread(totals, line, kernel.let(value, "v"), twice)
         self._store(totals, x, 2)
 
     def _fetch_next(self, x: Expression) -> None:
@@ -255,7 +261,6 @@ class DepthwiseRows:
         self,
         totals: list[Variable],
         line: int,
-        column: int,
         value: Expression,
         factors: list[Expression],
     ) -> None:
@@ -264,13 +269,34 @@ class DepthwiseRows:
         for row, total in enumerate(totals):
             tap, rest = divmod(line - row * window.stride[0], window.dilation[0])
             if rest == 0 and 0 <= tap < window.filter[0]:
-                self.kernel.add(total, value * factors[tap * window.filter[1] + column])
+                self.kernel.add(total, value * factors[tap])
 
     def _store(self, totals: list[Variable], x: Expression, run: int) -> None:
         target = self.target
         for row, total in enumerate(totals):
             pixel = self.kernel.let(target.pixel([self.image, self.top + row, x]), "to")
             target.store(pixel, self.slice, total, run)
+
+
+def _gpu_ids(
+    kernel: Kernel, width: int, tiles: int, slices: int
+) -> tuple[Expression, Expression, Expression]:
+    """A warp takes a row, or a few slices of a short one. Those beyond the end make the last one
+    again: all stay together.
+    """
+    wide = min(GPU_WARP, 1 << (width - 1).bit_length())
+    x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
+    if kernel.grid[0] != width:
+        x = kernel.let(minimum(x, kernel.size("last_column", width - 1)), "x_in")
+    if kernel.grid[2] != slices:
+        z = kernel.let(minimum(z, kernel.size("last_slice", slices - 1)), "z_in")
+    return x, y, z
+
+
+def _chosen_rows(site: Site, window: Window) -> int:
+    """How many output rows a work-item makes."""
+    choices, choice = row_choices(site, window), site.choice
+    return int((choice if choice in choices else choices[0]).split()[0])
 
 
 def row_choices(site: Site, window: Window) -> list[str]:
