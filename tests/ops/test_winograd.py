@@ -19,6 +19,7 @@ from fourfold.lower.places import choose_places
 from fourfold.lower.suit import suited_options
 from fourfold.players import opencl
 from fourfold.rewrite import rewrite
+from fourfold.tune import level_named, tune
 
 # Prime sizes, odd channels, several images, every kind of padding, tails with a residual.
 NETWORK = """
@@ -115,3 +116,25 @@ def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
     wanted = evaluate(graph, inputs)
     compare(player.run(list(inputs.values())), map(wanted.get, graph.outputs), TOLERANCE["fp32"])
     player.close()
+
+
+def test_tuned_or_not_the_results_are_the_same(device: DeviceInfo) -> None:
+    graph = build(
+        """
+        input x: f32[1,17,19,12]
+        const w: f32[20,3,3,12]
+        a = relu(x)
+        b = conv2d(a, w; padding=Padding(1,1,1,1)) |> relu
+        output b
+        """
+    )
+    options, inputs = Options(form="list"), list(inputs_of(graph, seed=9).values())
+    found = tune(graph, device, options, level_named("rapid", 60))
+    assert any(key.startswith("conv2d") for key in found)
+    results = []
+    for choices in ({}, found):
+        player = opencl.Player(device, make_plan(graph, device, options, choices))
+        player.poison()
+        results.append(player.run(inputs)[0])
+        player.close()
+    compare(results[1:], results[:1], TOLERANCE["fp32"])
