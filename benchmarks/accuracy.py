@@ -46,7 +46,7 @@ class Row:
     @property
     def counts(self) -> bool:
         """Whether both engines are to compute the same: LiteRT rounds where weights are int8."""
-        return "dynamic-range" not in self.weights
+        return "dynamic-range" not in self.weights and "int8" not in self.weights
 
     @property
     def over(self) -> list[str]:

@@ -43,7 +43,10 @@ ANSWERS = {
     "mobilenetv3_multilabel": "top class",
     "mcunetv2_large": "top class",
 }
-NUMBERS = ("ad01_int8", "ds_cnn_quantized", "kws_ref_model", "str_ww_ref_model")
+NUMBERS = (
+    *("ad01_int8", "ds_cnn_quantized", "kws_ref_model", "str_ww_ref_model"),
+    *("okay_nabu", "lyragan"),  # they keep states: all run in step
+)
 # Float values beside integer weights: LiteRT rounds the values while it runs.
 WEIGHTS = (
     "dtln_1_dynamic",
