@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--device")
         found = opencl.devices() if wanted is None else (opencl.find_device(wanted),)
-        found = tuple(probed(info) for info in found)
+        found = tuple(probed(info, counts=True) for info in found)
         metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")
 
 

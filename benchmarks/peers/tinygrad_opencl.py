@@ -47,8 +47,10 @@ def open_peer(task: Task) -> Opened:
 
 def find_loader() -> None:
     """tinygrad looks for libOpenCL by its plain name; the one that PyOpenCL brings serves, too."""
-    import pyopencl
-
+    try:
+        import pyopencl
+    except ImportError:
+        return
     found = sorted(Path(pyopencl.__file__).parent.glob("**/libOpenCL*.so*"))
     if found:
         os.environ.setdefault("OPENCL_PATH", str(found[0]))

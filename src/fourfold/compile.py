@@ -11,6 +11,7 @@ from fourfold.errors import InputError, nearest
 from fourfold.formats import read_model
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
+from fourfold.lower.suit import counts_steps
 from fourfold.ops.custom import Custom
 from fourfold.plan import Compiled
 from fourfold.players.probe import probed
@@ -69,7 +70,7 @@ def compile_model(
     graph = rewrite(loaded.main)
     last = _note(timings, "rewrite", last)
     asked = Asked(choices)
-    plan = make_plan(graph, probed(device), wish.options, asked)
+    plan = make_plan(graph, probed(device, counts_steps(graph)), wish.options, asked)
     _note(timings, "lower", last)
     names = (loaded.input_names, loaded.output_names)
     lasts = not any(isinstance(node.attributes, Custom) for node in loaded.main.nodes)
@@ -94,5 +95,5 @@ def stage_text(model: str | bytes, stage: str, device: DeviceInfo, wish: Wish) -
     graph = rewrite(graph)
     if stage == "rewritten":
         return str(graph)
-    plan = make_plan(graph, probed(device), wish.options)
+    plan = make_plan(graph, probed(device, counts_steps(graph)), wish.options)
     return str(plan) if stage == "plan" else plan.program.text

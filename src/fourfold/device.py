@@ -26,6 +26,8 @@ class DeviceInfo:
     half_arithmetic: bool
     subgroups: bool
     unified_memory: bool
+    # An instruction of the processor: four products of bytes at once, added to each of eight sums.
+    dot_products: bool = field(default=False, compare=False)
     # Probed, so not part of identity: tensor cores that kernels can use (16 x 8 x 16 halves), one
     # group of work-items a unit at once that can wait for each other, host memory by its address.
     matrix_units: bool = field(default=False, compare=False)

@@ -16,6 +16,7 @@ from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
+from fourfold.lower.suit import counts_steps
 from fourfold.placing.deciding import decide, part_model, read_situation
 from fourfold.placing.parted import Parted, parted_sections
 from fourfold.placing.player import make_parts_player
@@ -83,7 +84,9 @@ def tune_model(
     options = Options(how.wish.precision, how.wish.literal)
     listener = Keeping(store, device, level, progress)
     for graph in _graphs(model, device, how, known):
-        known = tune(graph, probed(device), options, level, known, efforts, listener)
+        known = tune(
+            graph, probed(device, counts_steps(graph)), options, level, known, efforts, listener
+        )
     return known
 
 
@@ -91,7 +94,7 @@ def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) 
     """What runs on the device: all of the model, or those of its parts that do."""
     try:
         graph = rewrite(read_model(model, how.wish.shapes).main)
-        make_plan(graph, probed(device), how.wish.options, known)
+        make_plan(graph, probed(device, counts_steps(graph)), how.wish.options, known)
     except UnsupportedError:
         situation = read_situation(model, model, device, how.wish, Wishes())
         parts = decide(situation, known).choice.parts

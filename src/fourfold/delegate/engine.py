@@ -10,6 +10,7 @@ from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.kernel.site import Options
+from fourfold.lower.suit import counts_steps
 from fourfold.players.probe import probed
 from fourfold.preparing import Keeping
 from fourfold.rewrite import rewrite
@@ -60,4 +61,5 @@ class Workshop:
         level = level_named(TUNING, self.options.tuning_seconds)
         listener = Keeping(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))
-        tune(graph, probed(self.device), kernels, level, known, efforts, listener)
+        device = probed(self.device, counts_steps(graph))
+        tune(graph, device, kernels, level, known, efforts, listener)

@@ -47,16 +47,28 @@ class Place:
 
 
 def dequantized_place(place: Place, scale: float, zero_point: int) -> Place | None:
-    """The same memory, read as real numbers; None if what lies there is read as such already."""
-    return None if place.scale is not None else replace(place, scale=scale, zero_point=zero_point)
+    """The same memory, read as real numbers; None if what lies there is read as such already.
+
+    Bytes that count steps of one are read as whole numbers, and can be read as other steps, too.
+    """
+    if place.scale not in (None, 1.0):
+        return None
+    return replace(place, scale=scale, zero_point=place.zero_point + zero_point)
 
 
-def own_place(
-    root: str, layout: Layout, type_: TensorType, dtype: DType, scale: float | None = None
-) -> Place:
+@dataclass(frozen=True)
+class Stored:
+    """What is kept of a value: the type, and where it counts steps, their size and their zero."""
+
+    dtype: DType
+    scale: float | None = None
+    zero_point: int = 0
+
+
+def own_place(root: str, layout: Layout, type_: TensorType, stored: Stored) -> Place:
     """The place of a value that shares its memory with nobody."""
     pitch = type_.channels if layout is Layout.ROWS else type_.pixels
-    return Place(root, layout, dtype, pitch, scale=scale)
+    return Place(root, layout, stored.dtype, pitch, 0, stored.scale, stored.zero_point)
 
 
 def storage_elements(layout: Layout, type_: TensorType) -> int:

@@ -89,6 +89,16 @@ _WORDS = """
     (((__global uint2 *)(pointer))[index] = pack_halves(value))
 """
 
+# sum[n] += the four bytes of `bytes` times the four signed bytes of weights[n], for each of eight
+# n: one instruction of x86 processors.
+_DOTS = """
+static inline void add_dots(int8 *sum, int bytes, int8 weights)
+{
+    const int8 eight = (int8)(bytes);
+    __asm__("vpdpbusd %2, %1, %0" : "+x"(*sum) : "x"(eight), "x"(weights));
+}
+"""
+
 NVIDIA = {
     "matrix_multiply": _MULTIPLY,
     "filter_multiply": _FILTER,
@@ -99,4 +109,5 @@ NVIDIA = {
     "halves_as_words": _WORDS,
 }
 HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
-PRELUDES = {**NVIDIA, "fetch_ahead": _FETCH}
+X86 = {"add_dots": _DOTS}
+PRELUDES = {**NVIDIA, **X86, "fetch_ahead": _FETCH}

@@ -32,6 +32,7 @@ class Options:
     form: str = "auto"  # 'list' of launches, 'one' launch, or as the device likes
     keeps_small: bool = False  # in mixed precision, what is small stays in full precision
     keeps_values: bool = False  # in mixed precision, all values do: together they are small
+    counts_bytes: bool = False  # whole numbers of at most 256 kinds are kept as bytes
 
     @property
     def real(self) -> str:

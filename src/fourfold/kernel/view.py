@@ -35,20 +35,27 @@ class Steps:
     """How what lies at a place stands for real numbers, where it counts steps of a scale."""
 
     def __init__(self, kernel: Kernel, place: Place, kind: str, writable: bool) -> None:
-        self._kind, self._zero = kind, float(place.zero_point)
+        self._kind, self._counts = kind, place.scale is not None
+        self._zero = float(place.zero_point)
         self._factor: Expression | None = None
-        if place.scale is not None:
+        if place.scale not in (None, 1.0):
             self._factor = kernel.number("scale", 1 / place.scale if writable else place.scale)
 
     def real(self, stored: Expression) -> Expression:
         """(stored - zero point) * scale."""
-        if self._factor is None:
+        if not self._counts:
             return stored
-        return convert((stored - self._zero if self._zero else stored) * self._factor, self._kind)
+        steps = stored - self._zero if self._zero else stored
+        return convert(steps if self._factor is None else steps * self._factor, self._kind)
 
     def stored(self, real: Expression) -> Expression:
-        """The step next to a number, which must lie between the first and the last."""
-        return real if self._factor is None else convert(round_even(real * self._factor), "int")
+        """The step next to a number, which must lie between the first and the last. Steps of one
+        are made of whole numbers.
+        """
+        if not self._counts:
+            return real
+        steps = real if self._factor is None else round_even(real * self._factor)
+        return convert(steps + self._zero if self._zero else steps, "int")
 
 
 class View:

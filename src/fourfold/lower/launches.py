@@ -14,6 +14,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import (
     Layout,
     Place,
+    Stored,
     dequantized_place,
     own_place,
     region_place,
@@ -38,7 +39,7 @@ class Built:
 def constant_places(graph: Graph) -> dict[str, Place]:
     """Constants that kernels read as tensors are kept in slices of four, in full precision."""
     return {
-        name: own_place(name, Layout.SLICED, graph.types[name], graph.types[name].dtype)
+        name: own_place(name, Layout.SLICED, graph.types[name], Stored(graph.types[name].dtype))
         for name in graph.constants
     }
 

@@ -14,6 +14,7 @@ from fourfold.graph import Graph, Node
 from fourfold.kernel.place import (
     Layout,
     Place,
+    Stored,
     dequantized_place,
     own_place,
     region_place,
@@ -42,8 +43,7 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     def resolve(name: str) -> Place:
         if name not in places:
             type_ = graph.types[name]
-            stored, scale = storage.of(name)
-            own = own_place(name, layouts[name], type_, stored, scale)
+            own = own_place(name, layouts[name], type_, storage.of(name))
             places[name] = _inside_parent(name, own) or own
         return places[name]
 
@@ -168,7 +168,7 @@ def _above(parents: Parents, name: str, other: str | None) -> bool:
 def _regions_fit(graph: Graph, node: Node, alias: Alias, layouts: dict[str, Layout]) -> bool:
     output = node.outputs[0]
     outer = graph.types[output]
-    whole = own_place(output, layouts[output], outer, outer.dtype)
+    whole = own_place(output, layouts[output], outer, Stored(outer.dtype))
     parts: list[tuple[TensorType, int, int]] = [
         (graph.types[str(node.inputs[region.part])], region.axis, region.start)
         for region in alias.regions

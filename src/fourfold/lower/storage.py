@@ -1,8 +1,9 @@
-"""In which form values are kept between kernels: floats, halves, or steps of 16 bits."""
+"""In which form values are kept between kernels: floats, halves, or steps of 8 or 16 bits."""
 
 from __future__ import annotations
 
 from fourfold.graph import Graph, Node
+from fourfold.kernel.place import Stored
 from fourfold.kernel.site import Options
 from fourfold.ops import registry
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -10,7 +11,8 @@ from fourfold.types import DType
 
 HALF_STEPS = 2048
 SMALL_VALUES = 1 << 17
-Stored = tuple[DType, float | None]
+BYTE_STEPS = 255
+KEEPERS = ("pad", "max_pool2d")  # ops whose results are among their inputs, or zero
 
 
 class Storage:
@@ -30,12 +32,28 @@ class Storage:
         """
         type_, options = self._graph.types[name], self._options
         if type_.dtype is not DType.F32 or name in self._ports or self._exact:
-            return type_.dtype, None
+            return Stored(type_.dtype)
+        if options.counts_bytes and (whole := self._bytes(name)) is not None:
+            return whole
         if options.keeps_values:
-            return DType.F32, None
+            return Stored(DType.F32)
         storage = options.storage_of(type_.elements, SMALL_VALUES)
         steps = self._steps(name) if options.spares and storage is DType.F16 else None
-        return steps or (storage, None)
+        return steps or Stored(storage)
+
+    def _bytes(self, name: str) -> Stored | None:
+        """Whole numbers of at most 256 kinds as bytes, the lowest as zero."""
+        node = self._makers[name]
+        if node.op in KEEPERS and not node.tail:
+            source = str(node.inputs[0])
+            known = source in self._makers and source not in self._ports
+            return self._bytes(source) if known else None
+        grid = node.tail[-1].attributes if node.tail else node.attributes
+        if not isinstance(grid, FakeQuantize) or grid.distance != 1.0:
+            return None
+        if grid.high - grid.low > BYTE_STEPS or not grid.low <= 0 <= grid.high:
+            return None
+        return Stored(DType.U8, 1.0, -grid.low)
 
     def _steps(self, name: str) -> Stored | None:
         """Numbers between two bounds as 16-bit steps, all of one size, finer than halves are."""
@@ -43,7 +61,7 @@ class Storage:
         if bounds is None:
             return None
         low, high = bounds
-        return (DType.I16, high / 32767) if low < 0 else (DType.U16, high / 65535)
+        return Stored(DType.I16, high / 32767) if low < 0 else Stored(DType.U16, high / 65535)
 
 
 def _bounds(node: Node) -> tuple[float, float] | None:

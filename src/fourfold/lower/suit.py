@@ -26,8 +26,14 @@ def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Option
     if options.precision == "mixed" and not device.matrix_units:
         small = peak_bytes(graph) <= SMALL_ARENA
         options = replace(options, keeps_small=True, keeps_values=small)
-    counts = any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
+    counts = counts_steps(graph)
+    options = replace(options, counts_bytes=counts and device.dot_products)
     return replace(options, precision="mixed") if counts and options.real == "half" else options
+
+
+def counts_steps(graph: Graph) -> bool:
+    """Whether there are numbers that are rounded to steps, as those of quantised models are."""
+    return any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
 
 
 def peak_bytes(graph: Graph) -> int:

@@ -69,6 +69,16 @@ def _first_input(site: Site, kernel: Kernel) -> View:
     return site.read(kernel, 0)
 
 
+def blocks_of(site: Site, tile: Tile, tiles: int) -> int:
+    """Into how many blocks of pixels the work is cut: a CPU makes all channels of one block before
+    it goes on to the next, so that what it reads again and again stays near.
+    """
+    read = site.input.bytes
+    if not (site.device.is_cpu and tile.items == 1 and read > FAR_BYTES):
+        return 1
+    return min(tiles, -(-read // NEAR_BYTES))
+
+
 class Convolution:
     """One convolution being written: the kernel, its views, its tile, its accumulators."""
 
@@ -86,12 +96,17 @@ class Convolution:
         suffix = "" if self.tile.split == 1 else "_split"
         self.kernel = kernel = site.kernel(title + suffix)
         self.source, self.target = source(site, kernel), site.write(kernel)
-        self.weights = site.weights(kernel, "weights", pack_weights(weights, self.tile))
-        bias = pack_bias(site.array(2), site.output.channels, self.tile)
-        self.bias = site.packed(kernel, "bias", bias)
+        self.kind = kernel.real  # of the sums
+        self._pack(weights)
         self.lanes = min(4, site.input.channels)
         self.taps = taps(kernel, self.source, self.target)
         self.reader = Reader(self.source, self.taps, site.device)
+
+    def _pack(self, weights: np.ndarray) -> None:
+        site, kernel = self.site, self.kernel
+        self.weights = site.weights(kernel, "weights", pack_weights(weights, self.tile))
+        bias = pack_bias(site.array(2), weights.shape[0], self.tile)
+        self.bias = site.packed(kernel, "bias", bias)
 
     def write(self) -> None:
         """The whole kernel: places, sums, stores."""
@@ -124,7 +139,7 @@ class Convolution:
         wide, tall = tile.local
         count = -(-total.pixels // tile.pixels)
         groups = -(-total.channels // (tile.width * tile.groups))
-        blocks = self._blocks(count)
+        blocks = blocks_of(self.site, tile, count)
         if blocks > 1:
             count = -(-count // blocks)
             x, y, block = kernel.ids(count, groups, blocks)
@@ -154,15 +169,6 @@ class Convolution:
             ]
         return pixels, kernel.let(y * tile.groups, "group")
 
-    def _blocks(self, tiles: int) -> int:
-        """Into how many blocks of pixels the work is cut: a CPU makes all channels of one block
-        before it goes on to the next, so that what it reads again and again stays near.
-        """
-        read, plain = self.site.input.bytes, self.tile.items == 1
-        if not (self.site.device.is_cpu and plain and read > FAR_BYTES):
-            return 1
-        return min(tiles, -(-read // NEAR_BYTES))
-
     def _sums(self, group: Expression) -> list[list[Variable]]:
         """The accumulators, one row for each pixel; they start from the bias."""
         kernel, tile = self.kernel, self.tile
@@ -173,7 +179,7 @@ class Convolution:
                 if pixel:
                     start: Expression = rows[0][column]
                 else:
-                    start = load(self.bias, group + column, kernel.real, tile.width)
+                    start = load(self.bias, group + column, self.kind, tile.width)
                     if tile.split > 1:
                         first = kernel.local_id(2).equals(0)
                         start = guarded(first, start)

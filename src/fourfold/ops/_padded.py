@@ -7,7 +7,7 @@ lie outside, each must be asked for; a copy with zeros around it costs far less 
 from __future__ import annotations
 
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.place import Layout, own_place, storage_elements
+from fourfold.kernel.place import Layout, Stored, own_place, storage_elements
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.ops._grid import plain_grid
@@ -26,7 +26,7 @@ class PaddedInput:
         )
         source = site.places[str(site.node.inputs[0])]
         dtype = source.dtype if source.scale is None else DType.F32
-        self.place = own_place("", Layout.SLICED, self.type, dtype)
+        self.place = own_place("", Layout.SLICED, self.type, Stored(dtype))
         elements = storage_elements(Layout.SLICED, self.type)
         self.scratch = site.scratch("padded", dtype, elements)
 

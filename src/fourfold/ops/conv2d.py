@@ -10,6 +10,7 @@ from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_convolution
+from fourfold.ops._dots import DotConvolution, refuses_dots
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._padded import PaddedInput
@@ -160,6 +161,23 @@ def winograd(site: Site) -> None:
     Winograd(site, choose_form(site), attributes.padding, weights).write()
 
 
+def refuses_dot_products(site: Site) -> str | None:
+    assert isinstance(site.attributes, Conv2d)
+    if site.attributes.padding != NO_PADDING:
+        return "its window reaches beyond the picture"
+    return refuses_tiled(site) or refuses_dots(site)
+
+
+def dots(site: Site) -> None:
+    attributes, weights = site.attributes, site.array(1)
+    assert isinstance(attributes, Conv2d)
+    assert weights is not None
+    flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
+    plain = _is_plain(site)
+    taps = plain_taps if plain else window_taps(window(attributes, weights.shape))
+    DotConvolution(site, "conv2d_1x1_dots" if plain else "conv2d_dots", flat, taps).write()
+
+
 def tiled_choices(site: Site) -> list[str]:
     rows, columns = site.input_type(1).shape[1:3]
     return tile_choices(site, rows * columns)
@@ -185,6 +203,7 @@ OP = Op(
     heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
+        Variant("dots", dots, refuses_dot_products, tiled_choices),
         Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd),
         Variant("padded", padded, refuses_padded, tiled_choices, suits_padded),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),

@@ -12,6 +12,7 @@ from fourfold.errors import InputError, UnsupportedError
 from fourfold.formats import Model, read_model
 from fourfold.graph import Graph
 from fourfold.lower import make_plan
+from fourfold.lower.suit import counts_steps
 from fourfold.placing.judge import Judge
 from fourfold.placing.parted import Parted, PartedPart, joined
 from fourfold.placing.wishes import Wishes
@@ -118,8 +119,9 @@ def _plans(
 
 
 def make_plan_of(situation: Situation, graph: Graph, choices: Mapping[str, str]) -> Plan:
-    device, options = probed(situation.device), situation.wish.options
-    return make_plan(rewrite(graph), device, options, choices)
+    graph, options = rewrite(graph), situation.wish.options
+    device = probed(situation.device, counts_steps(graph))
+    return make_plan(graph, device, options, choices)
 
 
 def _tell(situation: Situation, placement: Placement) -> None:

@@ -64,13 +64,14 @@ def _numbered(info: DeviceInfo, index: int) -> DeviceInfo:
 def _facts(device: cl.Device) -> DeviceInfo:
     extensions = device.text(0x1030).split()
     bits = device.number(0x1000)
+    kind = next((name for bit, name in _KINDS.items() if bits & bit), "other")
     return DeviceInfo(
         name=device.name,
         vendor=device.text(0x102C),
         platform=device.platform.name,
         driver=device.text(0x102D),
         version=device.text(0x102F),
-        kind=next((name for bit, name in _KINDS.items() if bits & bit), "other"),
+        kind=kind,
         compute_units=device.number(0x1002),
         memory=device.number(0x101F),
         max_allocation=device.number(0x1010),
@@ -82,7 +83,19 @@ def _facts(device: cl.Device) -> DeviceInfo:
             name.startswith(("cl_khr_subgroups", "cl_intel_subgroups")) for name in extensions
         ),
         unified_memory=bool(device.number(0x1035)),
+        dot_products=kind == "cpu" and _multiplies_bytes(),
     )
+
+
+@cache
+def _multiplies_bytes() -> bool:
+    """Whether the processor of this machine adds up products of bytes by fours, as Linux tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            words = next((line for line in file if line.startswith("flags")), "").split()
+    except OSError:
+        return False
+    return {"avx512_vnni", "avx512vl"} <= set(words)
 
 
 def devices() -> tuple[DeviceInfo, ...]:

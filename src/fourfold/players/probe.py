@@ -16,7 +16,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
 from fourfold.kernel.persistent import MEET
-from fourfold.kernel.prelude import NVIDIA
+from fourfold.kernel.prelude import NVIDIA, X86
 from fourfold.plan import Program
 from fourfold.players import binding as cl
 from fourfold.players import opencl
@@ -51,6 +51,16 @@ __kernel void rounds(__global int *state, __global int *out)
 }
 """
 
+_BYTES = """
+__kernel void probe(__global float *out)
+{
+    int8 sum = (int8)(1);
+    add_dots(&sum, 0x04ff0201, (int8)(-1, 0x01ff807f, 0, 1, 0, 1, 0, 1));
+    out[0] = (float)sum.s0;
+    out[1] = (float)sum.s1;
+}
+"""
+
 _ADDRESS = """
 __kernel void address(__global int *base, long at)
 {
@@ -69,13 +79,29 @@ PATIENCE = 30.0  # seconds
 
 
 @cache
-def probed(info: DeviceInfo) -> DeviceInfo:
-    """The same device with the facts that only a trial tells."""
+def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
+    """The same device with the facts that only a trial tells.
+
+    Whether it multiplies bytes is tried only for a graph that `counts` steps.
+    """
+    if counts and info.dot_products:
+        info = replace(info, dot_products=_adds_dots(info))
     if not _has_matrix_units(info):
         return info
     facts = _ask_child(info)
     resident, reaches = facts.get("resident") is True, facts.get("reaches_host") is True
     return replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
+
+
+def _adds_dots(info: DeviceInfo) -> bool:
+    """1 + (1, 2, 255, 4) times (-1, -1, -1, -1), and times (127, -128, -1, 1)."""
+    context = opencl._context(info)
+    try:
+        program = build_text(context, Program(X86["add_dots"] + _BYTES, ""))
+        result = opencl.run_probe(context, program, np.zeros(2, np.float32), 1)
+    except (cl.Error, BuildError):
+        return False
+    return bool(np.array_equal(result, [-261.0, -379.0]))
 
 
 def _has_matrix_units(info: DeviceInfo) -> bool:

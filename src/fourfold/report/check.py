@@ -11,6 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.lower import make_plan
+from fourfold.lower.suit import counts_steps
 from fourfold.placing.deciding import (
     Decision,
     Situation,
@@ -53,7 +54,7 @@ def _whole(source: str | bytes, situation: Situation, parted: Subject) -> Subjec
     try:
         loaded = read_model(source, wish.shapes, quantized=wish.quantized, follow=wish.follow)
         graph = rewrite(loaded.main)
-        plan = make_plan(graph, probed(situation.device), wish.options)
+        plan = make_plan(graph, probed(situation.device, counts_steps(graph)), wish.options)
     except UnsupportedError:
         return parted
     placement = describe_whole(situation)

@@ -20,6 +20,7 @@ from fourfold.cpu.reference import NumpyEngine
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.lower import make_plan
+from fourfold.lower.suit import counts_steps
 from fourfold.placing.deciding import Situation, decide, read_situation
 from fourfold.placing.wishes import Wishes
 from fourfold.players import opencl
@@ -241,7 +242,7 @@ def _play(
     types = {**graph.types, **{copy: graph.types[name] for name, copy in copies.items()}}
     outputs = (*graph.outputs, *copies.values())
     seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
-    plan = make_plan(seen, probed(situation.device), situation.wish.options)
+    plan = make_plan(seen, probed(situation.device, counts_steps(seen)), situation.wish.options)
     player = opencl.Player(situation.device, plan)
     try:
         results = player.run([arrays[name] for name in graph.arguments])

@@ -107,4 +107,5 @@ def needs_of(plan: Plan) -> dict[str, int | bool]:
             size *= side
         groups.append(size)
     largest = max((one.bytes for one in plan.buffers), default=0)
-    return {"group": max(groups), "buffer": largest, "half": plan.precision == "fp16"}
+    half, dots = plan.precision == "fp16", "add_dots(" in plan.program.text
+    return {"group": max(groups), "buffer": largest, "half": half, "dots": dots}

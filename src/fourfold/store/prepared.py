@@ -138,7 +138,7 @@ class Prepared:
     def _none_fits(self, device: DeviceInfo, plans: list[Any]) -> InputError:
         return InputError(
             f"no plan in {self.file.title} can run on {device.name}",
-            f"its work-groups, buffers or half arithmetic do not suffice: {plans[0]['needs']}",
+            f"its work-groups, buffers or arithmetic do not suffice: {plans[0]['needs']}",
             "prepare the model on this device with 'fourfold prepare --add'",
         )
 
@@ -159,6 +159,7 @@ def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
         needs["group"] <= device.max_work_group
         and needs["buffer"] <= device.max_allocation
         and (device.half_arithmetic or not needs["half"])
+        and (device.dot_products or not needs.get("dots"))
     )
 
 

@@ -1,0 +1,103 @@
+"""Convolutions of bytes give the same bits as those of the whole numbers that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph, Node, Step
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.ops import registry
+from fourfold.ops._window import Padding
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.players import opencl
+from fourfold.players.probe import probed
+from fourfold.rewrite import rewrite
+from fourfold.types import TensorType
+
+GRIDS = (FakeQuantize(1.0, 0, 255, 1.0), FakeQuantize(1.0, -97, 158, 1.0))
+
+
+def network(grid: FakeQuantize, channels: int, batch: int) -> Graph:
+    """Layers as rewrites leave them: weights, biases and values are whole numbers."""
+    random = np.random.default_rng(channels)
+    sizes = {"w0": (channels, 1, 1, 5), "w1": (1, 3, 3, channels), "w2": (19, 1, 1, channels)}
+    sizes |= {"w3": (7, 3, 3, 19), "b2": (19,)}
+    constants = {
+        name: random.integers(-127, 127, size, endpoint=True).astype(np.float32)
+        for name, size in sizes.items()
+    }
+    around = Padding(1, 1, 1, 1)
+
+    def tail(scale: float) -> tuple[Step, ...]:
+        return (Step("fake_quantize", replace(grid, scale=scale), (None,)),)
+
+    nodes = (
+        Node("conv2d", ("x", "w0"), ("a",), Conv2d(), tail(25.0)),
+        Node("depthwise_conv2d", ("a", "w1"), ("b",), DepthwiseConv2d(padding=around), tail(120.0)),
+        Node("conv2d", ("b", "w2", "b2"), ("c",), Conv2d(), tail(150.0)),
+        Node("conv2d", ("c", "w3"), ("d",), Conv2d((2, 1), padding=around), tail(250.0)),
+        Node("conv2d", ("a", "w2"), ("e",), Conv2d()),
+    )
+    types = {name: TensorType.of(array) for name, array in constants.items()}
+    types["x"] = TensorType.parse(f"f32[{batch},13,11,5]")
+    for node in nodes:
+        known = [types[str(name)] for name in node.inputs]
+        types[node.outputs[0]] = registry()[node.op].infer(node.attributes, *known)[0]
+    return Graph(nodes, ("x",), ("d", "e"), types, constants)
+
+
+def dotted(device: DeviceInfo) -> DeviceInfo:
+    found = probed(device, counts=True)
+    if not found.dot_products:
+        pytest.skip("this processor has no dot products of bytes")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("grid", "channels", "batch", "form"),
+    [(GRIDS[0], 16, 1, "list"), (GRIDS[1], 37, 2, "list"), (GRIDS[1], 37, 1, "one")],
+    ids=["unsigned", "signed", "one"],
+)
+def test_the_same_bits(
+    device: DeviceInfo, grid: FakeQuantize, channels: int, batch: int, form: str
+) -> None:
+    able = dotted(device)
+    graph = rewrite(network(grid, channels, batch), verify=True)
+    x = np.random.default_rng(1).integers(-50, 50, (batch, 13, 11, 5)).astype(np.float32)
+    results = []
+    for facts in (replace(able, dot_products=False), able):
+        plan = make_plan(graph, facts, Options(form=form))
+        assert ("add_dots(" in plan.program.text) == facts.dot_products
+        player = opencl.Player(device, plan)
+        player.poison()
+        results.append(player.run([x]))
+        player.close()
+    for plain, dots in zip(*results, strict=True):
+        assert not np.isnan(dots).any()
+        assert len(np.unique(dots)) > 50
+        np.testing.assert_array_equal(dots, plain)
+
+
+def test_values_take_far_less_memory(device: DeviceInfo) -> None:
+    able = dotted(device)
+    graph = rewrite(network(GRIDS[0], 64, 1), verify=True)
+    sizes = [
+        make_plan(graph, facts, Options()).bytes("arena")
+        for facts in (replace(able, dot_products=False), able)
+    ]
+    assert sizes[1] * 3 <= sizes[0]
+
+
+def test_wide_weights_stay_with_floats(device: DeviceInfo) -> None:
+    able = dotted(device)
+    graph = network(GRIDS[0], 16, 1)
+    wide = {name: array + 100 for name, array in graph.constants.items()}
+    plan = make_plan(rewrite(replace(graph, constants=wide)), able, Options(form="list"))
+    assert "add_dots(" not in plan.program.text
