@@ -11,13 +11,13 @@ from fourfold.graph import NONE, Node
 from fourfold.kernel.expression import const, name
 from fourfold.op import Alias, Case, Region
 from fourfold.ops import registry
+from fourfold.ops._move import Block
 from fourfold.ops._rules import Reduce, Resize
 from fourfold.ops._window import Padding, Pool2d, same
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
-from fourfold.ops.depth_to_space import Block as DepthBlock
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.gather import Gather
 from fourfold.ops.gelu import Gelu
@@ -27,7 +27,6 @@ from fourfold.ops.pad import Pad
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
 from fourfold.ops.softmax import Softmax
-from fourfold.ops.space_to_depth import Block as SpaceBlock
 from fourfold.ops.tile import Tile
 from fourfold.ops.transpose import Transpose
 from fourfold.ops.transpose_conv2d import TransposeConv2d
@@ -226,10 +225,10 @@ WRONG = [
     ("gather", Gather(), ["f32[3]", "f32[2]"]),
     ("gather", Gather(0, 1), ["f32[3,2]", "i32[3]"]),
     ("gather", Gather(1, 1), ["f32[3,2]", "i32[2,2]"]),
-    ("depth_to_space", DepthBlock(2), ["f32[1,2,2,6]"]),
-    ("depth_to_space", DepthBlock(0), ["f32[1,2,2,4]"]),
-    ("space_to_depth", SpaceBlock(2), ["f32[1,3,2,6]"]),
-    ("space_to_depth", SpaceBlock(-1), ["f32[1,3,2,6]"]),
+    ("depth_to_space", Block(2), ["f32[1,2,2,6]"]),
+    ("depth_to_space", Block(0), ["f32[1,2,2,4]"]),
+    ("space_to_depth", Block(2), ["f32[1,3,2,6]"]),
+    ("space_to_depth", Block(-1), ["f32[1,3,2,6]"]),
     ("resize_bilinear", Resize((0, 3)), ["f32[1,3,3,1]"]),
     ("resize_bilinear", Resize((3, 3), True, True), ["f32[1,3,3,1]"]),
     ("resize_bilinear", Resize((3, 3)), ["f32[3,3,1]"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from fourfold.kernel.expression import Expression, const, guarded, vector
 from fourfold.kernel.site import Site
@@ -15,6 +16,13 @@ Source = Callable[
     [object, list[Expression], TensorType, TensorType],
     tuple[list[Expression], Expression | None],
 ]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Height and width of a block of pixels."""
+
+    size: int
 
 
 def moves(

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Case, Op, Types
-from fourfold.ops._move import moves
+from fourfold.ops._move import Block, moves
 from fourfold.ops._rules import ANY, require, require_kind, require_rank, takes
 from fourfold.types import TensorType
-
-
-@dataclass(frozen=True)
-class Block:
-    """Height and width of a block."""
-
-    size: int
 
 
 @takes("space_to_depth", 1)

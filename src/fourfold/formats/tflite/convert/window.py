@@ -14,8 +14,7 @@ from fourfold.formats.tflite.options import (
     TransposeConvOptions,
 )
 from fourfold.formats.tflite.schema import SAME, VALID
-from fourfold.ops import depth_to_space
-from fourfold.ops import space_to_depth as to_depth
+from fourfold.ops._move import Block
 from fourfold.ops._rules import Resize
 from fourfold.ops._window import Padding, Pool2d, same
 from fourfold.ops.conv2d import Conv2d
@@ -142,14 +141,14 @@ def resize_nearest_neighbor(op: Operation) -> None:
 
 
 @converts("DEPTH_TO_SPACE")
-def depth_to_space_(op: Operation) -> None:
+def depth_to_space(op: Operation) -> None:
     """depth_to_space."""
-    block = depth_to_space.Block(op.options(BlockOptions).block_size)
+    block = Block(op.options(BlockOptions).block_size)
     op.give("depth_to_space", op.input(0), attributes=block)
 
 
 @converts("SPACE_TO_DEPTH")
 def space_to_depth(op: Operation) -> None:
     """space_to_depth."""
-    block = to_depth.Block(op.options(BlockOptions).block_size)
+    block = Block(op.options(BlockOptions).block_size)
     op.give("space_to_depth", op.input(0), attributes=block)
