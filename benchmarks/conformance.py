@@ -104,8 +104,8 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
     rest = [row for row in rows if row.verdict != "agrees"]
     yield HEADING
     yield ""
-    share = len(good) / max(len(counted), 1)
-    yield f"Of {len(rows)} files LiteRT runs {len(counted)}; {len(good)} of these agree ({share:.1%}),"
+    share = f"{len(good) / max(len(counted), 1):.1%}"
+    yield f"Of {len(rows)} files LiteRT runs {len(counted)}; {len(good)} of these agree ({share}),"
     yield f"{sum(row.whole for row in good)} of them wholly on the device. The rest, by"
     yield f"`{COMMAND}`:"
     yield ""
