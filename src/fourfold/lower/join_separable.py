@@ -37,7 +37,11 @@ def join_separable(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
     gone: set[str] = set()
     for node in graph.nodes:
         filter_ = graph.producers.get(str(node.inputs[0])) if node.inputs else None
-        if filter_ is not None and _can_join(graph, filter_, node) and _pays(graph, node, device):
+        if (
+            filter_ is not None
+            and _can_join(graph, filter_, node)
+            and _pays(graph, filter_, node, device)
+        ):
             joined[node.outputs[0]] = _joined(filter_, node)
             gone.add(filter_.outputs[0])
     kept = (node for node in graph.nodes if node.outputs[0] not in gone)
@@ -54,7 +58,6 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
     alone = graph.readers[middle] == (node,) and middle not in graph.outputs
     constants = [name for name in (*filter_.inputs[1:], *node.inputs[1:]) if name is not None]
     steps = graph.types[middle].slices % 4 == 0 and graph.types[node.outputs[0]].pixels > 1
-    once = [name for name in node.reads if name == middle] == [middle]
     return (
         point
         and after.padding == NO_PADDING
@@ -62,7 +65,6 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
         and taps[0] * taps[1] <= MOST_TAPS
         and weights.shape[0] <= MOST_OUTPUTS
         and alone
-        and once
         and steps
         and all(graph.is_constant(name) for name in constants)
         and len(filter_.tail) <= 1
@@ -71,14 +73,14 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
     )
 
 
-def _pays(graph: Graph, node: Node, device: DeviceInfo) -> bool:
+def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo) -> bool:
     """Whether one kernel takes fewer clocks than two and the way from one to the other."""
     source, output = graph.types[str(node.inputs[0])], graph.types[node.outputs[0]]
-    steps = source.slices // 4
+    steps, taps = source.slices // 4, graph.types[str(filter_.inputs[1])].pixels
     point = MatrixWork(output.pixels, output.channels, steps)
-    whole = MatrixWork(output.pixels, output.channels, steps, reads=MOST_TAPS, sums=MOST_TAPS)
-    filter_ = 600.0 + 0.032 * output.pixels * source.slices
-    return clocks(device, whole) < clocks(device, point) + filter_ + MEETING
+    whole = MatrixWork(output.pixels, output.channels, steps, reads=taps, sums=taps)
+    alone = 600.0 + 0.032 * output.pixels * source.slices
+    return clocks(device, whole) < clocks(device, point) + alone + MEETING
 
 
 def _joined(filter_: Node, node: Node) -> Node:
