@@ -83,6 +83,9 @@ def with_parameters(kernel: Kernel, attributes: object) -> Any:
 
     Nodes that differ in nothing else then share one text.
     """
+    bound = getattr(attributes, "bound", None)
+    if bound is not None:
+        return bound(lambda inner: with_parameters(kernel, inner))
     names = getattr(attributes, "PARAMETERS", ())
     if not names:
         return attributes

@@ -7,6 +7,7 @@ from fourfold.kernel.place import Stored
 from fourfold.kernel.site import Options
 from fourfold.ops import registry
 from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.formula import all_terms
 from fourfold.types import DType
 
 HALF_STEPS = 2048
@@ -72,7 +73,8 @@ def _bounds(node: Node) -> tuple[float, float] | None:
 
 def all_attributes(graph: Graph) -> list[object]:
     steps = [step.attributes for node in graph.nodes for step in node.tail]
-    return [*steps, *(node.attributes for node in graph.nodes)]
+    known = [*steps, *(node.attributes for node in graph.nodes)]
+    return [*known, *(term.attributes for item in known for term in all_terms(item))]
 
 
 def _has_fine_grids(graph: Graph) -> bool:

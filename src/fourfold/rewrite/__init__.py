@@ -18,6 +18,7 @@ from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
 from fourfold.rewrite.fuse_pointwise import fuse_pointwise
 from fourfold.rewrite.hoist_transposes import hoist_transposes
+from fourfold.rewrite.inline_pointwise import inline_pointwise
 from fourfold.rewrite.keep_axes import keep_axes
 from fourfold.rewrite.merge_pads import merge_pads
 from fourfold.rewrite.merge_reshapes import merge_reshapes
@@ -46,6 +47,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
     count_steps,  # weighted sums of quantised numbers are sums of whole numbers
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
+    inline_pointwise,  # nor before one that could compute it on the way
 )
 
 

@@ -6,14 +6,15 @@ Of two nodes that both could take g as their tail, the one that is computed last
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node, Step
 from fourfold.ops import registry
+from fourfold.ops.formula import all_terms
 
-MOST_STEPS = 12
-MOST_EXTRAS = 6  # further values that a tail reads
+MOST_STEPS = 24
+MOST_EXTRAS = 16  # further values that a tail reads
 
 
 def fuse_pointwise(graph: Graph) -> Graph:
@@ -87,7 +88,7 @@ def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -
         if source != name and view is not None:
             steps.insert(0, Step(view.op, view.attributes, (None,)))
         tail = (*producer.tail, *steps)
-        if _fits(tail):
+        if fits(tail):
             if source != name:
                 order.drop(name)
             fused = replace(producer, outputs=node.outputs, tail=tail)
@@ -117,6 +118,8 @@ def _takes_tail(node: Node) -> bool:
     return len(node.outputs) == 1 and registry()[node.op].view is None
 
 
-def _fits(tail: tuple[Step, ...]) -> bool:
-    extras = {name for step in tail for name in step.inputs if name is not None}
-    return len(tail) <= MOST_STEPS and len(extras) <= MOST_EXTRAS
+def fits(steps: Sequence[Step]) -> bool:
+    """Whether one kernel takes so many steps and reads."""
+    extras = {name for step in steps for name in step.inputs if name is not None}
+    count = sum(len(all_terms(step.attributes)) or 1 for step in steps)
+    return count <= MOST_STEPS and len(extras) <= MOST_EXTRAS
