@@ -16,17 +16,24 @@ from fourfold.ops._rules import Reduce
 
 Combine = Callable[[Expression, Expression], Expression]
 Finish = Callable[[Expression, int], Expression]
+Load = Callable[[Expression, Expression], Expression]  # four channels by pixel and slice
+Reader = Callable[[Site, Kernel, View], Load]
 GROUP = 256
 WARP = 32
 
 
 def reduces(
-    combine: Combine, start: float, finish: Finish = lambda total, count: total
+    combine: Combine,
+    start: float,
+    finish: Finish = lambda total, count: total,
+    reader: Reader | None = None,
 ) -> tuple[Variant, ...]:
-    """The variant of a reduction: `start` is neutral, `finish(total, count)` comes last."""
+    """The variant of a reduction: `start` is neutral, `finish(total, count)` comes last, and
+    `reader` gives what is reduced, where that is not the first input as it is.
+    """
 
     def build(site: Site) -> None:
-        _build(site, combine, start, finish)
+        _build(site, combine, start, finish, reader)
 
     return (Variant("reduce", build, _refuses),)
 
@@ -36,7 +43,9 @@ def _refuses(site: Site) -> str | None:
     return None if site.attributes.keep_dims else "axes that go must first become ones"
 
 
-def _build(site: Site, combine: Combine, start: float, finish: Finish) -> None:
+def _build(
+    site: Site, combine: Combine, start: float, finish: Finish, reader: Reader | None
+) -> None:
     assert isinstance(site.attributes, Reduce)
     axes = site.attributes.axes
     source, rank = site.input, site.input.rank
@@ -46,22 +55,23 @@ def _build(site: Site, combine: Combine, start: float, finish: Finish) -> None:
     split = split_for(site, count if rank - 1 not in axes else count // max(1, source.channels))
     kernel = site.kernel(site.node.op + ("_split" if split > 1 else ""))
     view, target = site.read(kernel, 0), site.write(kernel)
+    load = view.load if reader is None else reader(site, kernel, view)
     neutral = least(view.kind, start)
     for pixel, slice_, lane in shared_grid(site, kernel, target, split):
         at = target.coordinates(pixel) if rank else []
         total = kernel.variable(neutral, "total")
         with walk(kernel, view, [axis for axis in axes if axis < rank - 1], lane, split) as inner:
-            place = kernel.let(
-                view.pixel([inner.get(axis, at[axis]) for axis in range(rank - 1)]), "from"
-            )
+            there = [inner.get(axis, at[axis]) for axis in range(rank - 1)]
+            place = kernel.let(view.pixel(there), "from")
+            view.known[place] = there
             if rank - 1 not in axes:
-                kernel.set(total, combine(total, view.load(place, slice_)))
+                kernel.set(total, combine(total, load(place, slice_)))
             else:
                 with kernel.loop(view.slices, title="slice") as each:
-                    value = view.load(place, each)
-                    if start != 0:
-                        # Lanes beyond the last channel hold zeros: right for sums, wrong for
-                        # others.
+                    value = load(place, each)
+                    if start != 0 or reader is not None:
+                        # Lanes beyond the last channel hold zeros: right for sums of what is read,
+                        # wrong for others.
                         value = mask_beyond(view, value, each, neutral)
                     kernel.set(total, combine(total, value))
         share(kernel, total, combine, split)

@@ -13,6 +13,7 @@ from fourfold.rewrite.find_hard_swish import find_hard_swish
 from fourfold.rewrite.find_prelu import find_prelu
 from fourfold.rewrite.find_softmax import find_softmax
 from fourfold.rewrite.find_spectrum import find_spectrum
+from fourfold.rewrite.find_variance import find_variance
 from fourfold.rewrite.fold_constants import fold_constants
 from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
@@ -39,6 +40,7 @@ PIPELINE: tuple[Pass, ...] = (
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels
     find_spectrum,  # nor the absolute values of a transform in one direction
+    find_variance,  # nor a variance
     share_equal,  # no two nodes compute the same
     merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers

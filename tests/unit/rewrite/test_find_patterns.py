@@ -1,4 +1,4 @@
-"""find_prelu, find_hard_swish, find_softmax: ops that exporters spelled out in others."""
+"""find_prelu, find_hard_swish, find_softmax, find_variance: ops spelled out in others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
 from fourfold.rewrite.find_prelu import find_prelu
 from fourfold.rewrite.find_softmax import find_softmax
+from fourfold.rewrite.find_variance import find_variance
 
 
 def find(graph: Graph) -> Graph:
     """All of them, less what is not read any more."""
-    return drop_unused(find_softmax(find_hard_swish(find_prelu(graph))))
+    return drop_unused(find_variance(find_softmax(find_hard_swish(find_prelu(graph)))))
 
 
 HEAD = """
@@ -63,6 +64,17 @@ SOFTMAX = {
     "without max": "e = exp(x)\ns = sum(e; axes=(2,), keep_dims=True)\ny = div(e, s)",
 }
 
+VARIANCE = {
+    "in one op": "d = squared_difference(m, x)",
+    "squared": "p = sub(x, m)\nd = square(p)",
+    "multiplied": "p = sub(x, m)\nd = mul(p, p)",
+}
+NOT_VARIANCE = {
+    "other value": "p = sub(x, m)\nd = mul(p, x)",
+    "sum": "p = add(x, m)\nd = square(p)",
+    "larger": "k = add(x, alpha)\nd = squared_difference(m, alpha)",
+}
+
 
 def body(*parts: str) -> str:
     return "\n".join([HEAD, *parts, "output y"])
@@ -98,3 +110,25 @@ def test_softmax(name: str) -> None:
 def test_a_sum_over_other_axes_is_no_softmax() -> None:
     graph = build(body(SOFTMAX["without max"].replace("(2,)", "(1,)")))
     assert brief(find(graph)) == brief(graph)
+
+
+@pytest.mark.parametrize("name", VARIANCE)
+def test_variance(name: str) -> None:
+    mean = "m = mean(x; axes=(2,), keep_dims=True)"
+    after = "y = variance(x, m; axes=(2,), keep_dims=True)"
+    text = body(mean, VARIANCE[name], "y = mean(d; axes=(2,), keep_dims=True)")
+    assert_rewrites(find, text, mean, after)
+
+
+@pytest.mark.parametrize("name", NOT_VARIANCE)
+def test_what_is_no_variance_stays(name: str) -> None:
+    mean = "m = mean(x; axes=(2,), keep_dims=True)"
+    text = body(mean, NOT_VARIANCE[name], "y = mean(d; axes=(2,), keep_dims=True)")
+    graph = drop_unused(build(text))
+    assert brief(find(graph)) == brief(graph)
+
+
+def test_squares_that_others_read_are_stored() -> None:
+    lines = ("m = mean(x; axes=(2,), keep_dims=True)", "d = squared_difference(x, m)")
+    text = body(*lines, "v = mean(d; axes=(2,), keep_dims=True)", "y = add(d, v)")
+    assert brief(find(build(text))) == brief(build(text))
