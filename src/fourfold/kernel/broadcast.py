@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.kernel.expression import Expression, const, vector, widen
+from fourfold.kernel.expression import Expression, const, lift, vector, where, widen
 from fourfold.kernel.view import View
 
 
@@ -11,7 +11,8 @@ def load_for(
 ) -> Expression:
     """The elements of a view that meet those of `target` at (pixel, slice).
 
-    `run` neighbouring pixels at once give a vector of four times as many.
+    `run` neighbouring pixels at once give a vector of four times as many. Channels that a view of
+    several lacks are zeros.
     """
     first = _broadcast(view, target, pixel, slice_)
     if run == 1:
@@ -37,4 +38,19 @@ def _broadcast(view: View, target: View, pixel: Expression, slice_: Expression) 
         place = view.pixel([const(0) if size == 1 else at for size, at in own])
     if view.type.channels == 1 and target.type.channels != 1:
         return widen(view.kernel.let(view.lane(place, 0, 0), view.pointer.name + "_v"), 4)
+    if 1 < view.type.channels < target.type.channels:
+        value = view.load(place, slice_, lift(slice_) < view.slices)
+        return mask_beyond(view, value, slice_, const(0, view.kind, 4))
     return view.load(place, slice_)
+
+
+def mask_beyond(
+    view: View, value: Expression, slice_: Expression, neutral: Expression
+) -> Expression:
+    """The same value with `neutral` in the lanes beyond the last channel."""
+    rest = view.type.channels % 4
+    if rest == 0:
+        return value
+    fill = neutral.lane(0)
+    masked = vector(*(value.lane(lane) if lane < rest else fill for lane in range(4)))
+    return view.kernel.let(where(slice_.equals(view.slices - 1), masked, value), "masked")

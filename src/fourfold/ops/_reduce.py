@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine
-from fourfold.kernel.expression import Expression, const, vector, where, widen
+from fourfold.kernel.expression import Expression, const, widen
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
@@ -142,18 +143,6 @@ def least(kind: str, number: float) -> Expression:
     if kind == "int" and number in (float("inf"), float("-inf")):
         number = 2**31 - 1 if number > 0 else -(2**31)
     return const(number if kind != "int" else int(number), kind, 4)
-
-
-def mask_beyond(
-    view: View, value: Expression, slice_: Expression, neutral: Expression
-) -> Expression:
-    """The same value with `neutral` in the lanes beyond the last channel."""
-    rest = view.type.channels % 4
-    if rest == 0:
-        return value
-    fill = neutral.lane(0)
-    masked = vector(*(value.lane(lane) if lane < rest else fill for lane in range(4)))
-    return view.kernel.let(where(slice_.equals(view.slices - 1), masked, value), "masked")
 
 
 def across(total: Expression, combine: Combine) -> Expression:

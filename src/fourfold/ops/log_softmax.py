@@ -6,11 +6,12 @@ import operator
 
 import numpy as np
 
+from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import const, exp, log, maximum
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._reduce import across, least, mask_beyond, split_for
+from fourfold.ops._reduce import across, least, split_for
 from fourfold.ops._rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
 

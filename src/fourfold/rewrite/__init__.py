@@ -14,6 +14,7 @@ from fourfold.rewrite.find_prelu import find_prelu
 from fourfold.rewrite.find_softmax import find_softmax
 from fourfold.rewrite.find_spectrum import find_spectrum
 from fourfold.rewrite.find_variance import find_variance
+from fourfold.rewrite.fold_channel_pads import fold_channel_pads
 from fourfold.rewrite.fold_constants import fold_constants
 from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
@@ -46,6 +47,7 @@ PIPELINE: tuple[Pass, ...] = (
     drop_unused,  # everything is read: the passes below count readers
     fold_dilation,  # no convolution works on blocks of a batch that gaps could stand for
     merge_pads,  # no pad stands before what could pad for itself
+    fold_channel_pads,  # nor before an addition that could do without
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
     count_steps,  # weighted sums of quantised numbers are sums of whole numbers
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
