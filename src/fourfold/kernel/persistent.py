@@ -19,9 +19,9 @@ GROUPS_EACH = (
     4  # how many groups a unit gets where they claim: a driver may hand out several at once
 )
 _BOX = (
-    "from_x + virtual % across",
-    "from_y + virtual / across % down",
-    "from_z + virtual / across / down",
+    "chunk.x + virtual % chunk.across",
+    "chunk.y + virtual / chunk.across % chunk.down",
+    "chunk.z + virtual / chunk.across / chunk.down",
 )
 _GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / row[4]")
 
@@ -30,6 +30,7 @@ _GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / ro
 # the others. The state holds how many groups have left, which thread has which part, and for each
 # stage how much is done, and how much of each part is claimed.
 _CLAIM = """
+    __global uchar *const bases[] = {{ {bases} }};
     const int parts = (int)get_num_groups(0) / {each};
     const int mine = part_of_thread(state + {apart}, parts);
     const int before = 2 + parts / {apart};
@@ -44,20 +45,21 @@ _CLAIM = """
             const int first = extent * part / parts;
             const int wide = extent * (part + 1) / parts - first;
             const int total = row[1] / extent * wide;
-            const int across = axis == 0 ? wide : row[3];
-            const int down = axis == 1 ? wide : row[4];
-            const int from_x = axis == 0 ? first : 0;
-            const int from_y = axis == 1 ? first : 0;
-            const int from_z = axis == 2 ? first : 0;
+            claim chunk;
+            chunk.x = axis == 0 ? first : 0;
+            chunk.y = axis == 1 ? first : 0;
+            chunk.z = axis == 2 ? first : 0;
+            chunk.across = axis == 0 ? wide : row[3];
+            chunk.down = axis == 1 ? wide : row[4];
             int made = 0;
             while (*claimed < total) {{
-                const int start = atomic_add(claimed, row[2]);
-                if (start >= total) break;
-                const int stop = min(start + row[2], total);
+                chunk.start = atomic_add(claimed, row[2]);
+                if (chunk.start >= total) break;
+                chunk.stop = min(chunk.start + row[2], total);
                 switch (row[0]) {{
 {cases}
                 }}
-                made += stop - start;
+                made += chunk.stop - chunk.start;
             }}
             if (made > 0) {{
                 mem_fence(CLK_GLOBAL_MEM_FENCE);
@@ -74,10 +76,15 @@ _CLAIM = """
     }}
 """
 
-# Which part of every stage a group begins with: the same one in each run for the same thread, told
-# by where its stack is. And how it waits: on a busy machine the thread that it waits for may not be
-# running, and needs the processor on which this one would spin.
+# What a group claims: virtual groups from one number to another, in a box of the grid. Which part
+# of every stage it begins with: the same one in each run for the same thread, told by where its
+# stack is. And how it waits: on a busy machine the thread that it waits for may not be running, and
+# needs the processor on which this one would spin.
 _THREAD = """
+typedef struct {
+    int start, stop, x, y, z, across, down;
+} claim;
+
 static int part_of_thread(volatile __global int *known, int parts)
 {
     int here;
@@ -186,8 +193,8 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
     """The functions of all kinds and the kernel that calls them; `items` work-items form a
     group.
     """
-    functions = [kind.function for kind in kinds]
     claims = items == 1
+    functions = [text for kind in kinds for text in _functions(kind, claims)]
     body = _claim_body(kinds, buffers) if claims else _share_body(kinds, buffers, items)
     pointers = ",\n    ".join(
         f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
@@ -196,7 +203,7 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
     bases = [f"    __global uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
     word = "volatile " if claims else ""
     bases += [
-        "    __global const uchar *restrict constants = b1;",
+        *([] if claims else ["    __global const uchar *restrict constants = b1;"]),
         "    __global const int *table = (__global const int *)(b1 + table_at);",
         f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
     ]
@@ -204,28 +211,48 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
     return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
 
 
+def _functions(kind: Kind, claims: bool) -> list[str]:
+    return [kind.function, _some(kind)] if claims else [kind.function]
+
+
 def _claim_body(kinds: Sequence[Kind], buffers: int) -> str:
-    cases = "\n".join(_chunk(number, kind, buffers) for number, kind in enumerate(kinds))
-    stride = row_stride(kinds)
-    return _CLAIM.format(stride=stride, apart=STATE_STRIDE, each=GROUPS_EACH, cases=cases)
+    cases = "\n".join(
+        f"{' ' * 16}case {number}: some_of_{kind.name}(row, bases, chunk); break;"
+        for number, kind in enumerate(kinds)
+    )
+    return _CLAIM.format(
+        bases=", ".join(f"b{number}" for number in range(buffers)),
+        stride=row_stride(kinds),
+        apart=STATE_STRIDE,
+        each=GROUPS_EACH,
+        cases=cases,
+    )
 
 
-def _chunk(number: int, kind: Kind, buffers: int) -> str:
-    """A case of the switch: the virtual groups of a chunk, one after the other."""
-    operands = stage_operands(kind, buffers)
+def _some(kind: Kind) -> str:
+    """The function for a chunk of a stage: its virtual groups, one after the other.
+
+    It is never part of the kernel's own body, which PoCL compiles three times: as such, and for
+    two ways to start a group.
+    """
+    operands = stage_operands(kind, lambda number: f"bases[{number}]")
     names = [f"a{position}" for position in range(len(operands))]
+    parameters = "__global const int *row, __global uchar *const *bases, claim chunk"
     lines = [
-        f"case {number}: {{",
+        f"static __attribute__((noinline)) void some_of_{kind.name}(",
+        f"    {parameters})",
+        "{",
+        "    __global const uchar *restrict constants = bases[1];",
         *(
             f"    {type_}{name} = {value};"
             for name, (type_, value) in zip(names, operands, strict=True)
         ),
-        "    for (int virtual = start; virtual < stop; virtual++)",
+        "    for (int virtual = chunk.start; virtual < chunk.stop; virtual++)",
         f"        {stage_call(kind, names, _BOX, '0')}",
-        "    break;",
         "}",
+        "",
     ]
-    return "\n".join(" " * 16 + line for line in lines)
+    return "\n".join(lines)
 
 
 def _share_body(kinds: Sequence[Kind], buffers: int, items: int) -> str:
@@ -245,7 +272,7 @@ def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
     together = items // kind.items
     seat = f"item / {kind.items}" if together > 1 else "0"
     limits = f"first < row[1]; first += groups * {together}"
-    operands = [value for _, value in stage_operands(kind, buffers)]
+    operands = [value for _, value in stage_operands(kind, lambda number: _base(number, buffers))]
     lines = [
         f"        case {number}:",
         *([] if kind.awaits else ["            await_others(&others);"]),
@@ -262,3 +289,11 @@ def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
         "            break;",
     ]
     return "\n".join(lines)
+
+
+def _base(number: str, buffers: int) -> str:
+    """The buffer of a number, by comparison: an indexed array of pointers would be memory."""
+    text = "b0"
+    for index in range(1, buffers):
+        text = f"({number} == {index} ? b{index} : {text})"
+    return text

@@ -7,7 +7,7 @@ several of them side by side, each with its own part of local memory, round afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fourfold.kernel.expression import Pointer
@@ -147,8 +147,10 @@ class _StageRenderer(Renderer):
         return f"__local {kind} *{array.pointer.name} = (__local {kind} *)(pool + {start});"
 
 
-def stage_operands(kind: Kind, buffers: int) -> list[tuple[str, str]]:
-    """What a stage gets from the row at hand, as types and values: pointers, then sizes."""
+def stage_operands(kind: Kind, base: Callable[[str], str]) -> list[tuple[str, str]]:
+    """What a stage gets from the row at hand, as types and values: pointers, then sizes; `base` is
+    the buffer of a number.
+    """
     operands = []
     at = HEAD
     for argument, is_constant in zip(kind.kernel.buffers, kind.constant, strict=True):
@@ -158,7 +160,7 @@ def stage_operands(kind: Kind, buffers: int) -> list[tuple[str, str]]:
             operands.append((type_, f"({type_})constants + row[{at + 1}]"))
         else:
             type_ = f"__global {storage} *"
-            operands.append((type_, f"({type_}){_base(f'row[{at}]', buffers)} + row[{at + 1}]"))
+            operands.append((type_, f"({type_}){base(f'row[{at}]')} + row[{at + 1}]"))
         at += 2
     return operands + [("int ", f"row[{at + n}]") for n in range(len(kind.kernel.sizes))]
 
@@ -173,11 +175,3 @@ def stage_call(kind: Kind, operands: Sequence[str], place: Sequence[str], item: 
     if kind.awaits:
         arguments.append("&others")
     return f"{kind.name}({', '.join(arguments)});"
-
-
-def _base(number: str, buffers: int) -> str:
-    """The buffer of a number, by comparison: an indexed array of pointers would be memory."""
-    text = "b0"
-    for index in range(1, buffers):
-        text = f"({number} == {index} ? b{index} : {text})"
-    return text

@@ -45,6 +45,13 @@ def test_very_many_outputs_keep_the_list() -> None:
     assert len(make_plan(graph, SLEEPS, Options(form="one")).launches) == 200
 
 
+def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:
+    """PoCL compiles the kernel's own body three times, and so whatever becomes a part of it."""
+    text = plan_of(17, SLEEPS).program.text
+    kinds = text.count("\nstatic void conv2d")
+    assert text.count("noinline") == text.count("    case ") == kinds > 0
+
+
 def test_many_cores_keep_the_list() -> None:
     assert len(plan_of(17, replace(SLEEPS, compute_units=17)).launches) == 4
 
