@@ -12,6 +12,7 @@ from fourfold.graph import Graph, Node, Step
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.ops import registry
+from fourfold.ops._reduce import Reduce
 from fourfold.ops._window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
@@ -24,7 +25,7 @@ from fourfold.types import TensorType
 GRIDS = (FakeQuantize(1.0, 0, 255, 1.0), FakeQuantize(1.0, -97, 158, 1.0))
 
 
-def network(grid: FakeQuantize, channels: int, batch: int) -> Graph:
+def network(grid: FakeQuantize, channels: int, batch: int, odd: int = 0) -> Graph:
     """Layers as rewrites leave them: weights, biases and values are whole numbers."""
     random = np.random.default_rng(channels)
     sizes = {"w0": (channels, 1, 1, 5), "w1": (1, 3, 3, channels), "w2": (19, 1, 1, channels)}
@@ -33,6 +34,11 @@ def network(grid: FakeQuantize, channels: int, batch: int) -> Graph:
         name: random.integers(-127, 127, size, endpoint=True).astype(np.float32)
         for name, size in sizes.items()
     }
+    if odd:
+        # As in models of uint8: bytes hold the weights, but only less some number.
+        constants = {name: np.clip(array, -110, 110) for name, array in constants.items()}
+        for array in constants.values():
+            array.flat[0] = odd
     around = Padding(1, 1, 1, 1)
 
     def tail(scale: float) -> tuple[Step, ...]:
@@ -61,15 +67,21 @@ def dotted(device: DeviceInfo) -> DeviceInfo:
 
 
 @pytest.mark.parametrize(
-    ("grid", "channels", "batch", "form"),
-    [(GRIDS[0], 16, 1, "list"), (GRIDS[1], 37, 2, "list"), (GRIDS[1], 37, 1, "one")],
-    ids=["unsigned", "signed", "one"],
+    ("grid", "channels", "batch", "form", "odd"),
+    [
+        (GRIDS[0], 16, 1, "list", 0),
+        (GRIDS[1], 37, 2, "list", 0),
+        (GRIDS[1], 37, 1, "one", 0),
+        (GRIDS[1], 19, 1, "list", 143),
+        (GRIDS[0], 41, 3, "one", -141),
+    ],
+    ids=["unsigned", "signed", "one", "above", "below"],
 )
 def test_the_same_bits(
-    device: DeviceInfo, grid: FakeQuantize, channels: int, batch: int, form: str
+    device: DeviceInfo, grid: FakeQuantize, channels: int, batch: int, form: str, odd: int
 ) -> None:
     able = dotted(device)
-    graph = rewrite(network(grid, channels, batch), verify=True)
+    graph = rewrite(network(grid, channels, batch, odd), verify=True)
     x = np.random.default_rng(1).integers(-50, 50, (batch, 13, 11, 5)).astype(np.float32)
     results = []
     for facts in (replace(able, dot_products=False), able):
@@ -98,6 +110,24 @@ def test_values_take_far_less_memory(device: DeviceInfo) -> None:
 def test_wide_weights_stay_with_floats(device: DeviceInfo) -> None:
     able = dotted(device)
     graph = network(GRIDS[0], 16, 1)
-    wide = {name: array + 100 for name, array in graph.constants.items()}
+    wide = {name: array * 2 for name, array in graph.constants.items()}
     plan = make_plan(rewrite(replace(graph, constants=wide)), able, Options(form="list"))
     assert "add_dots(" not in plan.program.text
+
+
+@pytest.mark.parametrize("value", ["a", "b", "c"])
+def test_lanes_beyond_the_last_channel_stand_for_zero(device: DeviceInfo, value: str) -> None:
+    """What sums up all channels reads them, too."""
+    able = dotted(device)
+    graph = network(GRIDS[1], 37, 1)
+    node = Node("sum", (value,), ("f",), Reduce((3,), keep_dims=True))
+    types = {**graph.types, "f": TensorType.parse("f32[1,13,11,1]")}
+    graph = replace(graph, nodes=(*graph.nodes[:3], node), outputs=("f",), types=types)
+    x = np.random.default_rng(2).integers(-50, 50, (1, 13, 11, 5)).astype(np.float32)
+    results = []
+    for facts in (replace(able, dot_products=False), able):
+        player = opencl.Player(device, make_plan(graph, facts, Options()))
+        results.append(player.run([x])[0])
+        player.close()
+    assert len(np.unique(results[0])) > 50
+    np.testing.assert_array_equal(results[1], results[0])

@@ -16,8 +16,8 @@ from fourfold.kernel.statement import (
     Barrier,
     Branch,
     Call,
+    CallAt,
     Declare,
-    Fetch,
     Leave,
     LocalArray,
     Loop,
@@ -167,8 +167,14 @@ class Kernel:
 
     def fetch(self, pointer: Pointer, index: Operand) -> None:
         """Hint that an element, if it exists, will be read soon: a CPU brings it near meanwhile."""
-        self.preludes.add("fetch_ahead")
-        self._add(Fetch(pointer, lift(index)))
+        self.call_at("fetch_ahead", pointer, index)
+
+    def call_at(
+        self, function: str, pointer: Pointer, index: Operand, *operands: Expression
+    ) -> None:
+        """Let a function of the prelude look at memory, or write there."""
+        self.preludes.add(function)
+        self._add(CallAt(function, pointer, lift(index), operands))
 
     def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
         self._add(Store(pointer, lift(index), value))

@@ -14,8 +14,8 @@ from fourfold.kernel.statement import (
     Barrier,
     Branch,
     Call,
+    CallAt,
     Declare,
-    Fetch,
     Leave,
     LocalArray,
     Loop,
@@ -86,9 +86,11 @@ class Renderer(ExpressionWriter):
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
-            case Fetch(pointer, index):
-                yield from self._hoist(pad, known, index)
-                yield f"{pad}fetch_ahead({pointer.name} + {self._of(index, known, 5)});"
+            case CallAt(function, pointer, index, operands):
+                yield from self._hoist(pad, known, index, *operands)
+                place = f"{pointer.name} + {self._of(index, known, 5)}"
+                every = [place, *(self._of(item, known) for item in operands)]
+                yield f"{pad}{function}({', '.join(every)});"
             case Loop():
                 yield from self._loop(statement, depth, known)
             case Branch(condition, [Leave()], []):

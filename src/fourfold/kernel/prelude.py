@@ -89,13 +89,34 @@ _WORDS = """
     (((__global uint2 *)(pointer))[index] = pack_halves(value))
 """
 
-# sum[n] += the four bytes of `bytes` times the four signed bytes of weights[n], for each of eight
-# n: one instruction of x86 processors.
+# sum[n] += the four bytes of bytes[n] times the four signed bytes of weights[n], for each of eight
+# or four n: one instruction of x86 processors.
 _DOTS = """
-static inline void add_dots(int8 *sum, int bytes, int8 weights)
+static inline void add_dots(int8 *sum, int8 bytes, int8 weights)
 {
-    const int8 eight = (int8)(bytes);
-    __asm__("vpdpbusd %2, %1, %0" : "+x"(*sum) : "x"(eight), "x"(weights));
+    __asm__("vpdpbusd %2, %1, %0" : "+x"(*sum) : "x"(bytes), "x"(weights));
+}
+"""
+_FEW_DOTS = """
+static inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
+{
+    __asm__("vpdpbusd %2, %1, %0" : "+x"(*sum) : "x"(bytes), "x"(weights));
+}
+"""
+
+# Sixteen numbers, rounded, as bytes: zero is where nought goes, and what lies below the first byte
+# becomes it.
+_STORE = """
+typedef uchar16 any_uchar16 __attribute__((aligned(1)));
+static inline void store_bytes(__global uchar *to, float8 a, float8 b, float high, short zero)
+{
+    const float8 most = (float8)(high);
+    const int8 c = __builtin_ia32_cvtps2dq256(a < most ? a : most);
+    const int8 d = __builtin_ia32_cvtps2dq256(b < most ? b : most);
+    const short16 packed = __builtin_ia32_packssdw256(c, d);
+    const short16 e = __builtin_ia32_paddsw256(packed, (short16)(zero));
+    const char16 f = __builtin_ia32_packuswb128(e.s012389ab, e.s4567cdef);
+    *(__global any_uchar16 *)to = as_uchar16(f);
 }
 """
 
@@ -109,5 +130,5 @@ NVIDIA = {
     "halves_as_words": _WORDS,
 }
 HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
-X86 = {"add_dots": _DOTS}
+X86 = {"add_dots": _DOTS, "add_few_dots": _FEW_DOTS, "store_bytes": _STORE}
 PRELUDES = {**NVIDIA, **X86, "fetch_ahead": _FETCH}

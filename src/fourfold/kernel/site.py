@@ -14,7 +14,7 @@ from fourfold.graph import Node
 from fourfold.kernel.broadcast import load_for
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.place import Place
+from fourfold.kernel.place import Layout, Place
 from fourfold.kernel.view import Finish, View
 from fourfold.types import DType, TensorType
 
@@ -169,13 +169,29 @@ class Site:
         assert name is not None
         return self.view(kernel, name, title)
 
-    def write(self, kernel: Kernel, index: int = 0, title: str = "dst") -> View:
-        """The view of a result; what is stored through it goes through the tail first."""
+    @property
+    def counts_bytes(self) -> bool:
+        """Whether the end of the tail is to round to the very bytes that are kept of the result."""
+        place, last = self.places[self.node.outputs[0]], self.tail[-1:]
+        sliced = place.layout is Layout.SLICED and place.dtype is DType.U8 and place.scale == 1.0
+        if not (sliced and last and getattr(last[0].attributes, "counts", False)):
+            return False
+        return bool(cast(Any, last[0].attributes).low == -place.zero_point)
+
+    def write(
+        self, kernel: Kernel, index: int = 0, title: str = "dst", counted: bool = False
+    ) -> View:
+        """The view of a result; what is stored through it goes through the tail first.
+
+        Where bytes are `counted`, `store_four` rounds instead of the tail's last step.
+        """
         view = self.view(kernel, self.node.outputs[index], title, writable=True)
         if self.tail and index == 0:
             extras = {name: None for step in self.tail for name in step.inputs if name is not None}
             views = {name: self.view(kernel, name, "extra") for name in extras}
-            view.finish = self._tail(view, views)
+            view.finish = self._tail(view, views, counted)
+        if counted:
+            view.high = kernel.number("high", cast(Any, self.tail[-1].attributes).high)
         return view
 
     def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
@@ -201,19 +217,22 @@ class Site:
             root += "_"
         return Scratch(root, elements * dtype.size)
 
-    def _tail(self, target: View, views: Mapping[str, View]) -> Finish:
+    def _tail(self, target: View, views: Mapping[str, View], counted: bool) -> Finish:
         """The tail as a function of the running result and where it goes."""
-        bound = [with_parameters(target.kernel, step.attributes) for step in self.tail]
+        steps = self.tail[:-1] if counted else self.tail
+        bound = [with_parameters(target.kernel, step.attributes) for step in steps]
+        inverse = cast(Any, self.tail[-1].attributes).inverse if counted else 1.0
+        factor = None if inverse == 1.0 else target.kernel.number("inverse", inverse)
 
         def finish(
             value: Expression, pixel: Expression, slice_: Expression, run: int
         ) -> Expression:
-            for step, attributes in zip(self.tail, bound, strict=True):
+            for step, attributes in zip(steps, bound, strict=True):
                 operands = [
                     value if name is None else load_for(views[name], target, pixel, slice_, run)
                     for name in step.inputs
                 ]
                 value = step.pointwise(attributes, *operands)
-            return value
+            return value if factor is None else value * factor
 
         return finish

@@ -73,11 +73,13 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Fetch:
-    """A hint that what lies `index` elements behind a pointer will be read soon."""
+class CallAt:
+    """A function of the prelude for what lies `index` elements behind a pointer."""
 
+    function: str
     pointer: Pointer
     index: Expression
+    operands: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ Statement = (
     | Store
     | Loop
     | Branch
-    | Fetch
+    | CallAt
     | Barrier
     | Await
     | LocalArray

@@ -67,6 +67,7 @@ class View:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
         self.kind = compute_kind(type_.dtype, kernel.real)
         self.finish: Finish | None = None
+        self.high: Expression | None = None  # the last number, where bytes are counted
         self.known: dict[Expression, list[Expression]] = {}  # coordinates of pixels
         self.fixed = False  # whether axes are written out, for kernels that divide by them
         self.steps = Steps(kernel, place, self.kind, pointer.writable)
@@ -247,6 +248,6 @@ class View:
 
     def _zero_beyond(self, value: Expression, slice_: Expression, rest: int) -> Expression:
         value = self.kernel.let(value, "result")
-        zero = const(0, value.kind)
+        zero = const(self.place.zero_point, value.kind)
         masked = vector(*(value.lane(lane) if lane < rest else zero for lane in range(4)))
         return where(lift(slice_).equals(self.slices - 1), masked, value)

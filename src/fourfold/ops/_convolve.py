@@ -65,7 +65,7 @@ def pack_bias(bias: np.ndarray | None, outputs: int, tile: Tile) -> np.ndarray:
     return padded
 
 
-def _first_input(site: Site, kernel: Kernel) -> View:
+def first_input(site: Site, kernel: Kernel) -> View:
     return site.read(kernel, 0)
 
 
@@ -88,14 +88,17 @@ class Convolution:
         title: str,
         weights: np.ndarray,
         taps: MakeTaps,
-        source: Source = _first_input,
+        source: Source = first_input,
+        tile: Tile | None = None,
+        counted: bool = False,
     ) -> None:
         """`weights` is [outputs, taps, inputs], the taps in the order of the loops."""
         self.site = site
-        self.tile = choose_tile(site.device, work_of(site, weights.shape[1]), site.choice)
+        work = work_of(site, weights.shape[1])
+        self.tile = tile or choose_tile(site.device, work, site.choice)
         suffix = "" if self.tile.split == 1 else "_split"
         self.kernel = kernel = site.kernel(title + suffix)
-        self.source, self.target = source(site, kernel), site.write(kernel)
+        self.source, self.target = source(site, kernel), site.write(kernel, counted=counted)
         self.kind = kernel.real  # of the sums
         self._pack(weights)
         self.lanes = min(4, site.input.channels)

@@ -10,15 +10,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, convert, load
-from fourfold.kernel.kernel import Variable
+from fourfold.kernel.counted import store_four
+from fourfold.kernel.expression import Expression, const, convert, load, vector, widen
+from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.place import Layout
 from fourfold.kernel.site import Site
-from fourfold.ops._convolve import Convolution, pack_bias
-from fourfold.ops._tile import Tile
+from fourfold.ops._convolve import Convolution, Source, pack_bias, work_of
+from fourfold.ops._taps import MakeTaps
+from fourfold.ops._tile import Tile, Work, choose_tile
 from fourfold.types import DType
 
-LIMITS = np.iinfo(np.int8)
+BYTES = 256
+RUN = 4  # neighbouring pixels that are stored at once
+LARGEST = 3  # groups of eight outputs: twelve sums, and sixteen registers
 
 
 def refuses_dots(site: Site) -> str | None:
@@ -28,15 +32,26 @@ def refuses_dots(site: Site) -> str | None:
     place, weights, bias = site.places[str(site.node.inputs[0])], site.array(1), site.array(2)
     if place.dtype is not DType.U8 or place.layout is not Layout.SLICED or place.scale != 1.0:
         return "the input is not kept as bytes"
+    return refuses_weights(weights, bias)
+
+
+def refuses_weights(weights: np.ndarray | None, bias: np.ndarray | None) -> str | None:
+    """Weights must be whole numbers of at most 256 kinds."""
     if weights is None or not _is_whole(weights) or not _is_whole(bias):
         return "weights or bias are no whole numbers"
-    if weights.min() < LIMITS.min or weights.max() > LIMITS.max:
-        return "a weight needs more than eight bits"
+    if weights.max() - weights.min() >= BYTES:
+        return "weights need more than eight bits"
     return None
 
 
 def _is_whole(array: np.ndarray | None) -> bool:
     return array is None or bool(np.array_equal(array, np.rint(array)))
+
+
+def middle_of(weights: np.ndarray) -> int:
+    """What has to be taken off all weights for signed bytes to hold them."""
+    low, high = int(weights.min()), int(weights.max())
+    return 0 if low >= -128 and high <= 127 else low + 128
 
 
 def pack_words(weights: np.ndarray, tile: Tile) -> np.ndarray:
@@ -49,8 +64,35 @@ def pack_words(weights: np.ndarray, tile: Tile) -> np.ndarray:
     return np.ascontiguousarray(grouped.transpose(0, 2, 3, 1, 4)).view(np.int32)
 
 
+def pack_ones(inputs: int) -> np.ndarray:
+    """A one for every input that exists, four in a word."""
+    padded = np.zeros(-(-inputs // 4) * 4, np.int8)
+    padded[:inputs] = 1
+    return padded.view(np.int32)
+
+
+def dot_tile(site: Site, work: Work) -> Tile:
+    """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
+    if work.pixels < RUN:
+        return choose_tile(site.device, work, None)
+    pairs = -(-work.slices // 2)
+    if pairs == 1:
+        return Tile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
+    groups = min(range(LARGEST, 1, -1), key=lambda count: -(-pairs // count) * count)
+    return Tile(RUN, groups, 8)
+
+
 class DotConvolution(Convolution):
-    """The same places, tiles and stores as of other convolutions, with sums of whole numbers."""
+    """The same places and tiles as of other convolutions, with sums of whole numbers."""
+
+    def __init__(
+        self, site: Site, title: str, weights: np.ndarray, taps: MakeTaps, source: Source
+    ) -> None:
+        self.middle = middle_of(weights)
+        work = work_of(site, weights.shape[1])
+        tile = choose_tile(site.device, work, site.choice or str(dot_tile(site, work)))
+        self.counted = site.counts_bytes and tile.pixels % RUN == 0
+        super().__init__(site, title, weights, taps, source, tile, self.counted)
 
     def _pack(self, weights: np.ndarray) -> None:
         """What is stored is the number less the lowest, for which the bias makes up."""
@@ -58,11 +100,13 @@ class DotConvolution(Convolution):
         self.kind = "int"
         words = replace(place, dtype=DType.I32, offset=place.offset // 4)
         self.words = kernel.pointer("words", DType.I32, words)
-        self.weights = site.packed(kernel, "weights", pack_words(weights, self.tile))
+        self.weights = site.packed(kernel, "weights", pack_words(weights - self.middle, self.tile))
         bias = pack_bias(site.array(2), weights.shape[0], self.tile).astype(np.int64)
         sums = weights.sum(axis=(1, 2), dtype=np.float64).astype(np.int64)
         bias[: weights.shape[0]] -= place.zero_point * sums
         self.bias = site.packed(kernel, "bias", bias.astype(np.int32))
+        if self.middle:
+            self.ones = site.packed(kernel, "ones", pack_ones(weights.shape[2]))
 
     def _accumulate(
         self,
@@ -78,7 +122,8 @@ class DotConvolution(Convolution):
         across = kernel.size("filter_columns", taps.count[1])
         block = kernel.let(slices * down * across, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
-        corners = [kernel.let(convert(base[-1], "long"), "corner") for base in bases]
+        corners = self._corners(bases)
+        totals = Totals(kernel, tile.pixels) if self.middle else None
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
             offset = kernel.let(taps.offset(row, column), "offset")
             tap = kernel.let((row * across + column) * slices, "tap")
@@ -88,10 +133,22 @@ class DotConvolution(Convolution):
                 near = kernel.shifted(self.words, step, 1, "near")
                 rows = [kernel.shifted(self.weights, s + at, tile.width, "row") for s in starts]
                 factors = [kernel.let(load(one, 0, "int", tile.width), "f") for one in rows]
-                for line, corner in zip(sums, corners, strict=True):
-                    word = kernel.let(load(near, corner, "int"), "a")
+                words = [kernel.let(load(near, corner, "int"), "a") for corner in corners]
+                for line, word in zip(sums, words, strict=True):
                     for total, factor in zip(line, factors, strict=True):
-                        kernel.call("add_dots", total, word, factor)
+                        kernel.call("add_dots", total, widen(word, tile.width), factor)
+                if totals is not None:
+                    totals.add(words, load(self.ones, slice_, "int"))
+        if totals is not None:
+            totals.spread(sums, kernel.size("middle", self.middle))
+
+    def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
+        """Where each pixel's window starts; neighbours are a known step apart."""
+        first = self.kernel.let(convert(bases[0][-1], "long"), "corner")
+        if self.taps.neighbours:
+            return [first + number for number in range(len(bases))]
+        others = [convert(base[-1], "long") for base in bases[1:]]
+        return [first, *(self.kernel.let(place, "corner") for place in others)]
 
     def _store(
         self, sums: list[list[Variable]], pixels: list[Expression], group: Expression
@@ -102,3 +159,38 @@ class DotConvolution(Convolution):
             for line in sums
         ]
         super()._store(real, pixels, group)
+
+    def _store_pixels(
+        self, values: list[Expression], pixels: list[Expression], slice_: Expression
+    ) -> None:
+        if not self.counted:
+            super()._store_pixels(values, pixels, slice_)
+            return
+        with self.kernel.run_of(pixels[0], slice_):
+            for first in range(0, len(values), RUN):
+                a, b, c, d = values[first : first + RUN]
+                store_four(self.target, pixels[first], slice_, vector(a, b), vector(c, d))
+
+
+class Totals:
+    """The sum of all bytes under each pixel's window, four pixels a vector."""
+
+    def __init__(self, kernel: Kernel, pixels: int) -> None:
+        self.kernel = kernel
+        count = -(-pixels // RUN)
+        self.sums = [kernel.variable(const(0, "int", RUN), "total")]
+        self.sums += [kernel.variable(self.sums[0], "total") for _ in range(count - 1)]
+
+    def add(self, words: list[Expression], ones: Expression) -> None:
+        for number, total in enumerate(self.sums):
+            some = words[RUN * number : RUN * number + RUN]
+            some += [some[-1]] * (RUN - len(some))
+            self.kernel.call("add_few_dots", total, vector(*some), widen(ones, RUN))
+
+    def spread(self, sums: list[list[Variable]], factor: Expression) -> None:
+        """Each weight is `factor` more than its byte says."""
+        for number, line in enumerate(sums):
+            every, lane = self.sums[number // RUN], number % RUN
+            more = self.kernel.let(every.lane(lane) * factor, "more")
+            for total in line:
+                self.kernel.add(total, widen(more, total.width))

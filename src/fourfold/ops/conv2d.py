@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, tile_choices
+from fourfold.ops._convolve import Convolution, first_input, tile_choices
 from fourfold.ops._direct import direct_convolution
 from fourfold.ops._dots import DotConvolution, refuses_dots
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
@@ -175,7 +175,8 @@ def dots(site: Site) -> None:
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
     plain = _is_plain(site)
     taps = plain_taps if plain else window_taps(window(attributes, weights.shape))
-    DotConvolution(site, "conv2d_1x1_dots" if plain else "conv2d_dots", flat, taps).write()
+    title = "conv2d_1x1_dots" if plain else "conv2d_dots"
+    DotConvolution(site, title, flat, taps, first_input).write()
 
 
 def tiled_choices(site: Site) -> list[str]:

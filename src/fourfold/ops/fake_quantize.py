@@ -34,6 +34,11 @@ class FakeQuantize:
         return self.scale if self.step is None else self.step
 
     @property
+    def counts(self) -> bool:
+        """Whether the result are whole numbers, the nearest and among two the even one."""
+        return self.distance == 1.0 and self.pivot is None
+
+    @property
     def inverse(self) -> float:
         return inverse_of(self.scale)
 

@@ -55,9 +55,13 @@ _BYTES = """
 __kernel void probe(__global float *out)
 {
     int8 sum = (int8)(1);
-    add_dots(&sum, 0x04ff0201, (int8)(-1, 0x01ff807f, 0, 1, 0, 1, 0, 1));
-    out[0] = (float)sum.s0;
-    out[1] = (float)sum.s1;
+    add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 1, 0, 1, 0, 1));
+    int4 few = sum.lo;
+    add_few_dots(&few, (int4)(0, 1, 0, 0), (int4)(2));
+    const float8 some = (float8)(0.5f, 1.5f, 300.0f, -9.0f, -1.0f, 7.0f, 6.0f, 5.0f);
+    store_bytes((__global uchar *)(out + 2), some, some + (float8)(1.0f), 99.0f, 3);
+    out[0] = (float)few.s0;
+    out[1] = (float)few.s1;
 }
 """
 
@@ -94,14 +98,18 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
 
 
 def _adds_dots(info: DeviceInfo) -> bool:
-    """1 + (1, 2, 255, 4) times (-1, -1, -1, -1), and times (127, -128, -1, 1)."""
+    """1 + (1, 2, 255, 4) times (-1, -1, -1, -1), and times (127, -128, -1, 1) and 1 times 2; then
+    sixteen numbers as bytes.
+    """
     context = opencl._context(info)
     try:
-        program = build_text(context, Program(X86["add_dots"] + _BYTES, ""))
-        result = opencl.run_probe(context, program, np.zeros(2, np.float32), 1)
+        program = build_text(context, Program("".join(X86.values()) + _BYTES, ""))
+        result = opencl.run_probe(context, program, np.zeros(6, np.float32), 1)
     except (cl.Error, BuildError):
         return False
-    return bool(np.array_equal(result, [-261.0, -379.0]))
+    bytes_ = [3, 5, 102, 0, 2, 10, 9, 8, 5, 5, 102, 0, 3, 11, 10, 9]
+    sums, stored = result[:2].tolist(), result.view(np.uint8)[8:].tolist()
+    return bool(sums == [-261.0, -377.0] and stored == bytes_)
 
 
 def _has_matrix_units(info: DeviceInfo) -> bool:
