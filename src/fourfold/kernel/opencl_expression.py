@@ -85,6 +85,9 @@ class ExpressionWriter:
                 if item.kind == "half" and operands[0].width > 1:
                     condition = f"convert_short{item.width}({of(operands[0], 0)})"
                 return f"{condition} ? {of(operands[1], 1)} : {of(operands[2], 1)}"
+            case "read":
+                more = "".join(f", {of(x, 0)}" for x in operands[3:])
+                return f"{operands[0]}({operands[1].name} + {of(operands[2], 5)}{more})"
             case "load" if len(operands) > 2:
                 words = self._raw(operands[0])
                 return f"load_if({words} + {of(operands[1], 5)}, {of(operands[2], 0)})"

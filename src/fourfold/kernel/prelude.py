@@ -120,6 +120,20 @@ static inline void store_bytes(__global uchar *to, float8 a, float8 b, float hig
 }
 """
 
+# What lies under the windows of two pixels: of each four channels, four neighbours a channel.
+_TAPS = """
+typedef uchar16 near_uchar16 __attribute__((aligned(4)));
+typedef uchar uchar32 __attribute__((ext_vector_type(32)));
+static inline int8 pair_taps(const int *from, int step)
+{
+    const uchar16 a = *(const near_uchar16 *)from, b = *(const near_uchar16 *)(from + step);
+    const uchar32 both = __builtin_shufflevector(a, b,
+        0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15,
+        16, 20, 24, 28, 17, 21, 25, 29, 18, 22, 26, 30, 19, 23, 27, 31);
+    return __builtin_astype(both, int8);
+}
+"""
+
 NVIDIA = {
     "matrix_multiply": _MULTIPLY,
     "filter_multiply": _FILTER,
@@ -130,5 +144,10 @@ NVIDIA = {
     "halves_as_words": _WORDS,
 }
 HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
-X86 = {"add_dots": _DOTS, "add_few_dots": _FEW_DOTS, "store_bytes": _STORE}
+X86 = {
+    "add_dots": _DOTS,
+    "add_few_dots": _FEW_DOTS,
+    "store_bytes": _STORE,
+    "pair_taps": _TAPS,
+}
 PRELUDES = {**NVIDIA, **X86, "fetch_ahead": _FETCH}

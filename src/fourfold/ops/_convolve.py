@@ -65,7 +65,7 @@ def pack_bias(bias: np.ndarray | None, outputs: int, tile: Tile) -> np.ndarray:
     return padded
 
 
-def first_input(site: Site, kernel: Kernel) -> View:
+def _first_input(site: Site, kernel: Kernel) -> View:
     return site.read(kernel, 0)
 
 
@@ -88,7 +88,7 @@ class Convolution:
         title: str,
         weights: np.ndarray,
         taps: MakeTaps,
-        source: Source = first_input,
+        source: Source = _first_input,
         tile: Tile | None = None,
         counted: bool = False,
     ) -> None:

@@ -15,6 +15,7 @@ from fourfold.kernel.expression import Expression, const, convert, load, vector,
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.place import Layout
 from fourfold.kernel.site import Site
+from fourfold.kernel.view import View
 from fourfold.ops._convolve import Convolution, Source, pack_bias, work_of
 from fourfold.ops._taps import MakeTaps
 from fourfold.ops._tile import Tile, Work, choose_tile
@@ -30,13 +31,8 @@ def refuses_dots(site: Site) -> str | None:
     if not site.device.dot_products:
         return "the device has no dot products of bytes"
     place, weights, bias = site.places[str(site.node.inputs[0])], site.array(1), site.array(2)
-    if place.dtype is not DType.U8 or place.layout is not Layout.SLICED or place.scale != 1.0:
+    if place.dtype not in (DType.U8, DType.I8) or place.scale != 1.0:
         return "the input is not kept as bytes"
-    return refuses_weights(weights, bias)
-
-
-def refuses_weights(weights: np.ndarray | None, bias: np.ndarray | None) -> str | None:
-    """Weights must be whole numbers of at most 256 kinds."""
     if weights is None or not _is_whole(weights) or not _is_whole(bias):
         return "weights or bias are no whole numbers"
     if weights.max() - weights.min() >= BYTES:
@@ -46,6 +42,20 @@ def refuses_weights(weights: np.ndarray | None, bias: np.ndarray | None) -> str 
 
 def _is_whole(array: np.ndarray | None) -> bool:
     return array is None or bool(np.array_equal(array, np.rint(array)))
+
+
+def is_in_words(site: Site) -> bool:
+    """Whether the input lies in memory as dot products want it."""
+    place = site.places[str(site.node.inputs[0])]
+    return place.dtype is DType.U8 and place.layout is Layout.SLICED
+
+
+def read_words(site: Site, kernel: Kernel) -> View:
+    """The input, a word for each slice of a pixel."""
+    name = str(site.node.inputs[0])
+    place = site.places[name]
+    words = replace(place, dtype=DType.I32, offset=place.offset // 4)
+    return View(kernel, kernel.pointer("src", DType.I32, words), site.types[name], place)
 
 
 def middle_of(weights: np.ndarray) -> int:
@@ -86,7 +96,12 @@ class DotConvolution(Convolution):
     """The same places and tiles as of other convolutions, with sums of whole numbers."""
 
     def __init__(
-        self, site: Site, title: str, weights: np.ndarray, taps: MakeTaps, source: Source
+        self,
+        site: Site,
+        title: str,
+        weights: np.ndarray,
+        taps: MakeTaps,
+        source: Source = read_words,
     ) -> None:
         self.middle = middle_of(weights)
         work = work_of(site, weights.shape[1])
@@ -98,8 +113,6 @@ class DotConvolution(Convolution):
         """What is stored is the number less the lowest, for which the bias makes up."""
         site, kernel, place = self.site, self.kernel, self.source.place
         self.kind = "int"
-        words = replace(place, dtype=DType.I32, offset=place.offset // 4)
-        self.words = kernel.pointer("words", DType.I32, words)
         self.weights = site.packed(kernel, "weights", pack_words(weights - self.middle, self.tile))
         bias = pack_bias(site.array(2), weights.shape[0], self.tile).astype(np.int64)
         sums = weights.sum(axis=(1, 2), dtype=np.float64).astype(np.int64)
@@ -130,7 +143,7 @@ class DotConvolution(Convolution):
             with kernel.loop(slices, title="slice") as slice_:
                 at = kernel.let(tap + slice_, "k")
                 step = slice_ * self.source.pitch + offset
-                near = kernel.shifted(self.words, step, 1, "near")
+                near = kernel.shifted(self.source.pointer, step, 1, "near")
                 rows = [kernel.shifted(self.weights, s + at, tile.width, "row") for s in starts]
                 factors = [kernel.let(load(one, 0, "int", tile.width), "f") for one in rows]
                 words = [kernel.let(load(near, corner, "int"), "a") for corner in corners]

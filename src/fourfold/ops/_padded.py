@@ -6,17 +6,22 @@ lie outside, each must be asked for; a copy with zeros around it costs far less 
 
 from __future__ import annotations
 
+from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.place import Layout, Stored, own_place, storage_elements
+from fourfold.kernel.place import Layout, Place, Stored, own_place, storage_elements
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.ops._grid import plain_grid
 from fourfold.ops._window import Padding
 from fourfold.types import DType
 
+Spot = tuple[Expression, Expression, Expression]  # from which pixel to which, and the slice
+
 
 class PaddedInput:
     """The first input of a node, copied into scratch memory by a kernel of its own."""
+
+    title = "pad_input"
 
     def __init__(self, site: Site, padding: Padding) -> None:
         self.site, self.padding = site, padding
@@ -24,11 +29,14 @@ class PaddedInput:
         self.type = site.input.with_shape(
             images, height + sum(padding.height), width + sum(padding.width), channels
         )
-        source = site.places[str(site.node.inputs[0])]
-        dtype = source.dtype if source.scale is None else DType.F32
-        self.place = own_place("", Layout.SLICED, self.type, Stored(dtype))
+        self.stored = self._stored(site.places[str(site.node.inputs[0])])
+        self.place = own_place("", Layout.SLICED, self.type, self.stored)
         elements = storage_elements(Layout.SLICED, self.type)
-        self.scratch = site.scratch("padded", dtype, elements)
+        self.scratch = site.scratch("padded", self.stored.dtype, elements)
+
+    def _stored(self, source: Place) -> Stored:
+        """What is kept of the copy."""
+        return Stored(source.dtype if source.scale is None else DType.F32)
 
     def view(self, site: Site, kernel: Kernel, writable: bool = False) -> View:
         """The copy, as a kernel sees it."""
@@ -37,12 +45,19 @@ class PaddedInput:
 
     def write(self) -> None:
         """The kernel that copies."""
-        kernel = self.site.kernel("pad_input")
-        source, target = self.site.read(kernel, 0), self.view(self.site, kernel, writable=True)
+        kernel = self.site.kernel(self.title)
+        source, target = self._source(kernel), self.view(self.site, kernel, writable=True)
         for pixel, slice_ in plain_grid(kernel, self.site.device, target):
             image, y, x = target.coordinates(pixel)
             y = kernel.let(y - self.padding.top, "y")
             x = kernel.let(x - self.padding.left, "x")
             inside = (y >= 0) & (y < source.axis(1)) & (x >= 0) & (x < source.axis(2))
             place = kernel.let(source.pixel([image, y, x]), "from")
-            target.store(pixel, slice_, source.load(place, slice_, inside))
+            self._copy(source, target, (place, pixel, slice_), inside)
+
+    def _source(self, kernel: Kernel) -> View:
+        return self.site.read(kernel, 0)
+
+    def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
+        place, pixel, slice_ = at
+        target.store(pixel, slice_, source.load(place, slice_, inside))

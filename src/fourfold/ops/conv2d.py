@@ -8,9 +8,10 @@ import numpy as np
 
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, first_input, tile_choices
+from fourfold.ops._convolve import Convolution, Source, tile_choices
 from fourfold.ops._direct import direct_convolution
-from fourfold.ops._dots import DotConvolution, refuses_dots
+from fourfold.ops._dots import DotConvolution, is_in_words, read_words, refuses_dots
+from fourfold.ops._dots_padded import PaddedBytes
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._padded import PaddedInput
@@ -162,9 +163,6 @@ def winograd(site: Site) -> None:
 
 
 def refuses_dot_products(site: Site) -> str | None:
-    assert isinstance(site.attributes, Conv2d)
-    if site.attributes.padding != NO_PADDING:
-        return "its window reaches beyond the picture"
     return refuses_tiled(site) or refuses_dots(site)
 
 
@@ -173,10 +171,16 @@ def dots(site: Site) -> None:
     assert isinstance(attributes, Conv2d)
     assert weights is not None
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
+    source: Source = read_words
+    if attributes.padding != NO_PADDING or not is_in_words(site):
+        copy = PaddedBytes(site, attributes.padding)
+        copy.write()
+        source = copy.view
     plain = _is_plain(site)
-    taps = plain_taps if plain else window_taps(window(attributes, weights.shape))
+    whole = window(replace(attributes, padding=NO_PADDING), weights.shape)
+    taps = plain_taps if plain else window_taps(whole)
     title = "conv2d_1x1_dots" if plain else "conv2d_dots"
-    DotConvolution(site, title, flat, taps, first_input).write()
+    DotConvolution(site, title, flat, taps, source).write()
 
 
 def tiled_choices(site: Site) -> list[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._depthwise import DepthwiseRows, depthwise_plain, row_choices, uses_rows
+from fourfold.ops._dots_depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
@@ -79,6 +80,24 @@ def choices(site: Site) -> list[str]:
     return row_choices(site, window(site.attributes, site.input_type(1).shape))
 
 
+def refuses_dots(site: Site) -> str | None:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    if site.attributes.multiplier != 1:
+        return "several outputs share one input channel"
+    shape = site.input_type(1).shape
+    return refuses_any(site) or refuses_dot_rows(site, window(site.attributes, shape))
+
+
+def dots(site: Site) -> None:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    DotDepthwise(site, window(site.attributes, site.input_type(1).shape)).write()
+
+
+def dot_choices(site: Site) -> list[str]:
+    assert isinstance(site.attributes, DepthwiseConv2d)
+    return dot_row_choices(site, window(site.attributes, site.input_type(1).shape))
+
+
 def plain(site: Site) -> None:
     assert isinstance(site.attributes, DepthwiseConv2d)
     shape = site.input_type(1).shape
@@ -101,6 +120,7 @@ OP = Op(
     reference=reference,
     heavy=True,
     variants=(
+        Variant("dots", dots, refuses_dots, dot_choices),
         Variant("rows", rows, refuses_rows, choices),
         Variant("plain", plain, refuses_any),
     ),
