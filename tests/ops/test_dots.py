@@ -11,6 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
+from fourfold.lower.storage import Storage
 from fourfold.ops import registry
 from fourfold.ops._reduce import Reduce
 from fourfold.ops._window import Padding
@@ -20,7 +21,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.players import opencl
 from fourfold.players.probe import probed
 from fourfold.rewrite import rewrite
-from fourfold.types import TensorType
+from fourfold.types import DType, TensorType
 
 GRIDS = (FakeQuantize(1.0, 0, 255, 1.0), FakeQuantize(1.0, -97, 158, 1.0))
 
@@ -131,3 +132,15 @@ def test_lanes_beyond_the_last_channel_stand_for_zero(device: DeviceInfo, value:
         player.close()
     assert len(np.unique(results[0])) > 50
     np.testing.assert_array_equal(results[1], results[0])
+
+
+def test_one_of_several_results_is_not_kept_as_bytes() -> None:
+    float_ = TensorType.parse("f32[1,5,7,4]")
+    types = dict.fromkeys(("x", "p", "q", "r"), float_)
+    nodes = (
+        Node("suppress_boxes", ("x",), ("p", "q"), None),
+        Node("fake_quantize", ("q",), ("r",), GRIDS[0]),
+    )
+    storage = Storage(Graph(nodes, ("x",), (), types, {}), Options(counts_bytes=True))
+    assert storage.of("q").dtype is DType.F32
+    assert storage.of("r").dtype is DType.U8

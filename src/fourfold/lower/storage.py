@@ -25,7 +25,7 @@ class Storage:
         self._graph, self._options = graph, options
         self._exact = _has_fine_grids(graph)
         self._ports = {*graph.inputs, *graph.outputs}
-        self._makers = {node.outputs[0]: node for node in graph.nodes if node.outputs}
+        self._makers = {node.outputs[0]: node for node in graph.nodes if len(node.outputs) == 1}
 
     def of(self, name: str) -> Stored:
         """Floats between kernels are kept in the precision asked for; inputs and outputs as the
@@ -44,6 +44,8 @@ class Storage:
 
     def _bytes(self, name: str) -> Stored | None:
         """Whole numbers of at most 256 kinds as bytes, the lowest as zero."""
+        if name not in self._makers:
+            return None
         node = self._makers[name]
         if node.op in KEEPERS and not node.tail:
             source = str(node.inputs[0])
@@ -58,7 +60,7 @@ class Storage:
 
     def _steps(self, name: str) -> Stored | None:
         """Numbers between two bounds as 16-bit steps, all of one size, finer than halves are."""
-        bounds = _bounds(self._makers[name])
+        bounds = _bounds(self._makers[name]) if name in self._makers else None
         if bounds is None:
             return None
         low, high = bounds
