@@ -18,6 +18,7 @@ CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 GROUPS_EACH = (
     4  # how many groups a unit gets where they claim: a driver may hand out several at once
 )
+PATIENCE = 100000  # ticks of a processor's clock for which a thread works without the others
 _BOX = (
     "chunk.x + virtual % chunk.across",
     "chunk.y + virtual / chunk.across % chunk.down",
@@ -27,14 +28,18 @@ _GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / ro
 
 # Where groups claim their work. Every stage is cut into parts along one axis, and a group begins
 # with its own part, so that it finds in its own cache what it wrote there before, then helps with
-# the others. The state holds how many groups have left, which thread has which part, and for each
-# stage how much is done, and how much of each part is claimed.
+# the others. The state holds how many groups have left and how many have come, which thread has
+# which part, and for each stage how much is done, and how much of each part is claimed. A group
+# that comes when all is done only leaves.
 _CLAIM = """
     __global uchar *const bases[] = {{ {bases} }};
     const int parts = (int)get_num_groups(0) / {each};
     const int mine = part_of_thread(state + {apart}, parts);
-    const int before = 2 + parts / {apart};
-    for (int stage = 0; stage < stages; stage++) {{
+    const int before = 2 + parts / {apart}, end = stages - 1, whole = table[end * {stride} + 1];
+    const int late = whole > 0 && state[(before + end * (parts + 1)) * {apart}] >= whole;
+    const ulong began = ticks();
+    int alone = atomic_inc(state + 1) + 1 < parts;
+    for (int stage = late ? stages : 0; stage < stages; stage++) {{
         __global const int *row = table + stage * {stride};
         const int axis = row[5];
         const int extent = axis == 0 ? row[3] : axis == 1 ? row[4] : row[1] / (row[3] * row[4]);
@@ -60,6 +65,10 @@ _CLAIM = """
 {cases}
                 }}
                 made += chunk.stop - chunk.start;
+                if (alone && ticks() - began > {patience}) {{
+                    if (state[1] < parts) sleep_for(1);
+                    alone = 0;
+                }}
             }}
             if (made > 0) {{
                 mem_fence(CLK_GLOBAL_MEM_FENCE);
@@ -71,7 +80,7 @@ _CLAIM = """
     }}
     // The last group to leave makes the counters ready for the next run.
     if (atomic_inc(state) == (int)get_num_groups(0) - 1) {{
-        state[0] = 0;
+        state[0] = state[1] = 0;
         for (int i = 0; i < stages * (parts + 1); i++) state[(before + i) * {apart}] = 0;
     }}
 """
@@ -79,7 +88,8 @@ _CLAIM = """
 # What a group claims: virtual groups from one number to another, in a box of the grid. Which part
 # of every stage it begins with: the same one in each run for the same thread, told by where its
 # stack is. And how it waits: on a busy machine the thread that it waits for may not be running, and
-# needs the processor on which this one would spin.
+# needs the processor on which this one would spin. A thread that has not even come stands behind
+# this one in the queue of a processor: when this one sleeps, they part.
 _THREAD = """
 typedef struct {
     int start, stop, x, y, z, across, down;
@@ -97,14 +107,30 @@ static int part_of_thread(volatile __global int *known, int parts)
     return part;
 }
 
+#if defined(__x86_64__) && defined(__linux__)
+static ulong ticks(void)
+{
+    uint low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return ((ulong)high << 32) | low;
+}
+
+static void sleep_for(long nanoseconds)
+{
+    long result = 35, time[2] = {0, nanoseconds};
+    __asm__ volatile("syscall" : "+a"(result) : "D"(time), "S"(0L) : "rcx", "r11", "memory");
+}
+
 static void wait_a_while(int turn)
 {
-#if defined(__x86_64__) && defined(__linux__)
-    long result = 35, time[2] = {0, 20000};
     if (turn < 1000) __asm__ volatile("pause" ::: "memory");
-    else __asm__ volatile("syscall" : "+a"(result) : "D"(time), "S"(0L) : "rcx", "r11", "memory");
-#endif
+    else sleep_for(20000);
 }
+#else
+static ulong ticks(void) { return 0; }
+static void sleep_for(long nanoseconds) { }
+static void wait_a_while(int turn) { }
+#endif
 """
 
 _SHARE = """
@@ -225,6 +251,7 @@ def _claim_body(kinds: Sequence[Kind], buffers: int) -> str:
         stride=row_stride(kinds),
         apart=STATE_STRIDE,
         each=GROUPS_EACH,
+        patience=PATIENCE,
         cases=cases,
     )
 
