@@ -75,6 +75,41 @@ def test_changing_inputs_with_poisoned_memory(device: DeviceInfo, precision: str
     assert len(seen) == 11
 
 
+def placed(array: np.ndarray, shift: int) -> np.ndarray:
+    """The same numbers at an address that is a multiple of 64, and some bytes."""
+    memory = np.empty(array.nbytes + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + shift
+    copy = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def test_inputs_wherever_they_lie(device: DeviceInfo) -> None:
+    joins(device)
+    graph = build(NETWORK)
+    listed, joined = players(graph, device, "fp32")
+    for seed, shift in enumerate((0, 16, 4, 48, 1, 0, 12)):
+        arrays = inputs_of(graph, seed)
+        expected = listed.run(arrays)[0]
+        where = [placed(array, shift) for array in arrays]
+        np.testing.assert_array_equal(joined.run(where)[0], expected)
+        where[0][...] = inputs_of(graph, seed + 100)[0]  # the same memory, other numbers
+        np.testing.assert_array_equal(joined.run(where)[0], listed.run(where)[0])
+        across = [np.asfortranarray(array) for array in arrays]
+        np.testing.assert_array_equal(joined.run(across)[0], expected)
+
+
+def test_an_input_that_is_also_an_output(device: DeviceInfo) -> None:
+    joins(device)
+    graph = build(NETWORK.replace("output h", "output h, x"))
+    listed, joined = players(graph, device, "fp32")
+    for seed in range(3):
+        arrays = inputs_of(graph, seed)
+        for result, expected in zip(joined.run(arrays), listed.run(arrays), strict=True):
+            np.testing.assert_array_equal(result, expected)
+        np.testing.assert_array_equal(joined.run(arrays)[1], arrays[0])
+
+
 @pytest.mark.parametrize("seed", range(700, 705))
 def test_random_graphs(device: DeviceInfo, seed: int) -> None:
     joins(device)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -256,7 +256,11 @@ class Player:
         """A pointer comes as a buffer and a step from its start. Host memory is no buffer to the
         driver, but the step from nowhere to its address leads there.
         """
-        if self.plan.buffers[use.buffer].kind == "host":
+        if self._ports.is_led(use.buffer):
+            kernel.set_buffer(position, None)
+            step = partial(_step, kernel, position + 1, use.offset)
+            self._ports.lead(use.buffer, step)
+        elif self.plan.buffers[use.buffer].kind == "host":
             kernel.set_buffer(position, None)
             kernel.set_long(position + 1, self._ports.address(use.buffer) + use.offset)
         else:
@@ -279,6 +283,7 @@ class Player:
         self._guard("running the model again", self._again)
 
     def _again(self) -> None:
+        self._ports.forget()
         with self._turn:
             self._queue.replay(self._replay)
             self._queue.finish()
@@ -358,6 +363,10 @@ class Player:
                 ) from error
             fix = "try again; if it stays, try another device or driver"
             raise DeviceError(f"the device failed while {doing}", _reason(error), fix) from error
+
+
+def _step(kernel: cl.Kernel, position: int, offset: int, address: int) -> None:
+    kernel.set_long(position, address + offset)
 
 
 def _reason(error: Exception) -> str:
