@@ -76,5 +76,6 @@ def _fetch(buffer: Buffer, source: int, target: int) -> tuple[Kernel, Launch]:
         kernel.store(taken, place, value)
     uses = (BufferUse(source, 0), BufferUse(target, 0))
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
+    entry = "fetch" if kernel.sizes else "fetch_one"  # equal entries are equal kernels
     title = f"{buffer.name} from host memory"
-    return kernel, Launch("fetch", arguments, kernel.grid, kernel.local, "fetch", title)
+    return kernel, Launch(entry, arguments, kernel.grid, kernel.local, "fetch", title)

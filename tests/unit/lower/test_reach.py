@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -76,3 +77,18 @@ def test_what_waits_waits_once(form: str) -> None:
         name = case.split("(virtual < row[1])")[-1].strip().split("(")[0].split()[-1]
         body = text.split(f"static void {name}(")[1].split("\n}\n")[0]
         assert ("await_others(&others)" in case.split("break;")[0]) != ("await_others" in body)
+
+
+def test_small_and_large_inputs_are_fetched_by_kernels_of_their_own() -> None:
+    """A size of one is written out, so that an input of sixteen bytes has another text."""
+    graph = build("""
+input x: f32[1,13,11,4]
+input y: f32[1,1,1,4]
+a = add(x, y) |> relu
+b = mul(a, x)
+c = softmax(b)
+d = mean(c; axes=(1,2), keep_dims=True)
+output d
+""")
+    text = make_plan(graph, DEVICE, Options("fp32", form="one")).program.text
+    assert len(re.findall(r"static void fetch_\d+\(", text)) == 2
