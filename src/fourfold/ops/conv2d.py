@@ -15,6 +15,7 @@ from fourfold.ops._dots_padded import PaddedBytes
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._padded import PaddedInput
+from fourfold.ops._rows import RowProduct, refuses_rows
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps, window_taps
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
@@ -183,6 +184,17 @@ def dots(site: Site) -> None:
     DotConvolution(site, title, flat, taps, source).write()
 
 
+def refuses_rows_here(site: Site) -> str | None:
+    reason = None if _is_plain(site) else "its window has more than one tap"
+    return reason or refuses_tiled(site) or refuses_rows(site)
+
+
+def rows(site: Site) -> None:
+    weights = site.array(1)
+    assert weights is not None
+    RowProduct(site, "conv2d_1x1", weights[:, 0, 0], site.array(2)).write()
+
+
 def tiled_choices(site: Site) -> list[str]:
     rows, columns = site.input_type(1).shape[1:3]
     return tile_choices(site, rows * columns)
@@ -211,6 +223,7 @@ OP = Op(
         Variant("dots", dots, refuses_dot_products, tiled_choices),
         Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd),
         Variant("padded", padded, refuses_padded, tiled_choices, suits_padded),
+        Variant("rows", rows, refuses_rows_here),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),
         Variant("direct", direct),
     ),
@@ -227,6 +240,7 @@ OP = Op(
         _case("f32[1,5,7,8]", "f32[16,1,1,4]", Conv2d(groups=2), bias=False),
         _case("f32[3,1,17,5]", "f32[7,1,5,5]", Conv2d(padding=Padding(0, 0, 2, 2))),
         _case("f32[1,2,3,5]", "f32[3,5,7,5]", Conv2d(padding=Padding(2, 2, 3, 3))),
+        _case("f32[2,1,1,317]", "f32[13,1,1,317]", Conv2d()),
         # Sixteen inputs at a time: the shape that matrix units take.
         _case("f32[1,5,7,16]", "f32[20,1,1,16]", Conv2d()),
         _case("f32[2,7,5,48]", "f32[8,3,3,48]", Conv2d((2, 1), padding=Padding(1, 1, 0, 1))),

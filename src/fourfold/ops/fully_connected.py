@@ -10,6 +10,7 @@ from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_product
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
+from fourfold.ops._rows import RowProduct, refuses_rows
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps
 from fourfold.ops._window import check_bias
@@ -51,6 +52,16 @@ def tiled(site: Site) -> None:
     Convolution(site, "fully_connected", weights[:, None, :], plain_taps).write()
 
 
+def refuses_rows_here(site: Site) -> str | None:
+    return refuses_tiled(site) or refuses_rows(site)
+
+
+def rows(site: Site) -> None:
+    weights = site.array(1)
+    assert weights is not None
+    RowProduct(site, "fully_connected", weights, site.array(2)).write()
+
+
 def refuses_matrix(site: Site) -> str | None:
     few = site.output.pixels < FEW_ROWS
     reason = f"fewer than {FEW_ROWS} rows are better taken apart" if few else None
@@ -75,6 +86,7 @@ OP = Op(
     heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
+        Variant("rows", rows, refuses_rows_here),
         Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
         Variant("direct", direct_product),
     ),
@@ -86,6 +98,8 @@ OP = Op(
         Case(("f32[2,3,7]", "f32[5,7]", "f32[5]"), constants=(1, 2)),
         Case(("f32[2,1,3,13]", "f32[8,13]", "f32[8]"), constants=(1, 2)),
         Case(("f32[5,31]", "f32[11,31]", None), low=-1.0, high=1.0),
+        Case(("f32[1,263]", "f32[11,263]", "f32[11]"), constants=(1, 2), low=-1.0, high=1.0),
+        Case(("f32[3,2309]", "f32[5,2309]", None), constants=(1,), low=-1.0, high=1.0),
         Case(("f32[3,7,29]", "f32[37,29]", "f32[37]"), constants=(1, 2), low=-1.0, high=1.0),
     ),
 )
