@@ -13,6 +13,7 @@ ROOMS = (
     "later",
     "errors",
     "types",
+    "words",
     "custom",
     "device",
     "config",

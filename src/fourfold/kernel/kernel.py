@@ -13,6 +13,7 @@ from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift
 from fourfold.kernel.statement import (
     Assign,
     Await,
+    AwaitHost,
     Barrier,
     Branch,
     Call,
@@ -230,6 +231,10 @@ class Kernel:
     def await_inputs(self) -> None:
         """What comes before may run while the kernels before this one are still at work."""
         self._add(Await())
+
+    def await_host(self, needed: Expression, asks: Expression) -> None:
+        """Wait until the host has brought so many pieces of what it gives."""
+        self._add(AwaitHost(needed, asks))
 
     def local_array(self, title: str, kind: str, width: int, size: int) -> Pointer:
         pointer = Pointer(self._unique(title), DType.F32, writable=True, local=True)

@@ -11,6 +11,7 @@ from fourfold.kernel.prelude import PRELUDES
 from fourfold.kernel.statement import (
     Assign,
     Await,
+    AwaitHost,
     Barrier,
     Branch,
     Call,
@@ -108,6 +109,8 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}{self._barrier()}"
             case Await():
                 yield from self._await(pad)
+            case AwaitHost():
+                yield from self._await_host(statement, pad, known)
             case LocalArray():
                 yield f"{pad}{self._local_array(statement)}"
             case Leave():
@@ -159,6 +162,11 @@ class Renderer(ExpressionWriter):
     def _await(self, pad: str) -> Iterator[str]:
         """A kernel that is launched has nothing to wait for."""
         yield from ()
+
+    def _await_host(self, what: AwaitHost, pad: str, known: dict[int, str]) -> Iterator[str]:
+        yield from self._hoist(pad, known, what.needed, what.asks)
+        operands = f"{self._of(what.needed, known)}, {self._of(what.asks, known)}"
+        yield f"{pad}await_host(others, {operands});"
 
     def _barrier(self) -> str:
         return "barrier(CLK_LOCAL_MEM_FENCE);"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fourfold.kernel.meeting import HEAR_HOST, MEET
 from fourfold.kernel.stage import HEAD, Kind, stage_call, stage_operands
 
 ENTRY = "one_launch"
@@ -139,7 +140,7 @@ _SHARE = """
     const int item = get_local_id(0);
     const int group = get_group_id(0);
     const int groups = get_num_groups(0);
-    waiting others = begin(state);
+    waiting others = begin(state, {words});
     for (int i = item; i < {stride}; i += {items}) rows[i] = table[i];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int stage = 0; stage < stages; stage++) {{
@@ -155,58 +156,7 @@ _SHARE = """
             arrive(&others, group, groups);
         }}
     }}
-"""
-
-# Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
-# bit flips once a round, because the first group adds what is missing to half of the range; nothing
-# is reset. In between a group makes ready for its next stage, as far as that needs constants only;
-# warps may do so on different ways, since they meet at a barrier by its number. Virtual groups
-# beside each other meet at barriers of their own, by their seats.
-MEET = """
-typedef struct {
-    __global int *state;
-    uint phase;
-    int due;
-} waiting;
-
-static void meet_beside(int seat, int items)
-{
-    asm volatile("bar.sync %0, %1;" :: "r"(seat + 1), "r"(items) : "memory");
-}
-
-static waiting begin(__global int *state)
-{
-    uint now;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
-    waiting others = { state, now & 0x80000000u, 0 };
-    return others;
-}
-
-static void arrive(waiting *others, int group, int groups)
-{
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (get_local_id(0) == 0) {
-        const uint step = group == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
-        asm volatile("red.release.gpu.global.add.u32 [%0], %1;"
-            :: "l"(others->state), "r"(step) : "memory");
-    }
-    others->phase ^= 0x80000000u;
-    others->due = 1;
-}
-
-static void await_others(waiting *others)
-{
-    if (!others->due) return;
-    others->due = 0;
-    if (get_local_id(0) == 0) {
-        uint now;
-        do {
-            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                : "=r"(now) : "l"(others->state) : "memory");
-        } while ((now & 0x80000000u) != others->phase);
-    }
-    asm volatile("bar.sync 0;" ::: "memory");
-}
+    {told}
 """
 
 
@@ -215,13 +165,15 @@ def row_stride(kinds: Sequence[Kind]) -> int:
     return -(-(HEAD + max(kind.numbers for kind in kinds)) // 4) * 4
 
 
-def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
+def persistent_text(
+    kinds: Sequence[Kind], buffers: int, items: int, words: int | None = None
+) -> str:
     """The functions of all kinds and the kernel that calls them; `items` work-items form a
-    group.
+    group. `words` is the buffer by which it speaks with the host, if it does.
     """
     claims = items == 1
     functions = [text for kind in kinds for text in _functions(kind, claims)]
-    body = _claim_body(kinds, buffers) if claims else _share_body(kinds, buffers, items)
+    body = _claim_body(kinds, buffers) if claims else _share_body(kinds, buffers, items, words)
     pointers = ",\n    ".join(
         f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
     )
@@ -233,7 +185,7 @@ def persistent_text(kinds: Sequence[Kind], buffers: int, items: int) -> str:
         "    __global const int *table = (__global const int *)(b1 + table_at);",
         f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
     ]
-    before = [_THREAD] if claims else [MEET]
+    before = [_THREAD] if claims else [MEET] if words is None else [MEET, HEAR_HOST]
     return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
 
 
@@ -282,12 +234,20 @@ def _some(kind: Kind) -> str:
     return "\n".join(lines)
 
 
-def _share_body(kinds: Sequence[Kind], buffers: int, items: int) -> str:
+def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | None) -> str:
     cases = "\n".join(_rounds(number, kind, buffers, items) for number, kind in enumerate(kinds))
     stride = row_stride(kinds)
     pool = max(items // kind.items * kind.local_bytes // 16 for kind in kinds)
     declared = f"__local float4 pool[{pool}];" if pool else ""
-    return _SHARE.format(stride=stride, twice=2 * stride, pool=declared, items=items, cases=cases)
+    return _SHARE.format(
+        stride=stride,
+        twice=2 * stride,
+        pool=declared,
+        items=items,
+        cases=cases,
+        words="0" if words is None else f"(__global uint *)b{words}",
+        told="" if words is None else "tell_host(&others, groups);",
+    )
 
 
 def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:

@@ -14,7 +14,7 @@ from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import Renderer
 from fourfold.kernel.opencl_expression import STORAGE, type_name
-from fourfold.kernel.statement import Await, LocalArray
+from fourfold.kernel.statement import Await, AwaitHost, LocalArray
 
 _AXES = "xyz"
 _IDS = {
@@ -59,7 +59,7 @@ class Kind:
     def awaits(self) -> bool:
         """Whether it says itself when it needs what the stage before made."""
         whole = self.shares and self.items % _WARP == 0
-        return whole and any(isinstance(item, Await) for item in self.kernel.body)
+        return whole and any(isinstance(item, (Await, AwaitHost)) for item in self.kernel.body)
 
     @property
     def numbers(self) -> int:

@@ -93,6 +93,14 @@ class Await:
 
 
 @dataclass(frozen=True)
+class AwaitHost:
+    """From here on the kernel reads pieces that the host brings meanwhile; so many are needed."""
+
+    needed: Expression
+    asks: Expression  # whether this work-item asks the host for all others
+
+
+@dataclass(frozen=True)
 class LocalArray:
     """Memory that the work-items of one group share."""
 
@@ -126,6 +134,7 @@ Statement = (
     | CallAt
     | Barrier
     | Await
+    | AwaitHost
     | LocalArray
     | Leave
 )

@@ -20,7 +20,7 @@ from fourfold.lower.assemble import (
 )
 from fourfold.lower.launches import Built, build_kernels
 from fourfold.lower.memory import Span, assign_offsets
-from fourfold.lower.one_launch import join_launches, state_bytes, wants_one_launch
+from fourfold.lower.one_launch import Load, join_launches, state_bytes, wants_one_launch
 from fourfold.lower.places import choose_places
 from fourfold.lower.reach import reach_ports
 from fourfold.lower.states import copy_states, settle_states
@@ -51,15 +51,17 @@ def make_plan(
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
     buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0), *ports]
     kernels = [item.kernel for item in built]
-    work = sum(flops(graph, node) for node in graph.nodes)
+    moved_bytes = sum(size for *_, size in memory_uses(graph, built, places))
+    load = Load(sum(flops(graph, node) for node in graph.nodes), moved_bytes)
     moved: dict[int, int] = {}
-    if wants_one_launch(kernels, launches, device, options, choices, work):
+    words = None
+    if wants_one_launch(kernels, launches, device, options, choices, load):
         if device.reaches_host:
             reached = reach_ports(kernels, launches, buffers)
             kernels, launches = reached.kernels, tuple(reached.launches)
-            buffers, moved = reached.buffers, reached.moved
+            buffers, moved, words = reached.buffers, reached.moved, reached.words
         buffers.append(Buffer("state", "state", state_bytes(len(launches), device)))
-        text, launch = join_launches(kernels, launches, constants, len(buffers), device)
+        text, launch = join_launches(kernels, launches, constants, len(buffers), device, words)
         launches, text = (launch,), texts.head() + text
     else:
         text = texts.text()

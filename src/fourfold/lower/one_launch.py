@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.meeting import STATE_WORDS
 from fourfold.kernel.persistent import (
     CHUNKS,
     ENTRY,
@@ -28,10 +29,19 @@ GPU_ITEMS = 256
 FEW = 4
 FEW_CORES = 16
 LITTLE_WORK = 2e7  # operations a launch
+MUCH_MEMORY = 24 << 10  # bytes a launch for each unit: more than its few resident warps can ask for
 LARGEST = 2**31 - 1
 MOST_BUFFERS = (
     128  # compilers do not take expressions of any depth, and one buffer is chosen of all
 )
+
+
+@dataclass(frozen=True)
+class Load:
+    """What all launches do together: operations, and bytes of values that they read and write."""
+
+    work: float
+    moved: int
 
 
 def refuses_one_launch(
@@ -65,7 +75,7 @@ def wants_one_launch(
     device: DeviceInfo,
     options: Options,
     choices: Mapping[str, str],
-    work: float,
+    load: Load,
 ) -> bool:
     """Whether to play the plan as one launch: as asked for, as tuned, or where launches are
     dear.
@@ -73,20 +83,23 @@ def wants_one_launch(
     form = options.form
     if form == "auto":
         form = choices.get(
-            form_key(launches), "one" if _is_dear(launches, device, work) else "list"
+            form_key(launches), "one" if _is_dear(launches, device, load) else "list"
         )
     return (
         form == "one" and bool(launches) and refuses_one_launch(kernels, launches, device) is None
     )
 
 
-def _is_dear(launches: Sequence[Launch], device: DeviceInfo, work: float) -> bool:
-    """Where a launch costs more than what replaces it: always on a large GPU and on a few cores;
-    where groups must spin while they wait, only if a launch has little work.
+def _is_dear(launches: Sequence[Launch], device: DeviceInfo, load: Load) -> bool:
+    """Where a launch costs more than what replaces it: on a large GPU unless it moves so much that
+    more groups than one a unit pay; on a few cores always; where groups must spin while they
+    wait, only if a launch has little work.
     """
-    if len(launches) < FEW or not device.is_cpu:
-        return len(launches) >= FEW
-    little = work / len(launches) < LITTLE_WORK
+    if len(launches) < FEW:
+        return False
+    if not device.is_cpu:
+        return load.moved / len(launches) < MUCH_MEMORY * device.compute_units
+    little = load.work / len(launches) < LITTLE_WORK
     return device.compute_units <= FEW_CORES and (little or _can_sleep(device))
 
 
@@ -101,9 +114,12 @@ def join_launches(
     constants: Constants,
     buffers: int,
     device: DeviceInfo,
+    words: int | None = None,
 ) -> tuple[str, Launch]:
-    """The text of the persistent kernel and its launch; `buffers` counts all, the state last."""
-    text, joined = join_runs(kernels, launches, [launches], constants, buffers, device)
+    """The text of the persistent kernel and its launch; `buffers` counts all, the state last, and
+    `words` is the one by which the kernel speaks with the host.
+    """
+    text, joined = join_runs(kernels, launches, [launches], constants, buffers, device, words)
     return text, joined[0]
 
 
@@ -114,6 +130,7 @@ def join_runs(
     constants: Constants,
     buffers: int,
     device: DeviceInfo,
+    words: int | None = None,
 ) -> tuple[str, list[Launch]]:
     """The text of one persistent kernel, and for each run of launches the one instead of it."""
     kinds, numbers = _kinds(kernels, launches, shares=not device.is_cpu)
@@ -130,13 +147,13 @@ def join_runs(
         arguments: tuple[Argument, ...] = (*uses, len(run), constants.offset(table))
         grid, title = (groups * items,), f"{len(run)} stages"
         joined.append(Launch(ENTRY, arguments, grid, (items,), ENTRY, title, len(run)))
-    return persistent_text(kinds, buffers, items), joined
+    return persistent_text(kinds, buffers, items, words), joined
 
 
 def state_bytes(stages: int, device: DeviceInfo) -> int:
     """By what the groups of the persistent kernel tell each other how far they are."""
     if not device.is_cpu:
-        return STATE_STRIDE * 4
+        return STATE_WORDS * 4
     parts = device.compute_units
     return (2 + parts // STATE_STRIDE + stages * (1 + parts)) * STATE_STRIDE * 4
 

@@ -1,6 +1,7 @@
 """Inputs and outputs that kernels reach in host memory by themselves: no copies, no commands.
 
 What goes in crosses the bus once, in a stage of its own, since the layers read it again and again.
+It does so piece by piece, while the host still copies the next ones to where the kernel finds them.
 What comes out is written where the caller finds it, unless another kernel reads it too.
 """
 
@@ -9,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fourfold.kernel.expression import load, minimum
+from fourfold.kernel.expression import load, maximum, minimum, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.plan import Argument, Buffer, BufferUse, Launch
 from fourfold.types import DType
+from fourfold.words import BYTES, PIECE, pieces
 
 ITEMS = 128
-VECTORS = 2  # that a work-item asks for before the first has come
-WORD, VECTOR = 4, 16  # bytes
+VECTOR = 16  # bytes
+VECTORS = PIECE // VECTOR // ITEMS  # that a work-item asks for before the first has come
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Reached:
     launches: list[Launch]
     buffers: list[Buffer]
     moved: dict[int, int]
+    words: int | None  # the buffer by which kernel and host tell each other how far they are
 
 
 def reach_ports(
@@ -34,19 +37,23 @@ def reach_ports(
 ) -> Reached:
     """The same work, its inputs and outputs in host memory."""
     read = _read_buffers(kernels, launches)
-    reached = Reached([*kernels], [*launches], [*buffers], {})
+    fetches: list[tuple[Kernel, Launch]] = []
+    made, moved, given = [*buffers], {}, 0
     for number, buffer in enumerate(buffers):
         if not buffer.bytes:
             continue
         if buffer.kind == "output" and number not in read:
-            reached.buffers[number] = Buffer(buffer.name, "host", buffer.bytes)
+            made[number] = Buffer(buffer.name, "host", buffer.bytes)
         elif buffer.kind == "input" and number in read:
-            reached.moved[number] = len(reached.buffers)
-            reached.buffers.append(Buffer(buffer.name, "host", buffer.bytes))
-            kernel, launch = _fetch(buffer, reached.moved[number], number)
-            reached.kernels.insert(0, kernel)
-            reached.launches.insert(0, launch)
-    return reached
+            moved[number] = len(made)
+            made.append(Buffer(buffer.name, "host", buffer.bytes))
+            fetches.append(_fetch(buffer, moved[number], number, given))
+            given += pieces(buffer.bytes)
+    words = len(made) if fetches else None
+    if fetches:
+        made.append(Buffer("words", "words", BYTES))
+    first, second = [kernel for kernel, _ in fetches], [launch for _, launch in fetches]
+    return Reached([*first, *kernels], [*second, *launches], made, moved, words)
 
 
 def _read_buffers(kernels: Sequence[Kernel], launches: Sequence[Launch]) -> set[int]:
@@ -58,24 +65,29 @@ def _read_buffers(kernels: Sequence[Kernel], launches: Sequence[Launch]) -> set[
     return found
 
 
-def _fetch(buffer: Buffer, source: int, target: int) -> tuple[Kernel, Launch]:
-    """Copy a buffer, in vectors of sixteen bytes; what is beyond its end is there, and unused."""
+def _fetch(buffer: Buffer, source: int, target: int, before: int) -> tuple[Kernel, Launch]:
+    """Copy a buffer, of which so many pieces of others come `before`, each as soon as it is there.
+
+    What is beyond its end is there, and unused. The first group has no piece: it asks the host.
+    """
     kernel = Kernel("fetch", literal=False)
     given = kernel.pointer("given", DType.I32, source)
     taken = kernel.pointer("taken", DType.I32, target, writable=True)
-    vectors = -(-buffer.bytes // VECTOR)
-    (item,) = kernel.ids(-(-vectors // VECTORS), local=(ITEMS,), stay=True)
+    count = pieces(buffer.bytes)
+    (item,) = kernel.ids((count + 1) * ITEMS, local=(ITEMS,), stay=True)
     lane = kernel.let(kernel.local_id(0), "lane")
-    start = kernel.let((item - lane) * VECTORS + lane, "start")
-    end = kernel.size("vectors", vectors)
+    ahead, end = kernel.size("before", before), kernel.size("end", before + count)
+    kernel.await_host(where(item < ITEMS, end, ahead + item / ITEMS), item < 1)
+    start = kernel.let((item - lane - ITEMS) * VECTORS + lane, "start")
+    last = kernel.size("vectors", -(-buffer.bytes // VECTOR)) - 1
     places = [start + number * ITEMS for number in range(VECTORS)]
-    # The last vector stands in for those that do not exist: to read it twice costs nothing.
-    known = [kernel.let(minimum(place, end - 1), "place") for place in places]
+    # A vector that exists stands in for those that do not: to copy it twice costs nothing.
+    known = [kernel.let(minimum(maximum(place, 0), last), "place") for place in places]
     values = [kernel.let(load(given, place, "int", 4), "value") for place in known]
     for place, value in zip(known, values, strict=True):
         kernel.store(taken, place, value)
     uses = (BufferUse(source, 0), BufferUse(target, 0))
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
-    entry = "fetch" if kernel.sizes else "fetch_one"  # equal entries are equal kernels
+    entry = f"fetch_{target}"  # equal entries would be equal kernels
     title = f"{buffer.name} from host memory"
     return kernel, Launch(entry, arguments, kernel.grid, kernel.local, "fetch", title)

@@ -10,19 +10,23 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port
 from fourfold.players import binding as cl
+from fourfold.players._bands import copy_bands
+from fourfold.players._handover import Handover
+from fourfold.players._leads import Lead, Leads
 
-ALIGNED = 16  # bytes that the address of an array is a multiple of, for kernels to read it there
-Lead = Callable[[int], None]
+HOST = ("host", "words")  # kinds of buffers that are host memory, known to kernels by address
+WRITE = 1 << 20  # bytes that are copied before the copy engine begins with them
 
 
 class Ports:
     """The inputs and outputs of a plan on one queue.
 
     A CPU's buffers are host memory: they stay mapped, and arrays are copied there and back without
-    the driver. An input is not even copied: kernels are told where the caller's array lies. So do
-    host buffers, which a GPU's kernels reach by their addresses. For other GPUs with memory of
-    their own, host memory is set aside that the copy engine can reach by itself. Everything else is
-    copied by the driver, from and to the caller's arrays.
+    the driver. An input is not even copied: kernels are told where the caller's array lies. Host
+    buffers, which a GPU's kernels reach by their addresses, stay mapped, too; such kernels are
+    launched first and their inputs handed over. For other GPUs with memory of their own, host
+    memory is set aside that the copy engine can reach by itself. Everything else is copied by the
+    driver, from and to the caller's arrays.
     """
 
     def __init__(
@@ -35,20 +39,19 @@ class Ports:
     ) -> None:
         self._context, self._queue, self._plan, self._buffers = context, queue, plan, buffers
         self._host: dict[int, np.ndarray] = {}
+        self._mapped: list[tuple[cl.Buffer, cl.Memory]] = []
+        kinds = [buffer.kind for buffer in plan.buffers]
+        self._direct = {n for n, kind in enumerate(kinds) if info.is_cpu or kind in HOST}
+        copies = info.kind == "gpu" and not info.unified_memory
+        for port in (*plan.inputs, *plan.outputs):
+            wanted = copies or port.buffer in self._direct
+            if wanted and port.buffer not in self._host and port.type.elements:
+                self._host[port.buffer] = self._map(port)
         # Only a persistent kernel counts the steps of its pointers in bytes.
         self._led = info.is_cpu and all(launch.stages > 1 for launch in plan.launches)
-        self._mapped: list[tuple[cl.Buffer, cl.Memory]] = []
-        self._leads: dict[int, list[Lead]] = {}
-        self._places: dict[int, int] = {}
-        self._direct = {
-            number
-            for number, buffer in enumerate(plan.buffers)
-            if info.is_cpu or buffer.kind == "host"
-        }
-        if info.is_cpu or (info.kind == "gpu" and not info.unified_memory):
-            for port in (*plan.inputs, *plan.outputs):
-                if port.buffer not in self._host and port.type.elements:
-                    self._host[port.buffer] = self._map(port)
+        self._leads = Leads()
+        self._given = [n for n, port in enumerate(plan.inputs) if kinds[port.buffer] == "host"]
+        self._handover = self._map_words(kinds.index("words")) if "words" in kinds else None
 
     def _map(self, port: Port) -> np.ndarray:
         """Host memory of a port: the buffer's own, or a piece to copy through."""
@@ -59,6 +62,13 @@ class Ports:
         self._mapped.append((buffer, memory))
         return np.frombuffer(memory, port.type.dtype.numpy).reshape(port.type.shape)
 
+    def _map_words(self, number: int) -> Handover:
+        memory = self._queue.map(self._buffers[number], self._plan.buffers[number].bytes)
+        self._mapped.append((self._buffers[number], memory))
+        self._host[number] = np.frombuffer(memory, np.uint8)
+        inputs = [self._host[self._plan.inputs[n].buffer] for n in self._given]
+        return Handover(self._queue, self._host[number], inputs)
+
     def is_led(self, buffer: int) -> bool:
         """Whether kernels read this buffer by an address that may be another one in each run."""
         outputs = {port.buffer for port in self._plan.outputs}
@@ -67,9 +77,7 @@ class Ports:
 
     def lead(self, buffer: int, tell: Lead) -> None:
         """Tell a kernel where a buffer is, from now on whenever that changes."""
-        self._leads.setdefault(buffer, []).append(tell)
-        self._places[buffer] = self.address(buffer)
-        tell(self._places[buffer])
+        self._leads.add(buffer, self.address(buffer), tell)
 
     def address(self, buffer: int) -> int:
         """Where the host memory of a buffer is."""
@@ -80,52 +88,56 @@ class Ports:
         flat = self._host[buffer].reshape(-1).view(np.uint8)
         flat[:] = np.resize(np.frombuffer(pattern, np.uint8), flat.size)
 
-    def put(self, arrays: Sequence[np.ndarray]) -> None:
-        """Bring arrays to the device."""
+    def put(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
+        """Bring arrays to the device and launch, in the other order where kernels wait for them."""
+        if self._handover is not None:
+            self._handover.give([arrays[n] for n in self._given], launch)
+            return
         for port, array in zip(self._plan.inputs, arrays, strict=True):
-            host = self._host.get(port.buffer)
-            if port.buffer in self._leads and self._read_there(port.buffer, array):
-                continue
-            if host is not None:
-                np.copyto(host, array)
-                array = host
-            if array.size and port.buffer not in self._direct:
-                self._queue.write(self._buffers[port.buffer], array, wait=False)
+            if not self._leads.read_there(port.buffer, array):
+                self._copy(port.buffer, array)
+        launch()
 
-    def _read_there(self, buffer: int, array: np.ndarray) -> bool:
-        """Let kernels read an array where it lies, or else where a copy of it goes."""
-        place = array.__array_interface__["data"][0]
-        fits = place % ALIGNED == 0 and array.flags.c_contiguous
-        self._tell(buffer, place if fits else self.address(buffer))
-        return fits
+    def _copy(self, number: int, array: np.ndarray) -> None:
+        host, buffer = self._host.get(number), self._buffers[number]
+        if host is None:
+            if array.size:
+                self._queue.write(buffer, array, wait=False)
+        elif number in self._direct:
+            np.copyto(host, array)
+        else:
+            flat = host.reshape(-1)
+            for start, stop in copy_bands(host, array, WRITE):
+                place = start * host.itemsize
+                self._queue.write(buffer, flat[start:stop], place, wait=False)
+
+    def settle(self) -> bool:
+        """Whether kernels that waited for inputs had them all; waits for such kernels."""
+        return self._handover is None or self._handover.settle()
 
     def forget(self) -> None:
         """Let kernels read memory of their own: arrays of a run may be gone after it."""
-        for buffer in self._leads:
-            self._tell(buffer, self.address(buffer))
-
-    def _tell(self, buffer: int, place: int) -> None:
-        if place != self._places[buffer]:
-            self._places[buffer] = place
-            for tell in self._leads[buffer]:
-                tell(place)
+        self._leads.forget()
 
     def take(self) -> list[np.ndarray]:
         """Wait for what was queued, and give the outputs as new arrays."""
-        results = []
+        results, queued = [], self._handover is None
         for port in self._plan.outputs:
             result = self._host.get(port.buffer)
             if result is None:
                 result = np.empty(port.type.shape, port.type.dtype.numpy)
             if result.size and port.buffer not in self._direct:
                 self._queue.read(self._buffers[port.buffer], result, wait=False)
+                queued = True
             results.append(result)
-        self._queue.finish()
+        if queued:
+            self._queue.finish()
         return [result.copy() for result in results] if self._host else results
 
     def close(self) -> None:
         """Let go of host memory. A device that fails now has nothing left to lose."""
         mapped, self._mapped, self._host = self._mapped, [], {}
+        self._handover = None
         with suppress(cl.Error):
             for buffer, memory in mapped:
                 self._queue.unmap(buffer, memory)

@@ -16,7 +16,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, nearest
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
 from fourfold.players import binding as cl
-from fourfold.players._ports import Ports
+from fourfold.players._ports import HOST, Ports
 from fourfold.players._program import build_text, fetch_binary, load_binary
 
 _KINDS = {1 << 2: "gpu", 1 << 1: "cpu"}  # bits of CL_DEVICE_TYPE
@@ -226,7 +226,7 @@ class Player:
                 made = cl.Buffer.of(self._context, start, writable=True)
             else:
                 size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
-                made = cl.Buffer(self._context, size, host=buffer.kind == "host")
+                made = cl.Buffer(self._context, size, host=buffer.kind in HOST)
             self._buffers.append(made)
 
     def _stage(self) -> None:
@@ -260,7 +260,7 @@ class Player:
             kernel.set_buffer(position, None)
             step = partial(_step, kernel, position + 1, use.offset)
             self._ports.lead(use.buffer, step)
-        elif self.plan.buffers[use.buffer].kind == "host":
+        elif self.plan.buffers[use.buffer].kind in HOST:
             kernel.set_buffer(position, None)
             kernel.set_long(position + 1, self._ports.address(use.buffer) + use.offset)
         else:
@@ -274,9 +274,13 @@ class Player:
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         with self._turn:
-            self._ports.put(arrays)
-            self._queue.replay(self._replay)
+            self._ports.put(arrays, self._start)
+            while not self._ports.settle():
+                self._start()
             return self._ports.take()
+
+    def _start(self) -> None:
+        self._queue.replay(self._replay)
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
@@ -315,7 +319,7 @@ class Player:
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
         with self._turn, self._unchanged():
-            self._ports.put(arrays)
+            self._ports.put(arrays, lambda: None)
             self._queue.finish()
             for _ in range(runs):
                 events = [queue.timed(one) for one in self._replay]

@@ -6,16 +6,19 @@ What could hang or break the driver is tried in a process of its own.
 from __future__ import annotations
 
 import json
+import platform
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
+from fourfold import words
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
-from fourfold.kernel.persistent import MEET
+from fourfold.kernel.meeting import HEAR_HOST, MEET, STATE_WORDS
 from fourfold.kernel.prelude import NVIDIA, X86
 from fourfold.plan import Program
 from fourfold.players import binding as cl
@@ -37,7 +40,7 @@ _ROUNDS = """
 __kernel void rounds(__global int *state, __global int *out)
 {
     const int group = get_group_id(0), groups = get_num_groups(0);
-    waiting others = begin(state);
+    waiting others = begin(state, 0);
     int wrong = 0;
     for (int round = 1; round <= 100; round++) {
         if (get_local_id(0) == 0) out[group] = round;
@@ -70,6 +73,15 @@ __kernel void address(__global int *base, long at)
 {
     __global int *memory = (__global int *)((__global uchar *)base + at);
     memory[get_global_id(0)] = memory[get_global_id(0)] * 3 + 1;
+}
+"""
+# The caller's word is waited for, and answered.
+_WORDS = """
+__kernel void answer(__global int *state, __global uint *base, long at)
+{
+    waiting others = begin(state, (__global uint *)((__global uchar *)base + at));
+    await_host(&others, 1, get_global_id(0) == 0);
+    tell_host(&others, get_num_groups(0));
 }
 """
 _CHILD = """
@@ -173,12 +185,42 @@ def _reaches_host(info: DeviceInfo) -> bool:
     return True
 
 
+def _hears_host(info: DeviceInfo) -> bool:
+    """Whether a running kernel hears what the host says meanwhile, and the host its answer.
+
+    Python has no fences: only on x86 do others see what it writes in the order of the program.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    context = opencl._context(info)
+    queue = cl.Queue(context)
+    program = build_text(context, Program(MEET + HEAR_HOST + _WORDS, ""))
+    state = cl.Buffer.of(context, np.zeros(STATE_WORDS, np.int32), writable=True)
+    buffer = cl.Buffer(context, words.BYTES, host=True)
+    memory = np.frombuffer(queue.map(buffer, words.BYTES), np.int32)
+    kernel = cl.Kernel(program, "answer")
+    kernel.set_buffer(0, state)
+    kernel.set_buffer(1, None)
+    kernel.set_long(2, memory.ctypes.data)
+    for _ in range(5):
+        memory[:] = 0
+        queue.replay([queue.call(kernel, (info.compute_units * ITEMS,), (ITEMS,))])
+        queue.flush()
+        time.sleep(0.001)
+        early = memory[words.DONE]
+        memory[words.READY] = 1
+        queue.finish()
+        if early or memory[words.LATE] or not memory[words.DONE]:
+            return False
+    return True
+
+
 def main(index: int) -> None:
     """Print the facts of a device as JSON."""
     info = opencl.devices()[index]
     facts = {"resident": _is_resident(info)}
     try:
-        facts["reaches_host"] = _reaches_host(info)
+        facts["reaches_host"] = _reaches_host(info) and _hears_host(info)
     except (cl.Error, BuildError):
         facts["reaches_host"] = False
     sys.stdout.write(json.dumps(facts))

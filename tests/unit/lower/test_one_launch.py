@@ -37,6 +37,12 @@ def test_little_work_is_one_launch_and_much_only_where_waiting_is_cheap() -> Non
     assert [len(plan_of(257, device).launches) for device in (SPINS, SLEEPS)] == [4, 1]
 
 
+def test_launches_that_move_much_stay_a_list_on_a_gpu() -> None:
+    """A persistent kernel has few work-items a unit, which cannot keep much memory busy."""
+    large = replace(NULL_GPU, compute_units=2, resident=True, max_work_group=1024)
+    assert [len(plan_of(size, large).launches) for size in (17, 257)] == [1, 4]
+
+
 def test_very_many_outputs_keep_the_list() -> None:
     """A stage chooses its buffers among all: no compiler takes hundreds of them."""
     names = [f"y{number}" for number in range(200)]

@@ -235,9 +235,9 @@ class Queue(Handle):
         self.replay([(self.pointer, *one[1:-1], byref(event))])
         return Event(event)
 
-    def write(self, buffer: Buffer, array: np.ndarray, wait: bool = True) -> None:
-        """Copy an array, which lies in one piece, to the start of a buffer."""
-        self._copy("clEnqueueWriteBuffer", buffer, array, 0, wait)
+    def write(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
+        """Copy an array, which lies in one piece, into a buffer, some bytes behind its start."""
+        self._copy("clEnqueueWriteBuffer", buffer, array, offset, wait)
 
     def read(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
         """Copy from a buffer, some bytes behind its start, into an array."""
@@ -263,6 +263,10 @@ class Queue(Handle):
     def unmap(self, buffer: Buffer, memory: Memory) -> None:
         place = c_void_p(ctypes.addressof(memory))
         call("clEnqueueUnmapMemObject", self.pointer, buffer.pointer, place, 0, None, None)
+
+    def flush(self) -> None:
+        """Let the device begin with what was put in."""
+        call("clFlush", self.pointer)
 
     def finish(self) -> None:
         """Wait for all that was put in."""

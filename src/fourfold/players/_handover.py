@@ -1,0 +1,55 @@
+"""Inputs handed over while a kernel already waits for them, and its word that it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fourfold.players import binding as cl
+from fourfold.players._bands import copy_bands
+from fourfold.words import DONE, LATE, PIECE, READY, pieces
+
+BAND = 32 * PIECE  # bytes that are copied before the kernel is told of them
+LOOKS = 12000  # for the word that the kernel is done; then the driver waits, and others run
+
+
+class Handover:
+    """The words of a plan, and the host memory of its inputs in the order in which they go in."""
+
+    def __init__(self, queue: cl.Queue, memory: np.ndarray, inputs: Sequence[np.ndarray]) -> None:
+        self._queue, self._inputs = queue, inputs
+        memory[:] = 0
+        self._words = memory.data.cast("I")
+        self._pieces = sum(pieces(host.nbytes) for host in inputs)
+        self._open = False  # whether a kernel may still read the words
+
+    def give(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
+        """Launch, and hand arrays over meanwhile. The driver begins with a launch by itself, and at
+        the latest when it is asked to wait.
+        """
+        if self._open:
+            self._queue.finish()
+        self._words[READY] = self._words[DONE] = self._words[LATE] = 0
+        self._open = True
+        try:
+            launch()
+            ready = 0
+            for host, array in zip(self._inputs, arrays, strict=True):
+                for _, stop in copy_bands(host, array, BAND):
+                    self._words[READY] = ready + pieces(stop * host.itemsize)
+                ready += pieces(host.nbytes)
+        finally:  # whatever went wrong, kernels must not wait for ever
+            self._words[READY] = self._pieces
+
+    def settle(self) -> bool:
+        """Wait for the kernel; says whether it had all of its inputs in time."""
+        words = self._words
+        for _ in range(LOOKS):
+            if words[DONE]:
+                break
+        else:
+            self._queue.finish()
+        self._open, late = False, words[LATE]
+        words[DONE] = words[LATE] = 0
+        return not late

@@ -1,0 +1,157 @@
+"""Inputs that are handed over while kernels wait for them, and answers told by a word."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import Buffer, Plan, Port, Program
+from fourfold.players import _bands, _handover, opencl
+from fourfold.players import binding as cl
+from fourfold.players._bands import copy_bands
+from fourfold.players._handover import BAND
+from fourfold.players._ports import Ports
+from fourfold.types import DType, TensorType
+from fourfold.words import BYTES, DONE, LATE, PIECE, READY, pieces
+
+SIZES = (3 * BAND // 4 + 7, 1, BAND // 4)  # elements: several bands and a rest, a word, one band
+
+
+def random(size: int) -> np.ndarray:
+    return np.random.default_rng(size).uniform(-1, 1, size).astype(np.float32)
+
+
+class Kernel:
+    """Plays the part of the kernel, in a thread: it takes pieces as they are there, in order."""
+
+    def __init__(self, ports: Ports, patience: float = 10.0) -> None:
+        self.ports, self.patience, self.launches = ports, patience, 0
+        self.taken = [np.full(size, np.nan, np.float32) for size in SIZES]
+        self.steps: list[int] = []
+        self.threads: list[threading.Thread] = []
+
+    def launch(self) -> None:
+        self.launches += 1
+        self.threads.append(threading.Thread(target=self.work))
+        self.threads[-1].start()
+
+    def work(self) -> None:
+        assert self.ports._handover is not None
+        words = self.ports._handover._words
+        before = 0
+        for number, taken in enumerate(self.taken):
+            host = self.ports._host[2 + number]
+            for piece in range(pieces(taken.nbytes)):
+                late = time.monotonic() + self.patience
+                while words[READY] <= before + piece and time.monotonic() < late:
+                    pass
+                if words[READY] <= before + piece:
+                    words[LATE] = 1
+                start = piece * PIECE // 4
+                taken[start : start + PIECE // 4] = host[start : start + PIECE // 4]
+                self.steps.append(words[READY])
+            before += pieces(taken.nbytes)
+        self.ports._host[5][0] = sum(float(taken.sum()) for taken in self.taken)
+        words[DONE] = 1
+
+    def join(self) -> None:
+        for thread in self.threads:
+            thread.join()
+
+
+@pytest.fixture
+def ports(device: DeviceInfo) -> Iterator[Ports]:
+    buffers = [Buffer("arena", "arena", 64), Buffer("constants", "constants", 64)]
+    buffers += [Buffer(f"x{number}", "host", size * 4) for number, size in enumerate(SIZES)]
+    buffers += [Buffer("y", "host", 4), Buffer("words", "words", BYTES)]
+    inputs = [
+        Port(f"x{number}", TensorType(DType.F32, (size,)), 2 + number)
+        for number, size in enumerate(SIZES)
+    ]
+    output = Port("y", TensorType(DType.F32, (1,)), 5)
+    constants = np.zeros(64, np.uint8)
+    program = Program("", "")
+    plan = Plan("p", program, tuple(buffers), (), tuple(inputs), (output,), constants, "fp32")
+    context = opencl._context(device)
+    made = [cl.Buffer(context, -(-buffer.bytes // 64) * 64, host=True) for buffer in buffers]
+    ports = Ports(context, cl.Queue(context), device, plan, made)
+    yield ports
+    ports.close()
+
+
+def run(ports: Ports, kernel: Kernel, arrays: list[np.ndarray]) -> np.ndarray:
+    ports.put(arrays, kernel.launch)
+    while not ports.settle():
+        kernel.launch()
+    kernel.join()
+    return ports.take()[0]
+
+
+def test_kernels_get_inputs_while_they_come(ports: Ports) -> None:
+    for number in range(5):
+        kernel, arrays = Kernel(ports), [random(size) + number for size in SIZES]
+        result = run(ports, kernel, arrays)
+        for taken, array in zip(kernel.taken, arrays, strict=True):
+            np.testing.assert_array_equal(taken, array)
+        assert result[0] == np.float32(sum(float(array.sum()) for array in arrays))
+        assert kernel.launches == 1
+        assert kernel.steps == sorted(kernel.steps)
+
+
+def test_arrays_that_do_not_lie_in_one_piece(ports: Ports) -> None:
+    arrays = [np.repeat(random(size), 2)[::2] for size in SIZES]
+    kernel = Kernel(ports)
+    run(ports, kernel, arrays)
+    np.testing.assert_array_equal(kernel.taken[0], arrays[0])
+
+
+def test_a_kernel_that_gave_up_runs_once_more(
+    ports: Ports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, arrays = Kernel(ports, patience=0.0), [random(size) for size in SIZES]
+
+    def late(*parts: Any) -> Iterator[tuple[int, int]]:
+        kernel.join()
+        yield from copy_bands(*parts)
+
+    monkeypatch.setattr(_handover, "copy_bands", late)
+    run(ports, kernel, arrays)
+    assert kernel.launches == 2
+    for taken, array in zip(kernel.taken, arrays, strict=True):
+        np.testing.assert_array_equal(taken, array)
+
+
+def test_a_caller_that_fails_leaves_no_kernel_waiting(ports: Ports) -> None:
+    kernel, arrays = Kernel(ports), [random(size) for size in SIZES]
+    with pytest.raises(ValueError, match="broadcast"):
+        ports.put([arrays[0][:5], *arrays[1:]], kernel.launch)
+    kernel.join()
+    again = Kernel(ports)
+    run(ports, again, arrays)
+    np.testing.assert_array_equal(again.taken[0], arrays[0])
+
+
+def no_pool() -> None:
+    return None
+
+
+@pytest.mark.parametrize("size", [0, 1, 4099, _bands.LARGE // 4 + 13])
+@pytest.mark.parametrize("threads", [True, False])
+def test_bands_come_in_order_and_cover_all(
+    size: int, threads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool: Callable[[], object] = _bands.futures.ThreadPoolExecutor if threads else no_pool
+    monkeypatch.setattr(_bands, "_pool", pool)
+    source, target = random(size), np.full(size, np.nan, np.float32)
+    end = 0
+    for start, stop in copy_bands(target, source, 4096):
+        assert start == end
+        np.testing.assert_array_equal(target[:stop], source[:stop])
+        end = stop
+    assert end == size
