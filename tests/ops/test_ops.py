@@ -5,7 +5,7 @@ All cases of an op are nodes of one graph, so that the device's compiler is star
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -61,8 +61,11 @@ def trial(op: Op, cases: tuple[Case, ...]) -> Trial:
     return Trial(graph, list(inputs.values()), expected)
 
 
-def play(item: Trial, device: DeviceInfo, options: Options) -> dict[str, np.ndarray]:
-    player = opencl.Player(device, make_plan(rewrite(item.graph, verify=True), device, options))
+def play(
+    item: Trial, device: DeviceInfo, options: Options, like: DeviceInfo
+) -> dict[str, np.ndarray]:
+    """What a device makes of the plan for another one."""
+    player = opencl.Player(device, make_plan(rewrite(item.graph, verify=True), like, options))
     player.poison()
     results = player.run([np.ascontiguousarray(array) for array in item.inputs])
     player.close()
@@ -82,9 +85,9 @@ def complaint(result: np.ndarray, wanted: np.ndarray, tolerance: float) -> str |
     return None if error <= limit else f"off by {error:.3g}, allowed {limit:.3g}"
 
 
-def check(op: Op, device: DeviceInfo, options: Options) -> None:
+def check(op: Op, device: DeviceInfo, options: Options, like: DeviceInfo) -> None:
     item = trial(op, op.cases)
-    results = play(item, device, options)
+    results = play(item, device, options, like)
     wrong = []
     for name, wanted in item.expected.items():
         case = op.cases[int(name[3:].split("_")[0])]
@@ -102,4 +105,13 @@ def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
         pytest.skip(f"{device.name} does not compute in half precision")
     if precision == "fp16" and name in JUMPING:
         pytest.skip("what half precision rounds may jump to the next whole number")
-    check(registry()[name], device, Options(precision, form="list"))
+    check(registry()[name], device, Options(precision, form="list"), device)
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_KERNELS if registry()[name].variants])
+def test_cases_as_a_gpu_has_them(name: str, device: DeviceInfo) -> None:
+    """Kernels with groups of work-items that meet, on whatever device there is."""
+    if not device.is_cpu:
+        pytest.skip("it has them anyway")
+    like = replace(device, kind="gpu", compute_units=16, max_work_group=256, dot_products=False)
+    check(registry()[name], device, Options(form="list"), like)
