@@ -132,18 +132,18 @@ class Renderer(ExpressionWriter):
         counts: dict[int, int] = {}
         order: list[Expression] = []
 
-        def visit(item: Expression) -> None:
+        def visit(item: object) -> None:
+            if not isinstance(item, Expression) or item.op in ("const", "name"):
+                return
             key = id(item)
-            if key in known or item.op in ("const", "name"):
-                return
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] > 1:
-                return
-            for operand in item.operands:
+            if key in counts:
+                counts[key] += 1
+            elif key not in known:
+                counts[key] = 1
                 # What a guard protects must not be moved out of it.
-                if isinstance(operand, Expression) and item.op != "guarded":
+                for operand in item.operands if item.op != "guarded" else ():
                     visit(operand)
-            order.append(item)
+                order.append(item)
 
         for root in roots:
             visit(root)

@@ -47,17 +47,34 @@ class ExpressionWriter:
     def _of(self, item: Expression, known: dict[int, str], outer: int = 0) -> str:
         if id(item) in known:
             return known[id(item)]
-        text = self._plain(item, known)
         inner = _PRECEDENCE.get(item.op)
-        return f"({text})" if inner is not None and inner < outer else text
+        if inner is None:
+            return self._plain(item, known)
+        text = self._binary(item, known, inner) if inner else self._choice(item, known)
+        return f"({text})" if inner < outer else text
+
+    def _binary(self, item: Expression, known: dict[int, str], level: int) -> str:
+        a, b = item.operands
+        text = f"{self._of(a, known, level)} {item.op} {self._of(b, known, level + 1)}"
+        if item.kind == "bool" and a.kind == "half" and item.width > 1:
+            # Truth in vectors is as wide as what was compared; everywhere else it is an int.
+            return f"convert_int{item.width}({text})"
+        return text
+
+    def _choice(self, item: Expression, known: dict[int, str]) -> str:
+        condition, value, otherwise = item.operands
+        text = self._of(condition, known, 1)
+        if item.kind == "half" and condition.width > 1:
+            text = f"convert_short{item.width}({self._of(condition, known)})"
+        return f"{text} ? {self._of(value, known, 1)} : {self._of(otherwise, known, 1)}"
 
     def _plain(self, item: Expression, known: dict[int, str]) -> str:
-        op, operands = item.op, item.operands
+        operands = item.operands
 
         def of(x: Expression, outer: int = 6) -> str:
             return self._of(x, known, outer)
 
-        match op:
+        match item.op:
             case "const":
                 return literal(item)
             case "name":
@@ -80,25 +97,13 @@ class ExpressionWriter:
                 return f"convert_{type_name(item.kind, item.width)}({of(operands[0], 0)})"
             case "call":
                 return f"{operands[0]}({', '.join(of(x, 0) for x in operands[1:])})"
-            case "where" | "guarded":
-                condition = of(operands[0], 1)
-                if item.kind == "half" and operands[0].width > 1:
-                    condition = f"convert_short{item.width}({of(operands[0], 0)})"
-                return f"{condition} ? {of(operands[1], 1)} : {of(operands[2], 1)}"
             case "read":
                 more = "".join(f", {of(x, 0)}" for x in operands[3:])
                 return f"{operands[0]}({operands[1].name} + {of(operands[2], 5)}{more})"
             case "load" if len(operands) > 2:
                 words = self._raw(operands[0])
                 return f"load_if({words} + {of(operands[1], 5)}, {of(operands[2], 0)})"
-            case "load":
-                return self._load(item, of(operands[1], 0))
-        level = _PRECEDENCE[op]
-        text = f"{of(operands[0], level)} {op} {of(operands[1], level + 1)}"
-        if item.kind == "bool" and operands[0].kind == "half" and item.width > 1:
-            # Truth in vectors is as wide as what was compared; everywhere else it is an int.
-            return f"convert_int{item.width}({text})"
-        return text
+        return self._load(item, of(operands[1], 0))
 
     def _load(self, item: Expression, index: str) -> str:
         pointer, kind, width = item.operands[0], item.kind, item.width
