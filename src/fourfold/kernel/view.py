@@ -150,6 +150,11 @@ class View:
         """Four channels read at once, where that is always possible."""
         return self.steps.real(load(self.pointer, self.index(pixel, slice_), self.kind, 4))
 
+    def four_near(self, near: Pointer, pixels: Operand) -> Expression:
+        """Four channels, some pixels behind the one that a pointer was `shifted` to."""
+        steps = 1 if self.place.layout is Layout.SLICED else self.pitch // 4
+        return self.steps.real(load(near, lift(pixels) * steps, self.kind, 4))
+
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         """One channel of a slice, read alone. The caller knows that it exists."""
         return self.steps.real(load(self.pointer, self.step(pixel, slice_) + lane, self.kind))

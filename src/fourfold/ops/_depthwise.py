@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, const, load, minimum, vector, where
+from fourfold.kernel.expression import Expression, Pointer, const, load, minimum, vector, where
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.place import slice_channels
 from fourfold.kernel.site import Site
@@ -75,10 +75,13 @@ def bias_slices(site: Site) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of the input under a tile: where it starts, and whether it exists (None: always)."""
+    """One row of the input under a tile: where it starts, whether it exists (None: always), and
+    where a CPU reads it from.
+    """
 
     start: Expression
     inside: Expression | None
+    near: Pointer | None
 
 
 class DepthwiseRows:
@@ -145,7 +148,11 @@ class DepthwiseRows:
         if inside is not None:
             inside = kernel.let(inside, "inside")
             y = kernel.let(where(inside, y, 0), "y")
-        return _Row(kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line"), inside)
+        start = kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line")
+        near = None
+        if self.site.device.is_cpu:
+            near = kernel.shifted(source.pointer, source.index(start, self.slice), 4, "row")
+        return _Row(start, inside, near)
 
     def _walk(self) -> None:
         """Along the row: the columns whose whole window is inside by twos, the others one by
@@ -207,8 +214,7 @@ class DepthwiseRows:
                     for tap in range(height)
                 ]
                 for line, row in self._used():
-                    value = source.load(row.start + at, self.slice, row.inside)
-                    self._spread(totals, line, value, factors)
+                    self._spread(totals, line, self._near(row, at), factors)
         self._store(totals, x, 1)
 
     def _down(self, column: int) -> list[Expression]:
@@ -226,7 +232,7 @@ class DepthwiseRows:
 
     def _pair(self, x: Expression) -> None:
         """All rows of two neighbouring output columns, side by side in one vector of eight."""
-        kernel, window, source = self.kernel, self.window, self.source
+        kernel, window = self.kernel, self.window
         stride = window.stride[1]
         left = kernel.let(x * stride - window.padding.left, "left")
         self._fetch_next(x)
@@ -235,14 +241,16 @@ class DepthwiseRows:
         for column in range(window.filter[1]):
             at = kernel.let(left + column * window.dilation[1], "at")
             for line, row in self._used():
-                place = row.start + at
-                parts = [source.four(place + step * stride, self.slice) for step in (0, 1)]
-                value: Expression = vector(*parts)
-                if row.inside is not None:
-                    value = where(row.inside, value, 0)
                 twice = [vector(factor, factor) for factor in self._down(column)]
-                self._spread(totals, line, kernel.let(value, "v"), twice)
+                self._spread(totals, line, self._near(row, at, at + stride), twice)
         self._store(totals, x, 2)
+
+    def _near(self, row: _Row, *places: Expression) -> Expression:
+        """Pixels of a row side by side in one vector, or zeros."""
+        assert row.near is not None
+        parts = [self.source.four_near(row.near, place) for place in places]
+        value = vector(*parts) if len(parts) > 1 else parts[0]
+        return self.kernel.let(value if row.inside is None else where(row.inside, value, 0), "v")
 
     def _fetch_next(self, x: Expression) -> None:
         """Bring the same rows of the next slice near, a share of them for each pair of columns."""
