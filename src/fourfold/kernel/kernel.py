@@ -88,9 +88,11 @@ class Kernel:
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
 
-    def size(self, title: str, value: int) -> Expression:
-        """A number known when the plan is made; 0 and 1 are always written out: shorter text."""
-        if self.literal or value in (0, 1):
+    def size(self, title: str, value: int, always: bool = False) -> Expression:
+        """A number known when the plan is made; 0 and 1 are written out, for shorter text, unless
+        it is `always` to be a parameter: one text for all values is built once.
+        """
+        if self.literal or (value in (0, 1) and not always):
             return const(value)
         self.sizes.setdefault(title, value)
         if self.sizes[title] != value:

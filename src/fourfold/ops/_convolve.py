@@ -225,7 +225,7 @@ class Convolution:
             return None
         used = tile.groups * tile.width * self.taps.count[0] * self.taps.count[1]
         lines = used * self.site.input.slices * 4 // LINE
-        share = kernel.size("share", -(-lines // self.count))
+        share = kernel.size("share", -(-lines // self.count), always=True)
         after = (group + tile.groups) * block * tile.width // LINE
         return kernel.let(after + self.number * share, "ahead")
 
