@@ -181,6 +181,7 @@ def compile_request(
     request: Request, tuned: Mapping[str, str], form: str | None = None
 ) -> Compiled:
     """The long way."""
+    opencl.begin_compiler(request.device)
     began = time.perf_counter()
     make_wish = chain.Wish
     request.timings["imports"] = time.perf_counter() - began

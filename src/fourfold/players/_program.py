@@ -6,7 +6,9 @@ from fourfold.errors import BuildError, DeviceError
 from fourfold.plan import Program
 from fourfold.players import binding as cl
 
-_COMPILES_AGAIN = ("portable computing language",)  # platforms that give binaries only after work
+_POCL = "portable computing language"
+_NOTHING = "__kernel void nothing(__global int *out) { out[0] = 0; }"
+_NO_HEADER = "-D_OPENCL_H_"  # PoCL's header of all functions stands behind this name
 
 
 def build_text(context: cl.Context, program: Program) -> cl.Program:
@@ -35,7 +37,26 @@ def binaries_cost_nothing(platform: str) -> bool:
 
     PoCL compiles every kernel once more for it, for seconds, and keeps a cache of its own.
     """
-    return platform.lower() not in _COMPILES_AGAIN
+    return platform.lower() != _POCL
+
+
+def begins_slowly(platform: str) -> bool:
+    """Whether the compiler takes long before it begins with its first program."""
+    return platform.lower() == _POCL
+
+
+def begin(context: cl.Context) -> None:
+    """Let the compiler load what it needs for any program.
+
+    PoCL reads a library of functions for 0.3 s, once for a context, unless a program that it builds
+    is in its cache. For one that is linked it always does.
+    """
+    try:
+        part = cl.Program.of_text(context, _NOTHING)
+        part.compile(_NO_HEADER)
+        cl.Program.of_part(context, part)
+    except cl.Error:
+        return  # whatever is wrong, the program that is to be built will have the message
 
 
 def fetch_binary(program: cl.Program) -> bytes:

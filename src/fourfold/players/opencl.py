@@ -17,7 +17,7 @@ from fourfold.errors import BuildError, DeviceError, nearest
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
 from fourfold.players import binding as cl
 from fourfold.players._ports import HOST, Ports
-from fourfold.players._program import build_text, fetch_binary, load_binary
+from fourfold.players._program import begin, begins_slowly, build_text, fetch_binary, load_binary
 
 _KINDS = {1 << 2: "gpu", 1 << 1: "cpu"}  # bits of CL_DEVICE_TYPE
 _ORDER = {"gpu": 0, "other": 1, "cpu": 2}
@@ -165,6 +165,13 @@ def run_probe(
 def load_program(info: DeviceInfo, program: Program, binary: bytes) -> cl.Program | None:
     """A program from its binary, without the compiler; None where the driver refuses it."""
     return load_binary(_context(info), binary, program.options)
+
+
+@cache
+def begin_compiler(info: DeviceInfo) -> None:
+    """Let a compiler that is slow to begin do so in a thread, while a plan is made."""
+    if begins_slowly(info.platform) and info.compute_units > 1:
+        threading.Thread(target=begin, args=(_context(info),)).start()
 
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.

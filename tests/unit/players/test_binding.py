@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tiny_matrix import matrix
 from fourfold.device import DeviceInfo
 from fourfold.players import binding as cl
 from fourfold.players import opencl
+from fourfold.players._program import begin
 from fourfold.players.binding import loader
 
 TEXT = """
@@ -51,6 +53,23 @@ def test_a_kernel_reads_its_arguments(context: cl.Context, kernel: cl.Kernel) ->
     expected = values.copy()
     expected[5:16] *= 4
     assert np.array_equal(result, expected)
+
+
+def test_what_is_compiled_can_be_linked(context: cl.Context) -> None:
+    part = cl.Program.of_text(context, TEXT)
+    part.compile("")
+    assert cl.Kernel(cl.Program.of_part(context, part), "scale").pointer is not None
+
+
+def test_a_compiler_may_begin_beside_other_work(context: cl.Context) -> None:
+    threads = [threading.Thread(target=begin, args=(context,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    program = cl.Program.of_text(context, TEXT.replace("*=", "+="))
+    program.build("")
+    for thread in threads:
+        thread.join()
+    assert cl.Kernel(program, "scale").pointer is not None
 
 
 def test_what_is_written_filled_and_mapped_comes_back(context: cl.Context) -> None:

@@ -141,6 +141,18 @@ class Program(Handle):
         which = (device, byref(size), byref(data), byref(taken))
         return Program(context, make(name, context.pointer, 1, *which))
 
+    @staticmethod
+    def of_part(context: Context, part: Program) -> Program:
+        """What was compiled, linked into a program that is built."""
+        own, programs = byref(context.device.pointer), (c_void_p * 1)(part.pointer)
+        name = "clLinkProgram"
+        return Program(context, make(name, context.pointer, 1, own, None, 1, programs, None, None))
+
+    def compile(self, options: str) -> None:
+        own = byref(self._device.pointer)
+        headers = (0, None, None)
+        call("clCompileProgram", self.pointer, 1, own, options.encode(), *headers, None, None)
+
     def build(self, options: str) -> None:
         own = byref(self._device.pointer)
         call("clBuildProgram", self.pointer, 1, own, options.encode(), None, None)
