@@ -36,8 +36,11 @@ class TensorInfo:
 
 def feed(infos: Sequence[TensorInfo], inputs: Inputs) -> tuple[list[np.ndarray], dict[str, Shape]]:
     """The arrays in the model's order, and the shapes of those that the model must change for."""
-    given = _by_name(infos, inputs)
-    arrays = [_checked(info, given[info.name]) for info in infos]
+    if len(infos) == 1 and isinstance(inputs, np.ndarray):
+        arrays = [_checked(infos[0], inputs)]  # what most callers pass, by the shortest way
+    else:
+        given = _by_name(infos, inputs)
+        arrays = [_checked(info, given[info.name]) for info in infos]
     pairs = zip(infos, arrays, strict=True)
     return arrays, {info.name: a.shape for info, a in pairs if a.shape != info.shape}
 

@@ -17,27 +17,34 @@ SHARE = 512 << 10  # bytes that a thread copies at a time
 MOST_THREADS = 4
 
 
-def copy_bands(target: np.ndarray, source: np.ndarray, band: int) -> Iterator[tuple[int, int]]:
-    """Copy an array into another of its shape; yields from where to where, in elements and in
-    order, as soon as so many bytes are there.
-    """
-    if not source.flags.c_contiguous or source.dtype != target.dtype:
-        np.copyto(target, source)
-        yield 0, target.size
-        return
-    to, of = target.reshape(-1), source.reshape(-1)
-    pool = _pool() if target.nbytes >= LARGE else None
-    step = max(band, SHARE if pool else 0) // target.itemsize
-    bounds = [(start, min(start + step, to.size)) for start in range(0, to.size, step)]
-    if pool is None:
-        for start, stop in bounds:
-            to[start:stop] = of[start:stop]
+class Bands:
+    """The bands of an array that others are copied into."""
+
+    def __init__(self, target: np.ndarray, band: int) -> None:
+        """A band has so many bytes, or more where several threads copy."""
+        self.target, flat = target, target.reshape(-1)
+        self._pool = _pool() if target.nbytes >= LARGE else None
+        step = max(band, SHARE if self._pool else 0) // target.itemsize
+        starts = range(0, flat.size, step)
+        self._cuts = [(flat[at : at + step], at, min(at + step, flat.size)) for at in starts]
+
+    def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Yields from where to where, in elements and in order, as soon as a band is there."""
+        if not source.flags.c_contiguous or source.shape != self.target.shape:
+            np.copyto(self.target, source)
+            yield 0, self.target.size
+            return
+        flat = source.reshape(-1)
+        if self._pool is None:
+            for band, start, stop in self._cuts:
+                band[:] = flat[start:stop]
+                yield start, stop
+            return
+        pairs = [(band, flat[start:stop]) for band, start, stop in self._cuts]
+        copies = [self._pool.submit(np.copyto, *pair) for pair in pairs]
+        for copy, (_, start, stop) in zip(copies, self._cuts, strict=True):
+            copy.result()
             yield start, stop
-        return
-    copies = [pool.submit(np.copyto, to[start:stop], of[start:stop]) for start, stop in bounds]
-    for copy, bound in zip(copies, bounds, strict=True):
-        copy.result()
-        yield bound
 
 
 @cache

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fourfold.players import binding as cl
-from fourfold.players._bands import copy_bands
+from fourfold.players._bands import Bands
 from fourfold.words import DONE, LATE, PIECE, READY, pieces
 
 BAND = 32 * PIECE  # bytes that are copied before the kernel is told of them
@@ -18,10 +18,11 @@ class Handover:
     """The words of a plan, and the host memory of its inputs in the order in which they go in."""
 
     def __init__(self, queue: cl.Queue, memory: np.ndarray, inputs: Sequence[np.ndarray]) -> None:
-        self._queue, self._inputs = queue, inputs
+        self._queue = queue
+        self._inputs = [(Bands(host, BAND), host.itemsize, pieces(host.nbytes)) for host in inputs]
         memory[:] = 0
         self._words = memory.data.cast("I")
-        self._pieces = sum(pieces(host.nbytes) for host in inputs)
+        self._pieces = sum(count for *_, count in self._inputs)
         self._open = False  # whether a kernel may still read the words
 
     def give(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
@@ -30,17 +31,17 @@ class Handover:
         """
         if self._open:
             self._queue.finish()
-        self._words[READY] = self._words[DONE] = self._words[LATE] = 0
+        words, ready = self._words, 0
+        words[READY] = words[DONE] = words[LATE] = 0
         self._open = True
         try:
             launch()
-            ready = 0
-            for host, array in zip(self._inputs, arrays, strict=True):
-                for _, stop in copy_bands(host, array, BAND):
-                    self._words[READY] = ready + pieces(stop * host.itemsize)
-                ready += pieces(host.nbytes)
+            for (bands, size, count), array in zip(self._inputs, arrays, strict=True):
+                for _, stop in bands.copy(array):
+                    words[READY] = ready + pieces(stop * size)
+                ready += count
         finally:  # whatever went wrong, kernels must not wait for ever
-            self._words[READY] = self._pieces
+            words[READY] = self._pieces
 
     def settle(self) -> bool:
         """Wait for the kernel; says whether it had all of its inputs in time."""

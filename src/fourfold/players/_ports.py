@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port
 from fourfold.players import binding as cl
-from fourfold.players._bands import copy_bands
+from fourfold.players._bands import Bands
 from fourfold.players._handover import Handover
 from fourfold.players._leads import Lead, Leads
 
@@ -47,6 +47,8 @@ class Ports:
             wanted = copies or port.buffer in self._direct
             if wanted and port.buffer not in self._host and port.type.elements:
                 self._host[port.buffer] = self._map(port)
+        staged = {port.buffer for port in plan.inputs} & {*self._host} - self._direct
+        self._bands = {number: Bands(self._host[number], WRITE) for number in staged}
         # Only a persistent kernel counts the steps of its pointers in bytes.
         self._led = info.is_cpu and all(launch.stages > 1 for launch in plan.launches)
         self._leads = Leads()
@@ -107,7 +109,7 @@ class Ports:
             np.copyto(host, array)
         else:
             flat = host.reshape(-1)
-            for start, stop in copy_bands(host, array, WRITE):
+            for start, stop in self._bands[number].copy(array):
                 place = start * host.itemsize
                 self._queue.write(buffer, flat[start:stop], place, wait=False)
 

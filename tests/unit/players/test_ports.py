@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Buffer, Plan, Port, Program
-from fourfold.players import _bands, _handover, opencl
+from fourfold.players import _bands, opencl
 from fourfold.players import binding as cl
-from fourfold.players._bands import copy_bands
+from fourfold.players._bands import Bands
 from fourfold.players._handover import BAND
 from fourfold.players._ports import Ports
 from fourfold.types import DType, TensorType
@@ -116,11 +115,14 @@ def test_a_kernel_that_gave_up_runs_once_more(
 ) -> None:
     kernel, arrays = Kernel(ports, patience=0.0), [random(size) for size in SIZES]
 
-    def late(*parts: Any) -> Iterator[tuple[int, int]]:
-        kernel.join()
-        yield from copy_bands(*parts)
+    class Late(Bands):
+        def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
+            kernel.join()
+            yield from super().copy(source)
 
-    monkeypatch.setattr(_handover, "copy_bands", late)
+    assert ports._handover is not None
+    late = [(Late(one.target, BAND), *rest) for one, *rest in ports._handover._inputs]
+    monkeypatch.setattr(ports._handover, "_inputs", late)
     run(ports, kernel, arrays)
     assert kernel.launches == 2
     for taken, array in zip(kernel.taken, arrays, strict=True):
@@ -150,7 +152,7 @@ def test_bands_come_in_order_and_cover_all(
     monkeypatch.setattr(_bands, "_pool", pool)
     source, target = random(size), np.full(size, np.nan, np.float32)
     end = 0
-    for start, stop in copy_bands(target, source, 4096):
+    for start, stop in Bands(target, 4096).copy(source):
         assert start == end
         np.testing.assert_array_equal(target[:stop], source[:stop])
         end = stop
