@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from random_graphs import Random, build
@@ -12,6 +16,7 @@ from fourfold.kernel.persistent import ENTRY
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.players import opencl
+from fourfold.players._bands import Bands
 from fourfold.rewrite import rewrite
 
 NETWORK = """
@@ -108,6 +113,44 @@ def test_an_input_that_is_also_an_output(device: DeviceInfo) -> None:
         for result, expected in zip(joined.run(arrays), listed.run(arrays), strict=True):
             np.testing.assert_array_equal(result, expected)
         np.testing.assert_array_equal(joined.run(arrays)[1], arrays[0])
+
+
+def test_a_host_that_stops_while_it_hands_over(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel waits for a second, goes on with what there is, and the run is repeated."""
+    if not device.reaches_host:
+        pytest.skip("kernels of this device are not launched before their inputs are there")
+    graph = build(NETWORK)
+    listed, joined = players(graph, device, "fp32")
+    copy = Bands.copy
+
+    def slowly(bands: Bands, source: np.ndarray) -> Iterator[tuple[int, int]]:
+        time.sleep(3.0)
+        yield from copy(bands, source)
+
+    for seed, way in enumerate((copy, slowly, copy)):
+        monkeypatch.setattr(Bands, "copy", way)
+        joined.poison()
+        arrays = inputs_of(graph, seed)
+        np.testing.assert_array_equal(joined.run(arrays)[0], listed.run(arrays)[0])
+
+
+def test_two_at_once(device: DeviceInfo) -> None:
+    """Threads that run models on one device get their own results."""
+    joins(device)
+    graph = build(NETWORK)
+    wanted, one = players(graph, device, "fp32")
+    _, other = players(graph, device, "fp32")
+    arrays = [inputs_of(graph, seed) for seed in range(8)]
+    expected = [wanted.run(item)[0] for item in arrays]
+
+    def work(player: opencl.Player, first: int) -> bool:
+        numbers = [(first + 3 * turn) % 8 for turn in range(200)]
+        return all(np.array_equal(player.run(arrays[n])[0], expected[n]) for n in numbers)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(work, (one, other), (0, 5)))
 
 
 @pytest.mark.parametrize("seed", range(700, 705))
