@@ -90,11 +90,13 @@ CACHES = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "MESA_SHADER_CA
 
 
 def base_environment() -> dict[str, str]:
-    """As an installed package is run: with its files compiled."""
-    left_out = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")
-    variables = {key: value for key, value in os.environ.items() if key not in left_out}
+    """As an installed package is run: with its files compiled, and found before all others."""
+    variables = {**os.environ}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
     bytecode = Path(tempfile.gettempdir()) / "fourfold-benchmark-bytecode"
-    return {**variables, "PYTHONPATH": str(ROOT / "src"), "PYTHONPYCACHEPREFIX": str(bytecode)}
+    found = [str(ROOT / "src"), *variables.get("PYTHONPATH", "").split(os.pathsep)]
+    path = os.pathsep.join(dict.fromkeys(one for one in found if one))
+    return {**variables, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(bytecode)}
 
 
 def child(script: str, words: list[str], **environment: str) -> dict[str, Any]:
