@@ -67,6 +67,12 @@ def dotted(device: DeviceInfo) -> DeviceInfo:
     return found
 
 
+def test_pocl_takes_the_instructions(device: DeviceInfo) -> None:
+    if device.platform != "Portable Computing Language" or not device.dot_products:
+        pytest.skip("PoCL on a processor with such instructions is meant")
+    assert probed(device, counts=True).dot_products
+
+
 @pytest.mark.parametrize(
     ("grid", "channels", "batch", "form", "odd"),
     [

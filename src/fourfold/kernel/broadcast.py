@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fourfold.kernel.counted import load_two
 from fourfold.kernel.expression import Expression, const, lift, vector, where, widen
 from fourfold.kernel.view import View
 
@@ -14,6 +15,10 @@ def load_for(
     `run` neighbouring pixels at once give a vector of four times as many. Channels that a view of
     several lacks are zeros.
     """
+    if run == 2 and view.type.shape == target.type.shape:
+        both = load_two(view, pixel, slice_)
+        if both is not None:
+            return both
     first = _broadcast(view, target, pixel, slice_)
     if run == 1:
         return first

@@ -1,18 +1,29 @@
-"""Storing numbers as bytes: rounded, limited and packed by one function, sixteen at once."""
+"""Values that are kept as bytes, eight and sixteen at once: by functions of the prelude."""
 
 from __future__ import annotations
 
 from fourfold.kernel.expression import Expression, const, lift, vector, where
+from fourfold.kernel.place import Layout
 from fourfold.kernel.view import View
+from fourfold.types import DType
+
+
+def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | None:
+    """Two neighbouring pixels, where they are bytes and can be read at once."""
+    place = view.place
+    if not (view.kernel.packs and place.dtype is DType.U8 and place.scale is not None):
+        return None
+    if place.layout is not Layout.SLICED:
+        return None
+    index = view.index(pixel, slice_) * 4
+    return view.steps.real(view.kernel.read("floats_of", "float", view.pointer, index))
 
 
 def store_four(
     view: View, pixel: Expression, slice_: Expression, first: Expression, second: Expression
 ) -> None:
-    """Write two and two neighbouring pixels to a view that counts bytes: tail first, then
-    rounding.
-    """
-    assert view.high is not None
+    """Write two and two neighbouring pixels to a view that counts: tail first, then rounding."""
+    assert view.counting is not None
     values = [first, second]
     if view.finish is not None:
         values = [
@@ -20,8 +31,10 @@ def store_four(
         ]
     if view.type.channels % 4:
         values = [_zero_beyond(view, one, slice_) for one in values]
-    index, zero = view.index(pixel, slice_) * 4, const(view.place.zero_point)
-    view.kernel.call_at("store_bytes", view.pointer, index, *values, view.high, zero)
+    values = [view.counting.ready(one) for one in values]
+    index = view.index(pixel, slice_) * 4
+    function, arguments = view.counting.function, view.counting.arguments
+    view.kernel.call_at(function, view.pointer, index, *values, *arguments)
 
 
 def _zero_beyond(view: View, value: Expression, slice_: Expression) -> Expression:

@@ -179,12 +179,17 @@ def widen(value: Expression, width: int) -> Expression:
     return Expression("splat", (value,), value.kind, width)
 
 
+_IDLE = {("*", 1.0), ("-", 0.0)}  # with these on its right, every real number stays what it is
+
+
 def binary(op: str, a: Operand, b: Operand) -> Expression:
     a, b = _pair(a, b)
     if a.kind in ("int", "long"):
         folded = _fold(op, a, b)
         if folded is not None:
             return folded
+    elif (op, b.number) in _IDLE:
+        return a
     return Expression(op, (a, b), a.kind, a.width)
 
 

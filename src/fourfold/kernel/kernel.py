@@ -85,6 +85,7 @@ class Kernel:
         self.local: tuple[int, ...] = (1,)
         self.preludes: set[str] = set()
         self.run: Run | None = None
+        self.packs = False  # whether bytes are read and written by functions of the prelude
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
 
@@ -100,8 +101,11 @@ class Kernel:
         return name(title, "int")
 
     def number(self, title: str, value: float) -> Expression:
-        """A real number that differs between kernels of one text: a parameter, by its bits."""
-        if self.literal:
+        """A real number that differs between kernels of one text: a parameter, by its bits.
+
+        0 and 1 are written out: they may cost nothing.
+        """
+        if self.literal or value in (0.0, 1.0):
             return const(float(value), "float")
         title = self._unique(title)
         self.sizes[title] = int(np.float32(value).view(np.int32))
@@ -162,11 +166,13 @@ class Kernel:
         self.preludes.add(function)
         self._add(Call(function, target, operands))
 
-    def read(self, function: str, pointer: Pointer, index: Operand, *more: int) -> Expression:
-        """Eight words that a function of the prelude finds in memory."""
+    def read(
+        self, function: str, kind: str, pointer: Pointer, index: Operand, *more: int
+    ) -> Expression:
+        """Eight numbers that a function of the prelude finds in memory."""
         self.preludes.add(function)
         operands = (function, pointer, lift(index), *(const(item) for item in more))
-        return self.let(Expression("read", operands, "int", 8), "found")
+        return self.let(Expression("read", operands, kind, 8), "found")
 
     def shifted(self, base: Pointer, index: Operand, width: int, title: str) -> Pointer:
         """A pointer further on: what is read near it needs no sums, which CPUs take time for."""

@@ -120,6 +120,30 @@ static inline void store_bytes(__global uchar *to, float8 a, float8 b, float hig
 }
 """
 
+# The same for numbers that count from the first byte on, where ties go up.
+_STORE_UP = """
+typedef uchar16 each_uchar16 __attribute__((aligned(1)));
+static inline void store_floors(__global uchar *to, float8 a, float8 b, float high)
+{
+    const float8 most = (float8)(high), tie = (float8)(0.5f);
+    const int8 c = __builtin_ia32_cvttps2dq256((a < most ? a : most) + tie);
+    const int8 d = __builtin_ia32_cvttps2dq256((b < most ? b : most) + tie);
+    const short16 e = __builtin_ia32_packssdw256(c, d);
+    const char16 f = __builtin_ia32_packuswb128(e.s012389ab, e.s4567cdef);
+    *(__global each_uchar16 *)to = as_uchar16(f);
+}
+"""
+
+# Eight bytes as numbers.
+_FLOATS = """
+typedef uchar8 any_uchar8 __attribute__((aligned(1)));
+static inline float8 floats_of(__global const uchar *from)
+{
+    const uchar8 bytes = *(__global const any_uchar8 *)from;
+    return __builtin_convertvector(__builtin_convertvector(bytes, int8), float8);
+}
+"""
+
 # What lies under the windows of two pixels: of each four channels, four neighbours a channel.
 _TAPS = """
 typedef uchar16 near_uchar16 __attribute__((aligned(4)));
@@ -148,6 +172,8 @@ X86 = {
     "add_dots": _DOTS,
     "add_few_dots": _FEW_DOTS,
     "store_bytes": _STORE,
+    "store_floors": _STORE_UP,
+    "floats_of": _FLOATS,
     "pair_taps": _TAPS,
 }
 PRELUDES = {**NVIDIA, **X86, "fetch_ahead": _FETCH}

@@ -12,6 +12,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.kernel.broadcast import load_for
+from fourfold.kernel.counting import Counting
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place
@@ -161,6 +162,7 @@ class Site:
     def kernel(self, title: str) -> Kernel:
         """A new entry point; kernels of a node run in the order in which they are made."""
         kernel = Kernel(title, self.options.literal, self.options.real)
+        kernel.packs = self.device.dot_products and self.options.real == "float"
         self.kernels.append(kernel)
         return kernel
 
@@ -174,9 +176,10 @@ class Site:
         """Whether the end of the tail is to round to the very bytes that are kept of the result."""
         place, last = self.places[self.node.outputs[0]], self.tail[-1:]
         sliced = place.layout is Layout.SLICED and place.dtype is DType.U8 and place.scale == 1.0
-        if not (sliced and last and getattr(last[0].attributes, "counts", False)):
+        if not (self.device.dot_products and sliced and last):
             return False
-        return bool(cast(Any, last[0].attributes).low == -place.zero_point)
+        rounding = cast(Any, last[0].attributes)
+        return getattr(rounding, "counts", False) and bool(rounding.low == -place.zero_point)
 
     def write(
         self, kernel: Kernel, index: int = 0, title: str = "dst", counted: bool = False
@@ -191,7 +194,7 @@ class Site:
             views = {name: self.view(kernel, name, "extra") for name in extras}
             view.finish = self._tail(view, views, counted)
         if counted:
-            view.high = kernel.number("high", cast(Any, self.tail[-1].attributes).high)
+            view.counting = Counting(kernel, cast(Any, self.tail[-1].attributes))
         return view
 
     def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
@@ -221,8 +224,6 @@ class Site:
         """The tail as a function of the running result and where it goes."""
         steps = self.tail[:-1] if counted else self.tail
         bound = [with_parameters(target.kernel, step.attributes) for step in steps]
-        inverse = cast(Any, self.tail[-1].attributes).inverse if counted else 1.0
-        factor = None if inverse == 1.0 else target.kernel.number("inverse", inverse)
 
         def finish(
             value: Expression, pixel: Expression, slice_: Expression, run: int
@@ -233,6 +234,6 @@ class Site:
                     for name in step.inputs
                 ]
                 value = step.pointwise(attributes, *operands)
-            return value if factor is None else value * factor
+            return value
 
         return finish

@@ -5,7 +5,9 @@ not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
+from fourfold.kernel.counting import Counting
 from fourfold.kernel.expression import (
     Expression,
     Operand,
@@ -35,18 +37,23 @@ class Steps:
     """How what lies at a place stands for real numbers, where it counts steps of a scale."""
 
     def __init__(self, kernel: Kernel, place: Place, kind: str, writable: bool) -> None:
-        self._kind, self._counts = kind, place.scale is not None
-        self._zero = float(place.zero_point)
-        self._factor: Expression | None = None
-        if place.scale not in (None, 1.0):
-            self._factor = kernel.number("scale", 1 / place.scale if writable else place.scale)
+        self._kernel, self._place, self._kind = kernel, place, kind
+        self._counts, self._writable = place.scale is not None, writable
+
+    @cached_property
+    def _zero(self) -> Expression:
+        return self._kernel.number("zero", float(self._place.zero_point))
+
+    @cached_property
+    def _factor(self) -> Expression:
+        scale = float(self._place.scale or 1.0)
+        return self._kernel.number("scale", 1 / scale if self._writable else scale)
 
     def real(self, stored: Expression) -> Expression:
         """(stored - zero point) * scale."""
         if not self._counts:
             return stored
-        steps = stored - self._zero if self._zero else stored
-        return convert(steps if self._factor is None else steps * self._factor, self._kind)
+        return convert((stored - self._zero) * self._factor, self._kind)
 
     def stored(self, real: Expression) -> Expression:
         """The step next to a number, which must lie between the first and the last. Steps of one
@@ -54,8 +61,8 @@ class Steps:
         """
         if not self._counts:
             return real
-        steps = real if self._factor is None else round_even(real * self._factor)
-        return convert(steps + self._zero if self._zero else steps, "int")
+        steps = real if self._place.scale == 1.0 else round_even(real * self._factor)
+        return convert(steps + self._zero if self._place.zero_point else steps, "int")
 
 
 class View:
@@ -67,7 +74,7 @@ class View:
         self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
         self.kind = compute_kind(type_.dtype, kernel.real)
         self.finish: Finish | None = None
-        self.high: Expression | None = None  # the last number, where bytes are counted
+        self.counting: Counting | None = None  # how `store_four` makes bytes of real numbers
         self.known: dict[Expression, list[Expression]] = {}  # coordinates of pixels
         self.fixed = False  # whether axes are written out, for kernels that divide by them
         self.steps = Steps(kernel, place, self.kind, pointer.writable)

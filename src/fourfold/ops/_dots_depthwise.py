@@ -151,7 +151,7 @@ class DotDepthwise:
             for pair in (0, 1) if users else ():
                 for group in range(self.groups):
                     at = self.length * line + left + (2 * pair * stride + group * TAPS)
-                    found = kernel.read("pair_taps", self.lines, at, stride)
+                    found = kernel.read("pair_taps", "int", self.lines, at, stride)
                     for row, tap in users:
                         self._add(totals[row][pair], found, tap, group)
         for row, sums in enumerate(totals):

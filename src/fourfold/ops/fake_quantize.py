@@ -35,8 +35,8 @@ class FakeQuantize:
 
     @property
     def counts(self) -> bool:
-        """Whether the result are whole numbers, the nearest and among two the even one."""
-        return self.distance == 1.0 and self.pivot is None
+        """Whether results are whole numbers, and the function of a prelude can do the rounding."""
+        return self.distance == 1.0 and self.pivot in (None, self.low)
 
     @property
     def inverse(self) -> float:
