@@ -7,6 +7,8 @@ from fourfold.kernel.place import Layout
 from fourfold.kernel.view import View
 from fourfold.types import DType
 
+RUN = 4  # neighbouring pixels that are stored at once
+
 
 def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | None:
     """Two neighbouring pixels, where they are bytes and can be read at once."""

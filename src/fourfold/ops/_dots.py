@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fourfold.kernel.counted import store_four
+from fourfold.kernel.counted import RUN, store_four
 from fourfold.kernel.expression import Expression, const, convert, load, vector, widen
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.place import Layout
@@ -22,7 +22,6 @@ from fourfold.ops._tile import Tile, Work, choose_tile
 from fourfold.types import DType
 
 BYTES = 256
-RUN = 4  # neighbouring pixels that are stored at once
 LARGEST = 3  # groups of eight outputs: twelve sums, and sixteen registers
 
 
@@ -56,6 +55,11 @@ def read_words(site: Site, kernel: Kernel) -> View:
     place = site.places[name]
     words = replace(place, dtype=DType.I32, offset=place.offset // 4)
     return View(kernel, kernel.pointer("src", DType.I32, words), site.types[name], place)
+
+
+def word_of(byte: int) -> int:
+    """Four times the same byte."""
+    return int(np.full(4, byte, np.uint8).view(np.int32)[0])
 
 
 def middle_of(weights: np.ndarray) -> int:

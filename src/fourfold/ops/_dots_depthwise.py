@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.counted import store_four
+from fourfold.kernel.counted import RUN, store_four
 from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, where
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.site import Site
 from fourfold.ops._depthwise import bias_slices
-from fourfold.ops._dots import RUN, is_in_words, read_words, refuses_dots
+from fourfold.ops._dots import is_in_words, read_words, refuses_dots, word_of
 from fourfold.ops._window import Window
 from fourfold.types import DType
 
 TAPS = 4  # that meet at once
 MOST_ROWS = 6  # of twelve sums each pair of rows takes four
 MOST_WORDS = 1 << 12  # that a work-item copies
-UNROLLED = 25
+UNROLLED = 49
 
 
 def refuses_dot_rows(site: Site, window: Window) -> str | None:
@@ -125,7 +125,7 @@ class DotDepthwise:
         self.length = kernel.size("line", length)
         size = 1 << (length * self.reach - 1).bit_length()
         self.lines = kernel.private_array("lines", DType.I32, size)
-        zero = kernel.size("zero", int(np.array([self.zero] * 4, np.uint8).view(np.int32)[0]))
+        zero = kernel.size("zeros", word_of(self.zero))
         with kernel.loop(self.reach, title="row") as row:
             y = kernel.let(self.top * window.stride[0] + row - window.padding.top, "y")
             inside = kernel.let((y >= 0) & (y < source.axis(1)), "inside")

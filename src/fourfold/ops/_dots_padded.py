@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fourfold.kernel.expression import Expression, const, guarded, lift, load, vector
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place, Stored
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
-from fourfold.ops._dots import is_in_words, read_words
+from fourfold.ops._dots import is_in_words, read_words, word_of
 from fourfold.ops._padded import PaddedInput, Spot
 from fourfold.types import DType
 
@@ -30,20 +28,39 @@ class PaddedBytes(PaddedInput):
         pointer = kernel.pointer("dst" if writable else "src", dtype, self.scratch, writable)
         return View(kernel, pointer, self.type, self.place)
 
-    def _source(self, kernel: Kernel) -> View:
-        site = self.site
-        return read_words(site, kernel) if is_in_words(site) else site.read(kernel, 0)
+    def write(self) -> None:
+        if is_in_words(self.site):
+            self._write_lines()
+        else:
+            super().write()
+
+    def _write_lines(self) -> None:
+        """One line of a slice a work-item, word by word."""
+        kernel, (batch, height, width, _) = self.site.kernel("pad_words"), self.type.shape
+        source, target = read_words(self.site, kernel), self.view(self.site, kernel, writable=True)
+        line, slice_ = kernel.ids(batch * height, self.type.slices)
+        image, row = target.line_coordinates(line)
+        y, left = kernel.let(row - self.padding.top, "y"), self.padding.left
+        to = kernel.let(slice_ * target.pitch + line * target.axis(2), "to")
+        zero = kernel.size("zeros", word_of(self.stored.zero_point))
+        stop = kernel.let(source.axis(2) + left, "stop")
+        with kernel.when((y >= 0) & (y < source.axis(1))) as inside:
+            start = (image * source.axis(1) + y) * source.axis(2) - left
+            near = kernel.shifted(source.pointer, slice_ * source.pitch + start, 1, "near")
+            for number in range(left):
+                kernel.store(target.pointer, to + number, zero)
+            with kernel.loop(stop, left, title="x") as x:
+                kernel.store(target.pointer, to + x, load(near, x, "int"))
+            with kernel.loop(kernel.size("width", width), stop, title="x") as x:
+                kernel.store(target.pointer, to + x, zero)
+        assert inside is not None
+        with kernel.otherwise(inside), kernel.loop(target.axis(2), title="x") as x:
+            kernel.store(target.pointer, to + x, zero)
 
     def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
-        kernel, (place, pixel, slice_) = source.kernel, at
-        zero = self.stored.zero_point
-        if is_in_words(self.site):
-            word = load(source.pointer, source.index(place, slice_), "int")
-            zeros = kernel.size("zeros", int(np.full(4, zero, np.uint8).view(np.int32)[0]))
-            value = Expression("guarded", (inside, word, zeros), "int", 1)
-        else:
-            value = guarded(inside, self._lanes(source, place, slice_), zero)
-        kernel.store(target.pointer, target.index(pixel, slice_), value)
+        place, pixel, slice_ = at
+        value = guarded(inside, self._lanes(source, place, slice_), self.stored.zero_point)
+        source.kernel.store(target.pointer, target.index(pixel, slice_), value)
 
     def _lanes(self, source: View, place: Expression, slice_: Expression) -> Expression:
         """Four channels, each read alone."""

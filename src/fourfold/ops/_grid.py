@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fourfold.device import DeviceInfo
+from fourfold.kernel.counted import RUN
 from fourfold.kernel.expression import Expression, minimum
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
@@ -37,6 +38,20 @@ def plain_grid(
     stop = kernel.let(minimum(start + kernel.size("chunk", chunk), target.pixels), "stop")
     with kernel.loop(stop, start, title="p") as pixel:
         yield pixel, second
+
+
+def runs_of_four(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expression]]:
+    """The same for a CPU by four pixels at a time, which are at least so many: the last ones may
+    be made twice.
+    """
+    pixels = target.type.pixels
+    runs, chunk = -(-pixels // RUN), CPU_CHUNK // RUN
+    first, second = kernel.ids(-(-runs // chunk), target.type.slices)
+    start = kernel.let(first * (chunk * RUN), "start")
+    stop = kernel.let(minimum(start + chunk * RUN, target.pixels), "stop")
+    last = kernel.size("last_run", pixels - RUN)
+    with kernel.loop(stop, start, RUN, title="run") as run:
+        yield kernel.let(minimum(run, last) if pixels % RUN else run, "p"), second
 
 
 def _lines(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expression]]:

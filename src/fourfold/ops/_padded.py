@@ -46,7 +46,7 @@ class PaddedInput:
     def write(self) -> None:
         """The kernel that copies."""
         kernel = self.site.kernel(self.title)
-        source, target = self._source(kernel), self.view(self.site, kernel, writable=True)
+        source, target = self.site.read(kernel, 0), self.view(self.site, kernel, writable=True)
         for pixel, slice_ in plain_grid(kernel, self.site.device, target):
             image, y, x = target.coordinates(pixel)
             y = kernel.let(y - self.padding.top, "y")
@@ -54,9 +54,6 @@ class PaddedInput:
             inside = (y >= 0) & (y < source.axis(1)) & (x >= 0) & (x < source.axis(2))
             place = kernel.let(source.pixel([image, y, x]), "from")
             self._copy(source, target, (place, pixel, slice_), inside)
-
-    def _source(self, kernel: Kernel) -> View:
-        return self.site.read(kernel, 0)
 
     def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
         place, pixel, slice_ = at
