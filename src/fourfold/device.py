@@ -26,8 +26,9 @@ class DeviceInfo:
     half_arithmetic: bool
     subgroups: bool
     unified_memory: bool
-    # An instruction of the processor: four products of bytes at once, added to each of eight sums.
-    dot_products: bool = field(default=False, compare=False)
+    # Who adds four products of bytes at once: 'x86' (an instruction of the processor), 'khr' (an
+    # extension), 'ptx' (an instruction of NVIDIA's GPUs), or ''.
+    dot_products: str = field(default="", compare=False)
     # Probed, so not part of identity: tensor cores that kernels can use (16 x 8 x 16 halves), one
     # group of work-items a unit at once that can wait for each other, host memory by its address.
     matrix_units: bool = field(default=False, compare=False)
@@ -38,6 +39,11 @@ class DeviceInfo:
     @property
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
+
+    @property
+    def packs_bytes(self) -> bool:
+        """Whether there are instructions that round sixteen numbers to bytes."""
+        return self.dot_products == "x86"
 
     def __str__(self) -> str:
         return f"{self.name} ({self.platform}, driver {self.driver})"

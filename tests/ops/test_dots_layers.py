@@ -17,8 +17,9 @@ from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.plan import Program
 from fourfold.players import opencl
-from fourfold.players.probe import probed
+from fourfold.players.probe import _adds_dots, probed
 from fourfold.types import DType, TensorType
 
 AROUND = Padding(1, 1, 1, 1)
@@ -60,13 +61,24 @@ def expected(graph: Graph, x: np.ndarray) -> np.ndarray:
 
 def check(device: DeviceInfo, graph: Graph, kernels: tuple[str, ...]) -> None:
     able = probed(device, counts=True)
-    if not able.dot_products:
+    if not able.packs_bytes:
         pytest.skip("this processor has no dot products of bytes")
+    compare(device, able, graph, kernels)
+
+
+def compare(
+    device: DeviceInfo, facts: DeviceInfo, graph: Graph, kernels: tuple[str, ...], plain: str = ""
+) -> None:
+    """A plan for a device of these facts; `plain` is put in the place of what spells out dots."""
     random, type_ = np.random.default_rng(7), graph.types["x"]
     x = random.integers(-60, 60, type_.shape).astype(type_.dtype.numpy)
     if type_.dtype is DType.U8:
         x = random.integers(0, 256, type_.shape).astype(np.uint8)
-    plan = make_plan(graph, able, Options(form="list"))
+    plan = make_plan(graph, facts, Options(form="list"))
+    if plain:
+        text = plan.program.text
+        text = plain + text[text.index("// ") :]
+        plan = replace(plan, program=Program(text, "-cl-std=CL1.2"))
     entries = {launch.entry.rpartition("_")[0] for launch in plan.launches}
     assert entries >= set(kernels), entries
     player = opencl.Player(device, plan)
@@ -126,3 +138,82 @@ def test_convolution(
         graph.constants["w"].flat[-1] = odd
     plain = weights[1:3] == (1, 1) and attributes.padding == Padding()
     check(device, graph, ("conv2d_1x1_dots" if plain else "conv2d_dots",))
+
+
+@pytest.mark.parametrize("source", ["f32[1,128]", "f32[5,31]", "f32[2,3,7]", "f32[1,1,1,37]"])
+def test_fully_connected(device: DeviceInfo, source: str) -> None:
+    channels = TensorType.parse(source).channels
+    node = Node("fully_connected", ("v", "w", "b"), ("y",))
+    graph = layer(node, source, (53, channels), bytes_in=False)
+    check(device, graph, ("fully_connected_dots",))
+
+
+# What an extension or an instruction does elsewhere.
+PLAIN = """
+static int dot_of(int bytes, int weights)
+{
+    int sum = 0;
+    for (int n = 0; n < 4; n++)
+        sum += (int)(uchar)(bytes >> 8 * n) * (int)(char)(weights >> 8 * n);
+    return sum;
+}
+static void add_few_dots(int4 *sum, int4 bytes, int4 weights)
+{
+    *sum += (int4)(dot_of(bytes.s0, weights.s0), dot_of(bytes.s1, weights.s1),
+        dot_of(bytes.s2, weights.s2), dot_of(bytes.s3, weights.s3));
+}
+static void add_dots(int8 *sum, int8 bytes, int8 weights)
+{
+    int4 low = sum->lo, high = sum->hi;
+    add_few_dots(&low, bytes.lo, weights.lo);
+    add_few_dots(&high, bytes.hi, weights.hi);
+    *sum = (int8)(low, high);
+}
+"""
+
+
+@pytest.mark.parametrize("spelling", ["ptx", "khr"])
+@pytest.mark.parametrize("odd", [0, 150], ids=["bytes", "wide"])
+@pytest.mark.parametrize(
+    ("source", "weights", "attributes"),
+    [
+        ("f32[1,13,11,5]", (19, 1, 1, 5), Conv2d()),
+        ("f32[1,3,2,208]", (72, 1, 1, 208), Conv2d()),
+        ("f32[2,7,5,13]", (8, 5, 3, 13), Conv2d((2, 1), padding=Padding(2, 2, 0, 1))),
+        ("u8[1,23,19,3]", (16, 3, 3, 3), Conv2d((2, 2), padding=Padding(0, 1, 0, 1))),
+    ],
+)
+def test_gpus_with_dot_products(
+    device: DeviceInfo,
+    source: str,
+    weights: tuple[int, ...],
+    attributes: Conv2d,
+    odd: int,
+    spelling: str,
+) -> None:
+    """The kernels of a GPU, its dot products spelled out in plain C."""
+    facts = replace(device, kind="gpu", compute_units=4, max_work_group=64, dot_products=spelling)
+    node = Node("conv2d", ("v", "w", "b"), ("y",), attributes)
+    graph = layer(node, source, weights, bytes_in=not source.startswith("f32"))
+    if odd:
+        graph.constants["w"].flat[-1] = odd
+    text = make_plan(graph, facts, Options(form="list")).program.text
+    assert {"ptx": "dp4a", "khr": "dot_4x8packed"}[spelling] in text
+    compare(device, facts, graph, (), PLAIN)
+
+
+def test_matrix_units_are_preferred(device: DeviceInfo) -> None:
+    facts = replace(device, kind="gpu", dot_products="ptx", matrix_units=True)
+    node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d())
+    graph = layer(node, "f32[1,7,5,16]", (16, 1, 1, 16), bytes_in=False)
+    assert "dp4a" not in make_plan(graph, facts, Options(form="list")).program.text
+
+
+def test_an_extension_for_dot_products(device: DeviceInfo) -> None:
+    """The real one, where a device has it."""
+    if not _adds_dots(device, "khr"):
+        pytest.skip("the device has no cl_khr_integer_dot_product")
+    node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d(padding=AROUND))
+    graph = layer(node, "f32[1,13,11,5]", (19, 3, 3, 5), bytes_in=False)
+    facts = replace(device, kind="gpu", max_work_group=64, dot_products="khr")
+    compare(device, facts, graph, ("pad_words",))

@@ -67,7 +67,7 @@ def test_pairs(
     device: DeviceInfo, op: str, shapes: tuple[str, str], rounding: FakeQuantize
 ) -> None:
     able = probed(device, counts=True)
-    if not able.dot_products:
+    if not able.packs_bytes:
         pytest.skip("this processor has no dot products of bytes")
     graph, random = pair(op, shapes, rounding), np.random.default_rng(11)
     inputs = {

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from fourfold.kernel.expression import Expression, const, lift, vector, where
+from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, vector, where
+from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout
 from fourfold.kernel.view import View
 from fourfold.types import DType
 
 RUN = 4  # neighbouring pixels that are stored at once
+
+
+def read_eight(
+    kernel: Kernel, function: str, kind: str, pointer: Pointer, index: Operand, *more: int
+) -> Expression:
+    """Eight numbers that a function of the prelude finds in memory."""
+    kernel.preludes.add(function)
+    operands = (function, pointer, lift(index), *(const(item) for item in more))
+    return kernel.let(Expression("read", operands, kind, 8), "found")
 
 
 def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | None:
@@ -18,7 +28,8 @@ def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | 
     if place.layout is not Layout.SLICED:
         return None
     index = view.index(pixel, slice_) * 4
-    return view.steps.real(view.kernel.read("floats_of", "float", view.pointer, index))
+    found = read_eight(view.kernel, "floats_of", "float", view.pointer, index)
+    return view.steps.real(found)
 
 
 def store_four(

@@ -166,14 +166,6 @@ class Kernel:
         self.preludes.add(function)
         self._add(Call(function, target, operands))
 
-    def read(
-        self, function: str, kind: str, pointer: Pointer, index: Operand, *more: int
-    ) -> Expression:
-        """Eight numbers that a function of the prelude finds in memory."""
-        self.preludes.add(function)
-        operands = (function, pointer, lift(index), *(const(item) for item in more))
-        return self.let(Expression("read", operands, kind, 8), "found")
-
     def shifted(self, base: Pointer, index: Operand, width: int, title: str) -> Pointer:
         """A pointer further on: what is read near it needs no sums, which CPUs take time for."""
         target = replace(base, name=self._unique(title), width=width)

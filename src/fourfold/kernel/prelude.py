@@ -168,6 +168,44 @@ NVIDIA = {
     "halves_as_words": _WORDS,
 }
 HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
+# The same sums, one by one, as the extension cl_khr_integer_dot_product has them.
+_KHR_FEW = """
+static inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
+{
+    sum->s0 += dot_4x8packed_us_int(as_uint(bytes.s0), as_uint(weights.s0));
+    sum->s1 += dot_4x8packed_us_int(as_uint(bytes.s1), as_uint(weights.s1));
+    sum->s2 += dot_4x8packed_us_int(as_uint(bytes.s2), as_uint(weights.s2));
+    sum->s3 += dot_4x8packed_us_int(as_uint(bytes.s3), as_uint(weights.s3));
+}
+"""
+
+# And as NVIDIA's GPUs do, whose OpenCL knows no such extension.
+_PTX_FEW = """
+static inline int add_dot(int sum, int bytes, int weights)
+{
+    asm("dp4a.u32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(bytes), "r"(weights));
+    return sum;
+}
+static inline void add_few_dots(int4 *sum, int4 bytes, int4 weights)
+{
+    sum->s0 = add_dot(sum->s0, bytes.s0, weights.s0);
+    sum->s1 = add_dot(sum->s1, bytes.s1, weights.s1);
+    sum->s2 = add_dot(sum->s2, bytes.s2, weights.s2);
+    sum->s3 = add_dot(sum->s3, bytes.s3, weights.s3);
+}
+"""
+
+# Eight sums are twice four.
+_TWICE = """
+static inline void add_dots(int8 *sum, int8 bytes, int8 weights)
+{
+    int4 low = sum->lo, high = sum->hi;
+    add_few_dots(&low, bytes.lo, weights.lo);
+    add_few_dots(&high, bytes.hi, weights.hi);
+    *sum = (int8)(low, high);
+}
+"""
+
 X86 = {
     "add_dots": _DOTS,
     "add_few_dots": _FEW_DOTS,
@@ -176,4 +214,15 @@ X86 = {
     "floats_of": _FLOATS,
     "pair_taps": _TAPS,
 }
-PRELUDES = {**NVIDIA, **X86, "fetch_ahead": _FETCH}
+# Dot products of bytes, by who spells them out (`DeviceInfo.dot_products`).
+DOTS = {
+    "x86": X86,
+    "khr": {"add_few_dots": _KHR_FEW, "add_dots": _TWICE},
+    "ptx": {"add_few_dots": _PTX_FEW, "add_dots": _TWICE},
+}
+PRELUDES = {**NVIDIA, "fetch_ahead": _FETCH}
+
+
+def build_options(dots: str = "") -> str:
+    """The language of a program: its extension for dot products came late."""
+    return "-cl-std=CL3.0" if dots == "khr" else "-cl-std=CL1.2"

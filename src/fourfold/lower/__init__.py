@@ -28,8 +28,6 @@ from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.split.cost import flops
 
-BUILD_OPTIONS = "-cl-std=CL1.2"
-
 
 def make_plan(
     graph: Graph, device: DeviceInfo, options: Options, choices: Mapping[str, str] | None = None
@@ -69,7 +67,7 @@ def make_plan(
     buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
     return Plan(
         name=graph.name,
-        program=Program(text, BUILD_OPTIONS),
+        program=Program(text, texts.options),
         buffers=tuple(buffers),
         launches=launches,
         inputs=tuple(_port(graph, name, homes, moved) for name in graph.arguments),

@@ -13,7 +13,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import preludes, render
 from fourfold.kernel.place import Place, storage_elements
-from fourfold.kernel.prelude import HALVES
+from fourfold.kernel.prelude import HALVES, build_options
 from fourfold.kernel.site import Options, Packed, Scratch
 from fourfold.lower.launches import Built, constant_storage
 from fourfold.plan import Argument, BufferUse, Launch
@@ -70,7 +70,8 @@ class Texts:
     """Every kernel text once, under an entry name made of its title and a number."""
 
     def __init__(self, device: DeviceInfo, options: Options) -> None:
-        self.device, self.options = device, options
+        self.device, self.real, self.storage = device, options.real, options.storage
+        self.options = build_options(device.dot_products if options.counts_bytes else "")
         self.entries: dict[str, tuple[str, Kernel]] = {}
         self.counts: dict[str, int] = {}
 
@@ -84,11 +85,13 @@ class Texts:
 
     def head(self) -> str:
         """What goes before all kernels."""
-        half = self.options.real == "half"
+        half = self.real == "half"
         pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if half else ""
-        quick = self.device.matrix_units and self.options.storage is DType.F16 and not half
+        quick = self.device.matrix_units and self.storage is DType.F16 and not half
         kernels = (kernel for _, kernel in self.entries.values())
-        return pragma + preludes(kernels, also=HALVES if quick else ())
+        return pragma + preludes(
+            kernels, also=HALVES if quick else (), dots=self.device.dot_products
+        )
 
     def text(self) -> str:
         named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())

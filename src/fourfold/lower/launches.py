@@ -24,7 +24,7 @@ from fourfold.kernel.place import (
 from fourfold.kernel.site import Options, Site, TailStep
 from fourfold.op import Op, Variant
 from fourfold.ops import registry
-from fourfold.ops._pointwise import pointwise_kernel
+from fourfold.ops._pointwise import byte_kernel, pointwise_kernel, refuses_bytes
 from fourfold.types import DType
 
 
@@ -69,8 +69,9 @@ def variants_of(op: Op) -> tuple[Variant, ...]:
     if op.pointwise is None:
         return op.variants
     pointwise = op.pointwise
+    bytes_ = Variant("bytes", lambda site: byte_kernel(site, op.name, pointwise), refuses_bytes)
     plain = Variant(op.name, lambda site: pointwise_kernel(site, op.name, pointwise))
-    return (*op.variants, plain)
+    return (*op.variants, bytes_, plain)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,9 @@ def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Option
         small = peak_bytes(graph) <= SMALL_ARENA
         options = replace(options, keeps_small=True, keeps_values=small)
     counts = counts_steps(graph)
-    options = replace(options, counts_bytes=counts and device.dot_products)
+    # Matrix units want halves, and are faster than dot products.
+    bytes_ = counts and bool(device.dot_products) and not device.matrix_units
+    options = replace(options, counts_bytes=bytes_)
     return replace(options, precision="mixed") if counts and options.real == "half" else options
 
 

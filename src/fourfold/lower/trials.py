@@ -10,7 +10,6 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.place import Place
 from fourfold.kernel.site import Options, Site
-from fourfold.lower import BUILD_OPTIONS
 from fourfold.lower.assemble import (
     ARENA,
     CONSTANTS,
@@ -106,7 +105,7 @@ def plan_trials(
         trials.setdefault(key, []).append(Trial(str(way), run, span))
     blob = constants.blob()
     buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
-    program, precision = Program(text, BUILD_OPTIONS), options.precision
+    program, precision = Program(text, texts.options), options.precision
     plan = Plan("trials", program, tuple(buffers), launches, (), (), blob, precision)
     return Trials(plan, trials, tuple(extents.values()), repeats)
 

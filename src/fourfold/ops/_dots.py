@@ -13,7 +13,7 @@ import numpy as np
 from fourfold.kernel.counted import RUN, store_four
 from fourfold.kernel.expression import Expression, const, convert, load, vector, widen
 from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.place import Layout
+from fourfold.kernel.place import Layout, Place
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.ops._convolve import Convolution, Source, pack_bias, work_of
@@ -45,16 +45,24 @@ def _is_whole(array: np.ndarray | None) -> bool:
 
 def is_in_words(site: Site) -> bool:
     """Whether the input lies in memory as dot products want it."""
+    return _sliced(site) is not None
+
+
+def _sliced(site: Site) -> Place | None:
+    """The place of the input, if there are bytes in slices; a single pixel may be a row of them."""
     place = site.places[str(site.node.inputs[0])]
-    return place.dtype is DType.U8 and place.layout is Layout.SLICED
+    if place.dtype is not DType.U8 or place.layout is Layout.SLICED:
+        return place if place.dtype is DType.U8 else None
+    alone = site.input.pixels == 1 and site.input.channels % 4 == 0 and place.offset % 4 == 0
+    return replace(place, layout=Layout.SLICED, pitch=1) if alone else None
 
 
 def read_words(site: Site, kernel: Kernel) -> View:
     """The input, a word for each slice of a pixel."""
-    name = str(site.node.inputs[0])
-    place = site.places[name]
+    place = _sliced(site)
+    assert place is not None
     words = replace(place, dtype=DType.I32, offset=place.offset // 4)
-    return View(kernel, kernel.pointer("src", DType.I32, words), site.types[name], place)
+    return View(kernel, kernel.pointer("src", DType.I32, words), site.input, place)
 
 
 def word_of(byte: int) -> int:
@@ -87,7 +95,7 @@ def pack_ones(inputs: int) -> np.ndarray:
 
 def dot_tile(site: Site, work: Work) -> Tile:
     """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
-    if work.pixels < RUN:
+    if work.pixels < RUN or not site.device.packs_bytes:
         return choose_tile(site.device, work, None)
     pairs = -(-work.slices // 2)
     if pairs == 1:
@@ -141,10 +149,12 @@ class DotConvolution(Convolution):
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self._corners(bases)
         totals = Totals(kernel, tile.pixels) if self.middle else None
+        add = "add_dots" if tile.width == 8 else "add_few_dots"
+        lane = kernel.local_id(2) if tile.split > 1 else const(0)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
             offset = kernel.let(taps.offset(row, column), "offset")
             tap = kernel.let((row * across + column) * slices, "tap")
-            with kernel.loop(slices, title="slice") as slice_:
+            with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_, "k")
                 step = slice_ * self.source.pitch + offset
                 near = kernel.shifted(self.source.pointer, step, 1, "near")
@@ -153,7 +163,7 @@ class DotConvolution(Convolution):
                 words = [kernel.let(load(near, corner, "int"), "a") for corner in corners]
                 for line, word in zip(sums, words, strict=True):
                     for total, factor in zip(line, factors, strict=True):
-                        kernel.call("add_dots", total, widen(word, tile.width), factor)
+                        kernel.call(add, total, widen(word, tile.width), factor)
                 if totals is not None:
                     totals.add(words, load(self.ones, slice_, "int"))
         if totals is not None:

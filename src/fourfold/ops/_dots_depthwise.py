@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.counted import RUN, store_four
+from fourfold.kernel.counted import RUN, read_eight, store_four
 from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, where
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.site import Site
@@ -25,8 +25,8 @@ UNROLLED = 49
 
 def refuses_dot_rows(site: Site, window: Window) -> str | None:
     """Whether the windows of four neighbours lie within a few words, and results are bytes."""
-    if site.device.dot_products and not site.counts_bytes:
-        return "the result is not kept as bytes"
+    if not site.counts_bytes:
+        return "the device has no such dot products, or the result is not kept as bytes"
     if window.dilation[1] != 1 or window.filter[0] * window.filter[1] > UNROLLED:
         return "the taps are too far apart, or too many"
     if site.output.shape[2] < RUN:
@@ -151,7 +151,7 @@ class DotDepthwise:
             for pair in (0, 1) if users else ():
                 for group in range(self.groups):
                     at = self.length * line + left + (2 * pair * stride + group * TAPS)
-                    found = kernel.read("pair_taps", "int", self.lines, at, stride)
+                    found = read_eight(kernel, "pair_taps", "int", self.lines, at, stride)
                     for row, tap in users:
                         self._add(totals[row][pair], found, tap, group)
         for row, sums in enumerate(totals):

@@ -13,9 +13,6 @@ from fourfold.ops._grid import plain_grid, runs_of_four
 
 def pointwise_kernel(site: Site, title: str, pointwise: Callable[..., Expression]) -> None:
     """dst[i] = f(a[i], b[i], ...), with shapes broadcast against each other."""
-    if site.counts_bytes and site.output.pixels >= RUN:
-        _byte_kernel(site, title, pointwise)
-        return
     kernel = site.kernel(title)
     views = {
         name: site.view(kernel, name, "src") for name in dict.fromkeys(site.node.inputs) if name
@@ -29,7 +26,12 @@ def pointwise_kernel(site: Site, title: str, pointwise: Callable[..., Expression
         target.store(pixel, slice_, pointwise(attributes, *operands))
 
 
-def _byte_kernel(site: Site, title: str, pointwise: Callable[..., Expression]) -> None:
+def refuses_bytes(site: Site) -> str | None:
+    fits = site.counts_bytes and site.output.pixels >= RUN
+    return None if fits else "results are not bytes that are rounded sixteen at once"
+
+
+def byte_kernel(site: Site, title: str, pointwise: Callable[..., Expression]) -> None:
     """The same where results are bytes: four neighbouring pixels at once."""
     kernel = site.kernel(title + "_bytes")
     views = {

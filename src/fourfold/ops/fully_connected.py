@@ -8,6 +8,7 @@ from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._convolve import Convolution, tile_choices
 from fourfold.ops._direct import direct_product
+from fourfold.ops._dots import DotConvolution, is_in_words, refuses_dots
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._rows import RowProduct, refuses_rows
@@ -62,6 +63,17 @@ def rows(site: Site) -> None:
     RowProduct(site, "fully_connected", weights, site.array(2)).write()
 
 
+def refuses_dot_products(site: Site) -> str | None:
+    reason = refuses_tiled(site) or refuses_dots(site)
+    return reason or (None if is_in_words(site) else "the input is not in slices")
+
+
+def dots(site: Site) -> None:
+    weights = site.array(1)
+    assert weights is not None
+    DotConvolution(site, "fully_connected_dots", weights[:, None, :], plain_taps).write()
+
+
 def refuses_matrix(site: Site) -> str | None:
     few = site.output.pixels < FEW_ROWS
     reason = f"fewer than {FEW_ROWS} rows are better taken apart" if few else None
@@ -87,6 +99,7 @@ OP = Op(
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
         Variant("rows", rows, refuses_rows_here),
+        Variant("dots", dots, refuses_dot_products, lambda site: tile_choices(site, 1)),
         Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
         Variant("direct", direct_product),
     ),

@@ -83,8 +83,17 @@ def _facts(device: cl.Device) -> DeviceInfo:
             name.startswith(("cl_khr_subgroups", "cl_intel_subgroups")) for name in extensions
         ),
         unified_memory=bool(device.number(0x1035)),
-        dot_products=kind == "cpu" and _multiplies_bytes(),
+        dot_products=_dot_products(kind, device.platform.name, extensions),
     )
+
+
+def _dot_products(kind: str, platform: str, extensions: list[str]) -> str:
+    """Who may add products of bytes: to be tried before it is relied on."""
+    if kind == "cpu":  # where the extension's functions are far slower than floats
+        return "x86" if _multiplies_bytes() else ""
+    if kind == "gpu" and "nvidia" in platform.lower():
+        return "ptx"
+    return "khr" if "cl_khr_integer_dot_product" in extensions else ""
 
 
 @cache

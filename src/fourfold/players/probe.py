@@ -19,7 +19,7 @@ from fourfold import words
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError
 from fourfold.kernel.meeting import HEAR_HOST, MEET, STATE_WORDS
-from fourfold.kernel.prelude import NVIDIA, X86
+from fourfold.kernel.prelude import DOTS, NVIDIA, build_options
 from fourfold.plan import Program
 from fourfold.players import binding as cl
 from fourfold.players import opencl
@@ -54,19 +54,32 @@ __kernel void rounds(__global int *state, __global int *out)
 }
 """
 
+_DOTS = """
+__kernel void probe(__global float *out)
+{
+    int4 sum = (int4)(1, 1, 1, 1);
+    add_few_dots(&sum, (int4)(0x04ff0201), (int4)(-1, 0x01ff807f, 0, 2));
+    out[0] = (float)sum.s0;
+    out[1] = (float)sum.s1;
+    out[2] = (float)sum.s3;
+}
+"""
+
+# Eight sums, and sixteen numbers as bytes.
 _BYTES = """
 __kernel void probe(__global float *out)
 {
     int8 sum = (int8)(1);
-    add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 1, 0, 1, 0, 1));
-    int4 few = sum.lo;
-    add_few_dots(&few, (int4)(0, 1, 0, 0), (int4)(2));
+    add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 2, 0, 1, 0, 1));
     const float8 some = (float8)(0.5f, 1.5f, 300.0f, -9.0f, -1.0f, 7.0f, 6.0f, 5.0f);
-    store_bytes((__global uchar *)(out + 2), some, some + (float8)(1.0f), 99.0f, 3);
-    out[0] = (float)few.s0;
-    out[1] = (float)few.s1;
+    store_bytes((__global uchar *)(out + 4), some, some + (float8)(1.0f), 99.0f, 3);
+    out[0] = (float)sum.s0;
+    out[1] = (float)sum.s1;
+    out[2] = (float)sum.s3;
 }
 """
+_SUMS = [-261.0, -379.0, 3.0]  # 1 + (1, 2, 255, 4) times -1 each, times (127, -128, -1, 1), ...
+_STORED = [3, 5, 102, 0, 2, 10, 9, 8, 5, 5, 102, 0, 3, 11, 10, 9]
 
 _ADDRESS = """
 __kernel void address(__global int *base, long at)
@@ -101,7 +114,9 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
     Whether it multiplies bytes is tried only for a graph that `counts` steps.
     """
     if counts and info.dot_products:
-        info = replace(info, dot_products=_adds_dots(info))
+        tried = (info.dot_products,) if info.is_cpu else (info.dot_products, "khr")
+        found = (name for name in dict.fromkeys(tried) if _adds_dots(info, name))
+        info = replace(info, dot_products=next(found, ""))
     if not _has_matrix_units(info):
         return info
     facts = _ask_child(info)
@@ -109,19 +124,18 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
     return replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
 
 
-def _adds_dots(info: DeviceInfo) -> bool:
-    """1 + (1, 2, 255, 4) times (-1, -1, -1, -1), and times (127, -128, -1, 1) and 1 times 2; then
-    sixteen numbers as bytes.
-    """
-    context = opencl._context(info)
+def _adds_dots(info: DeviceInfo, name: str) -> bool:
+    """Whether a spelling of dot products is understood, and right."""
+    context, packs = opencl._context(info), name == "x86"
+    functions = DOTS[name] if packs else {"": DOTS[name]["add_few_dots"]}
+    text = "".join(functions.values()) + (_BYTES if packs else _DOTS)
     try:
-        program = build_text(context, Program("".join(X86.values()) + _BYTES, ""))
-        result = opencl.run_probe(context, program, np.zeros(6, np.float32), 1)
+        program = build_text(context, Program(text, build_options(name)))
+        result = opencl.run_probe(context, program, np.zeros(8, np.float32), 1)
     except (cl.Error, BuildError):
         return False
-    bytes_ = [3, 5, 102, 0, 2, 10, 9, 8, 5, 5, 102, 0, 3, 11, 10, 9]
-    sums, stored = result[:2].tolist(), result.view(np.uint8)[8:].tolist()
-    return bool(sums == [-261.0, -377.0] and stored == bytes_)
+    stored = result[4:].view(np.uint8).tolist()
+    return bool(result[:3].tolist() == _SUMS and (not packs or stored == _STORED))
 
 
 def _has_matrix_units(info: DeviceInfo) -> bool:

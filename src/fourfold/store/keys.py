@@ -98,7 +98,16 @@ def program_parts(program: Program, device: DeviceInfo) -> Parts:
     return {**own, **device_parts(device)}
 
 
-def needs_of(plan: Plan) -> dict[str, int | bool]:
+# What only one kind of device understands (`DeviceInfo.dot_products`).
+_WORDS = {
+    "vpdpbusd": "x86",
+    "__builtin_ia32": "x86",
+    "dot_4x8packed": "khr",
+    "dp4a": "ptx",
+}
+
+
+def needs_of(plan: Plan) -> dict[str, int | bool | str]:
     """What a device must have to play a plan that was not made for it."""
     groups = [1]
     for launch in plan.launches:
@@ -107,5 +116,10 @@ def needs_of(plan: Plan) -> dict[str, int | bool]:
             size *= side
         groups.append(size)
     largest = max((one.bytes for one in plan.buffers), default=0)
-    half, dots = plan.precision == "fp16", "add_dots(" in plan.program.text
+    half, dots = plan.precision == "fp16", _spelling(plan.program.text)
     return {"group": max(groups), "buffer": largest, "half": half, "dots": dots}
+
+
+def _spelling(text: str) -> str:
+    """Who spells out the dot products of a program: no other device knows their words."""
+    return next((name for word, name in _WORDS.items() if word in text), "")

@@ -159,7 +159,7 @@ def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
         needs["group"] <= device.max_work_group
         and needs["buffer"] <= device.max_allocation
         and (device.half_arithmetic or not needs["half"])
-        and (device.dot_products or not needs.get("dots"))
+        and needs.get("dots") in (None, False, "", device.dot_products)
     )
 
 
