@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
 
 from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine
@@ -21,6 +22,7 @@ Load = Callable[[Expression, Expression], Expression]  # four channels by pixel 
 Reader = Callable[[Site, Kernel, View], Load]
 GROUP = 256
 WARP = 32
+SIDE_BY_SIDE = 4
 
 
 def reduces(
@@ -61,6 +63,11 @@ def _build(
     for pixel, slice_, lane in shared_grid(site, kernel, target, split):
         at = target.coordinates(pixel) if rank else []
         total = kernel.variable(neutral, "total")
+        if site.device.is_cpu and axes == tuple(range(rank - 1 - len(axes), rank - 1)):
+            run = _run_of_pixels(view, axes, at)
+            add_run(kernel, total, combine, run.length, run.values(load, slice_))
+            target.store(pixel, slice_, finish(total, count))
+            continue
         with walk(kernel, view, [axis for axis in axes if axis < rank - 1], lane, split) as inner:
             there = [inner.get(axis, at[axis]) for axis in range(rank - 1)]
             place = kernel.let(view.pixel(there), "from")
@@ -81,6 +88,58 @@ def _build(
             result = across(total, combine)
         with kernel.when(kernel.local_id(1).equals(0) if split > 1 else const(True)):
             target.store(pixel, slice_, finish(result, count))
+
+
+class _Run(NamedTuple):
+    """Neighbouring pixels: how many, and where each is."""
+
+    length: Expression
+    at: Callable[[Expression], Expression]
+
+    def values(self, load: Load, slice_: Expression) -> Callable[[Expression], Expression]:
+        """Four channels of each."""
+        return lambda step: load(self.at(step), slice_)
+
+
+def _run_of_pixels(view: View, axes: Sequence[int], at: Sequence[Expression]) -> _Run:
+    """All pixels along the last axes before the channels; `at` has the coordinates of others."""
+    kernel, length = view.kernel, const(1)
+    for axis in axes:
+        length = length * view.axis(axis)
+    others = [
+        const(0) if axis in axes else place for axis, place in enumerate(at[: view.type.rank - 1])
+    ]
+    first = kernel.let(view.pixel(others), "first")
+
+    def place_of(step: Expression) -> Expression:
+        place, there, rest = kernel.let(first + step, "from"), list(others), step
+        for axis in reversed(axes):
+            there[axis], rest = rest % view.axis(axis), rest // view.axis(axis)
+        view.known[place] = there
+        return place
+
+    return _Run(kernel.let(length, "length"), place_of)
+
+
+def add_run(
+    kernel: Kernel,
+    total: Variable,
+    combine: Combine,
+    length: Expression,
+    value: Callable[[Expression], Expression],
+) -> None:
+    """Combine so many values into a variable, several side by side: on a CPU each sum waits for
+    itself.
+    """
+    others = [kernel.variable(total, "other") for _ in range(SIDE_BY_SIDE - 1)]
+    whole = kernel.let(length // SIDE_BY_SIDE * SIDE_BY_SIDE, "whole")
+    with kernel.loop(whole, 0, SIDE_BY_SIDE, title="r") as step:
+        for number, sum_ in enumerate((total, *others)):
+            kernel.set(sum_, combine(sum_, value(step + number)))
+    for other in others:
+        kernel.set(total, combine(total, other))
+    with kernel.loop(length, whole, title="r") as step:
+        kernel.set(total, combine(total, value(step)))
 
 
 def split_for(site: Site, length: int) -> int:
