@@ -10,6 +10,7 @@ from fourfold.rewrite.count_steps import count_steps
 from fourfold.rewrite.drop_identities import drop_identities
 from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
+from fourfold.rewrite.find_mean import find_mean
 from fourfold.rewrite.find_prelu import find_prelu
 from fourfold.rewrite.find_softmax import find_softmax
 from fourfold.rewrite.find_spectrum import find_spectrum
@@ -41,6 +42,7 @@ PIPELINE: tuple[Pass, ...] = (
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels
     find_spectrum,  # nor the absolute values of a transform in one direction
+    find_mean,  # nor a mean of pixels
     find_variance,  # nor a variance
     share_equal,  # no two nodes compute the same
     merge_roundings,  # what is stored as integers is rounded once
