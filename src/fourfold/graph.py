@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
@@ -47,6 +47,16 @@ class Node:
         names = [*self.inputs, *(name for step in self.tail for name in step.inputs)]
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
+    def renamed(self, names: Mapping[str, str]) -> Node:
+        """The same node with other names for the values that have one there."""
+
+        def of(old: Sequence[str | None]) -> tuple[str | None, ...]:
+            return tuple(None if name is None else names.get(name, name) for name in old)
+
+        tail = tuple(replace(step, inputs=of(step.inputs)) for step in self.tail)
+        outputs = tuple(names.get(name, name) for name in self.outputs)
+        return replace(self, inputs=of(self.inputs), outputs=outputs, tail=tail)
+
     def __str__(self) -> str:
         inputs = ", ".join("-" if name is None else name for name in self.inputs)
         text = f"{', '.join(self.outputs)} = {self.op}({inputs}{_attributes(self.attributes)})"
@@ -55,6 +65,8 @@ class Node:
             arguments = ", ".join(others) + _attributes(step.attributes, bool(others))
             text += f" |> {step.op}({arguments})" if arguments else f" |> {step.op}"
         return text
+
+    __repr__ = __str__
 
 
 def _attributes(attributes: object, after: bool = True) -> str:

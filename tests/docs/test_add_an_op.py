@@ -79,7 +79,7 @@ def test_the_page_has_one_file_for_the_op_and_one_for_the_format(overlay: list[s
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_cases_of_the_new_op(overlay: list[str], precision: str, device: DeviceInfo) -> None:
-    check(ops.registry()["softplus"], device, Options(precision))
+    check(ops.registry()["softplus"], device, Options(precision), like=device)
 
 
 def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:

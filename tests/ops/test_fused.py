@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
 import numpy as np
 import pytest
 from random_graphs import build
@@ -13,6 +17,7 @@ from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.players import opencl
 from fourfold.rewrite import rewrite
+from fourfold.tune.search import Known, searches
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 6e-3, "fp16": 3e-2}
 
@@ -69,7 +74,42 @@ d = add(b, c)
 y = prelu(d, slope)
 output y
 """
+SQUEEZED = """
+input x: f32[2,7,5,13]
+const w: f32[3,1,1,13]
+const b: f32[3]
+const v: f32[13,1,1,3]
+const c: f32[13]
+const three: f32[] = 3
+const sixth: f32[] = 0.16666667
+m = average_pool2d(x; filter=(7,5), stride=(1,1))
+a = conv2d(m, w, b)
+r = relu(a)
+e = conv2d(r, v, c)
+f = add(e, three)
+g = relu6(f)
+h = mul(g, sixth)
+y = mul(x, h)
+output y
+"""
+CLASSIFIED = """
+input x: f32[2,5,3,29]
+const w: f32[11,29]
+const b: f32[11]
+const slope: f32[11]
+const v: f32[7,11]
+m = mean(x; axes=(1,2), keep_dims=False)
+a = fully_connected(m, w, b)
+p = prelu(a, slope)
+k = fully_connected(p, v)
+l = tanh(k)
+s = softmax(l; beta=2.0)
+y = sqrt(s)
+output y
+"""
 NETWORKS = {"cell": (CELL, 3), "normalised": (NORMALISED, 4), "widened": (WIDENED, 2)}
+CHAINS = {"squeezed": (SQUEEZED, 2, 4), "classified": (CLASSIFIED, 1, 4)}
+NETWORKS |= {name: (text, kernels) for name, (text, kernels, _) in CHAINS.items()}
 
 
 def precision_of(device: DeviceInfo, precision: str) -> str:
@@ -78,8 +118,15 @@ def precision_of(device: DeviceInfo, precision: str) -> str:
     return precision
 
 
-def play(graph: Graph, device: DeviceInfo, options: Options, seed: int) -> list[np.ndarray]:
-    player = opencl.Player(device, make_plan(rewrite(graph, verify=True), device, options))
+def play(
+    graph: Graph,
+    device: DeviceInfo,
+    options: Options,
+    seed: int,
+    choices: Mapping[str, str] | None = None,
+) -> list[np.ndarray]:
+    plan = make_plan(rewrite(graph, verify=True), device, options, choices)
+    player = opencl.Player(device, plan)
     results = []
     for arrays in (inputs_of(graph, seed), inputs_of(graph, seed + 1)):
         player.poison()
@@ -94,6 +141,16 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     return {name: random.uniform(-1, 1, shape).astype("f4") for name, shape in shapes.items()}
 
 
+def compare(graph: Graph, results: list[np.ndarray], precision: str, seed: int) -> None:
+    """Results of two runs beside what the references say of the graph as it was."""
+    seeds = (seed, seed + 1)
+    wanted = [array for n in seeds for array in evaluate(graph, inputs_of(graph, n)).values()]
+    for result, array in zip(results, wanted, strict=True):
+        assert not np.isnan(result).any()
+        limit = TOLERANCE[precision] * max(1.0, float(np.abs(array).max()))
+        assert np.abs(result - array).max() <= limit
+
+
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
@@ -101,14 +158,40 @@ def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
     graph, options = build(text), Options(precision_of(device, precision), form="list")
     assert len(make_plan(rewrite(graph), device, options).launches) == kernels
     results = play(graph, device, options, seed=5)
-    wanted = [
-        array for seed in (5, 6) for array in evaluate(graph, inputs_of(graph, seed)).values()
-    ]
-    for result, array in zip(results, wanted, strict=True):
-        assert not np.isnan(result).any()
-        limit = TOLERANCE[precision] * max(1.0, float(np.abs(array).max()))
-        assert np.abs(result - array).max() <= limit
+    compare(graph, results, precision, seed=5)
     if device.is_cpu or device.resident:
         again = play(graph, device, Options(precision, form="one"), seed=5)
         for result, array in zip(again, results, strict=True):
             np.testing.assert_array_equal(result, array)
+
+
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_in_all_its_forms(name: str, precision: str, device: DeviceInfo) -> None:
+    text, fewest, most = CHAINS[name]
+    graph, options = build(text), Options(precision_of(device, precision), form="list")
+    known = Known({}, {})
+    (search,) = (
+        search
+        for search in searches(rewrite(graph), device, options, known, limit=100)
+        if search.title.startswith("joined")
+    )
+    kernels = set()
+    for way in search.ways:
+        choices = {search.key: str(way)}
+        kernels.add(len(make_plan(rewrite(graph), device, options, choices).launches))
+        compare(graph, play(graph, device, options, 7, choices), precision, seed=7)
+    assert (min(kernels), max(kernels)) == (fewest, most)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_as_a_work_group(name: str, device: DeviceInfo) -> None:
+    """On a CPU a group of many work-items is slow, and right."""
+    graph = build(CHAINS[name][0])
+    like = replace(device, kind="gpu", compute_units=8)
+    plan = make_plan(rewrite(graph), like, Options(form="list"))
+    assert any(prod(launch.local) > 1 for launch in plan.launches if launch.title == "chain")
+    player = opencl.Player(device, plan)
+    results = [a for n in (3, 4) for a in player.run(list(inputs_of(graph, n).values()))]
+    player.close()
+    compare(graph, results, "fp32", seed=3)

@@ -64,6 +64,10 @@ class Stored:
     scale: float | None = None
     zero_point: int = 0
 
+    def __repr__(self) -> str:
+        steps = "" if self.scale is None else f" steps of {self.scale} from {self.zero_point}"
+        return f"{self.dtype.value}{steps}"
+
 
 def own_place(root: str, layout: Layout, type_: TensorType, stored: Stored) -> Place:
     """The place of a value that shares its memory with nobody."""

@@ -8,6 +8,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.place import storage_elements
 from fourfold.kernel.site import Options
+from fourfold.lower.join_chains import join_chains
 from fourfold.lower.join_separable import join_separable
 from fourfold.lower.places import choose_places
 from fourfold.lower.storage import all_attributes
@@ -61,4 +62,4 @@ def peak_bytes(graph: Graph) -> int:
 
 def suit_graph(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
     """The graph in the form that the device likes best."""
-    return join_separable(graph, device, options)
+    return join_chains(join_separable(graph, device, options), device, options)
