@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, Pointer, const, load, minimum, vector, where
-from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.expression import Expression, const, load, minimum, vector, where
+from fourfold.kernel.kernel import Variable
 from fourfold.kernel.place import slice_channels
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
@@ -19,7 +19,6 @@ from fourfold.ops._window import Window
 UNROLLED_TAPS = 25
 GPU_WARP = 32
 NEAR_BYTES = 24 << 10  # what the first cache of a core holds beside the rest
-LINE = 16  # numbers in a line of the cache
 
 
 def pack_filters(weights: np.ndarray) -> np.ndarray:
@@ -75,21 +74,15 @@ def bias_slices(site: Site) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of the input under a tile: where it starts, whether it exists (None: always), and
-    where a CPU reads it from.
-    """
+    """One row of the input under a tile: where it starts, and whether it exists (None: always)."""
 
     start: Expression
     inside: Expression | None
-    near: Pointer | None
 
 
 class DepthwiseRows:
-    """Several output rows a work-item: each input row is read once and serves all of them.
-
-    A CPU's work-item walks along the whole row, two neighbouring pixels in one vector of eight; a
-    GPU's
-    makes one column.
+    """Several output rows of one column a work-item: each input row is read once and serves all of
+    them.
     """
 
     def __init__(self, site: Site, window: Window) -> None:
@@ -104,14 +97,10 @@ class DepthwiseRows:
         self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
 
     def write(self) -> None:
-        kernel, site = self.kernel, self.site
-        batch, height, width, _ = site.output.shape
+        kernel = self.kernel
+        batch, height, _, _ = self.site.output.shape
         tiles = -(-height // self.rows)
-        on_cpu = site.device.is_cpu
-        if on_cpu:
-            x, y, z = kernel.ids(1, tiles * batch, site.output.slices)
-        else:
-            x, y, z = _gpu_ids(kernel, width, tiles * batch, site.output.slices)
+        x, y, z = self._ids(tiles * batch)
         image = y // kernel.size("tiles", tiles) if batch > 1 else const(0)
         top = y % kernel.size("tiles", tiles) if batch > 1 else y
         top = top * self.rows
@@ -120,18 +109,31 @@ class DepthwiseRows:
         self.top = kernel.let(top, "top")
         self.slice, self.image = z, kernel.let(image, "image")
         taps = self.window.filter[0] * self.window.filter[1]
-        self.first = kernel.let(z * taps, "w")
+        self.weights_at = kernel.let(z * taps, "w")
         self.factors = [
-            kernel.let(load(self.filters, self.first + tap, kernel.real, 4), "f")
+            kernel.let(load(self.filters, self.weights_at + tap, kernel.real, 4), "f")
             for tap in range(taps)
         ]
         self.offset = kernel.let(load(self.bias, z, kernel.real, 4), "offset")
         self.lines = [self._line(number) for number in range(self.reach)]
-        if on_cpu:
-            self._walk()
-        else:
-            kernel.await_inputs()
-            self._column(x)
+        self._make(x)
+
+    def _ids(self, tiles: int) -> tuple[Expression, Expression, Expression]:
+        """A warp takes a row, or a few slices of a short one. Those beyond the end make the last
+        one again: all stay together.
+        """
+        kernel, width, slices = self.kernel, self.site.output.shape[2], self.site.output.slices
+        wide = min(GPU_WARP, 1 << (width - 1).bit_length())
+        x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
+        if kernel.grid[0] != width:
+            x = kernel.let(minimum(x, kernel.size("last_column", width - 1)), "x_in")
+        if kernel.grid[2] != slices:
+            z = kernel.let(minimum(z, kernel.size("last_slice", slices - 1)), "z_in")
+        return x, y, z
+
+    def _make(self, x: Expression) -> None:
+        self.kernel.await_inputs()
+        self._column(x)
 
     def _line(self, number: int) -> _Row:
         """Row `number` of the input under this tile. Only the outermost ones can be missing."""
@@ -148,37 +150,7 @@ class DepthwiseRows:
         if inside is not None:
             inside = kernel.let(inside, "inside")
             y = kernel.let(where(inside, y, 0), "y")
-        start = kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line")
-        near = None
-        if self.site.device.is_cpu:
-            near = kernel.shifted(source.pointer, source.index(start, self.slice), 4, "row")
-        return _Row(start, inside, near)
-
-    def _walk(self) -> None:
-        """Along the row: the columns whose whole window is inside by twos, the others one by
-        one.
-        """
-        kernel, window = self.kernel, self.window
-        out, wide = self.site.output.shape[2], self.site.input.shape[2]
-        stride, left, reach = window.stride[1], window.padding.left, window.reach[1]
-        first = min(out, -(-left // stride))
-        stop = max(first, min(out, (wide - reach + left) // stride + 1))
-        if stop - first < 2:
-            first = stop = 0
-        begin, end = kernel.size("first", first), kernel.size("stop", stop)
-        if stop > first:
-            with kernel.loop(end, begin, 2, title="x") as step:
-                x = step
-                if (stop - first) % 2:
-                    x = kernel.let(minimum(step, end - 2), "x")
-                self._pair(x)
-        edges = first + out - stop
-        if edges:
-            with kernel.loop(kernel.size("edges", edges), title="edge") as edge:
-                x = edge if stop == out else edge + end
-                if first and stop < out:
-                    x = kernel.let(where(edge < begin, edge, edge + (end - begin)), "x")
-                self._edge(x)
+        return _Row(kernel.let((self.image * source.axis(1) + y) * source.axis(2), "line"), inside)
 
     def _column(self, x: Expression) -> None:
         """All rows of one output column."""
@@ -198,25 +170,6 @@ class DepthwiseRows:
                 self._spread(totals, line, self._read(row.start + at, both), self._down(column))
         self._store(totals, x, 1)
 
-    def _edge(self, x: Expression) -> None:
-        """The same for a CPU, where few columns are left to it: by a loop, to be short."""
-        kernel, window, source = self.kernel, self.window, self.source
-        height, width = window.filter
-        left = kernel.let(x * window.stride[1] - window.padding.left, "left")
-        totals = [kernel.variable(self.offset, "total") for _ in range(self.rows)]
-        with kernel.loop(kernel.size("filter_columns", width), title="tap") as column:
-            at = kernel.let(left + column * window.dilation[1], "at")
-            with kernel.when((at >= 0) & (at < source.axis(2))):
-                factors = [
-                    kernel.let(
-                        load(self.filters, self.first + tap * width + column, kernel.real, 4)
-                    )
-                    for tap in range(height)
-                ]
-                for line, row in self._used():
-                    self._spread(totals, line, self._near(row, at), factors)
-        self._store(totals, x, 1)
-
     def _down(self, column: int) -> list[Expression]:
         """The weights of one column of the filter."""
         return self.factors[column :: self.window.filter[1]]
@@ -225,40 +178,10 @@ class DepthwiseRows:
         """Four channels, or zeros. A GPU reads in vain rather than ask first: then every read would
         wait for the one before.
         """
-        if inside is None or self.site.device.is_cpu:
-            return self.source.load(place, self.slice, inside)
+        if inside is None:
+            return self.source.load(place, self.slice)
         value = self.source.load(where(inside, place, 0), self.slice)
         return self.kernel.let(where(inside, value, 0), "v")
-
-    def _pair(self, x: Expression) -> None:
-        """All rows of two neighbouring output columns, side by side in one vector of eight."""
-        kernel, window = self.kernel, self.window
-        stride = window.stride[1]
-        left = kernel.let(x * stride - window.padding.left, "left")
-        self._fetch_next(x)
-        both = vector(self.offset, self.offset)
-        totals = [kernel.variable(both, "total") for _ in range(self.rows)]
-        for column in range(window.filter[1]):
-            at = kernel.let(left + column * window.dilation[1], "at")
-            for line, row in self._used():
-                twice = [vector(factor, factor) for factor in self._down(column)]
-                self._spread(totals, line, self._near(row, at, at + stride), twice)
-        self._store(totals, x, 2)
-
-    def _near(self, row: _Row, *places: Expression) -> Expression:
-        """Pixels of a row side by side in one vector, or zeros."""
-        assert row.near is not None
-        parts = [self.source.four_near(row.near, place) for place in places]
-        value = vector(*parts) if len(parts) > 1 else parts[0]
-        return self.kernel.let(value if row.inside is None else where(row.inside, value, 0), "v")
-
-    def _fetch_next(self, x: Expression) -> None:
-        """Bring the same rows of the next slice near, a share of them for each pair of columns."""
-        share = self.reach * self.window.stride[1] * 4
-        next_ = self.source.index(self.lines[0].start, self.slice + 1) * 4
-        start = self.kernel.let(next_ + x * share, "ahead")
-        for line in range(0, 2 * share, LINE):
-            self.kernel.fetch(self.source.pointer, start + line)
 
     def _used(self) -> list[tuple[int, _Row]]:
         """The rows under the tile that some tap reaches."""
@@ -284,21 +207,6 @@ class DepthwiseRows:
         for row, total in enumerate(totals):
             pixel = self.kernel.let(target.pixel([self.image, self.top + row, x]), "to")
             target.store(pixel, self.slice, total, run)
-
-
-def _gpu_ids(
-    kernel: Kernel, width: int, tiles: int, slices: int
-) -> tuple[Expression, Expression, Expression]:
-    """A warp takes a row, or a few slices of a short one. Those beyond the end make the last one
-    again: all stay together.
-    """
-    wide = min(GPU_WARP, 1 << (width - 1).bit_length())
-    x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
-    if kernel.grid[0] != width:
-        x = kernel.let(minimum(x, kernel.size("last_column", width - 1)), "x_in")
-    if kernel.grid[2] != slices:
-        z = kernel.let(minimum(z, kernel.size("last_slice", slices - 1)), "z_in")
-    return x, y, z
 
 
 def _chosen_rows(site: Site, window: Window) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._depthwise import DepthwiseRows, depthwise_plain, row_choices, uses_rows
+from fourfold.ops._depthwise_walk import DepthwiseWalk
 from fourfold.ops._dots_depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
@@ -72,7 +73,8 @@ def refuses_rows(site: Site) -> str | None:
 
 def rows(site: Site) -> None:
     assert isinstance(site.attributes, DepthwiseConv2d)
-    DepthwiseRows(site, window(site.attributes, site.input_type(1).shape)).write()
+    make = DepthwiseWalk if site.device.is_cpu else DepthwiseRows
+    make(site, window(site.attributes, site.input_type(1).shape)).write()
 
 
 def choices(site: Site) -> list[str]:
