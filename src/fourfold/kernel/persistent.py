@@ -33,8 +33,14 @@ _GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / ro
 # which part, and for each stage how much is done, and how much of each part is claimed. A group
 # that comes when all is done only leaves.
 _CLAIM = """
-    __global uchar *const bases[] = {{ {bases} }};
-    const int parts = (int)get_num_groups(0) / {each};
+static __attribute__((noinline)) void walk(
+    __global uchar *const *bases,
+    __global const int *table,
+    volatile __global int *state,
+    int stages,
+    int groups)
+{{
+    const int parts = groups / {each};
     const int mine = part_of_thread(state + {apart}, parts);
     const int before = 2 + parts / {apart}, end = stages - 1, whole = table[end * {stride} + 1];
     const int late = whole > 0 && state[(before + end * (parts + 1)) * {apart}] >= whole;
@@ -80,10 +86,15 @@ _CLAIM = """
         mem_fence(CLK_GLOBAL_MEM_FENCE);
     }}
     // The last group to leave makes the counters ready for the next run.
-    if (atomic_inc(state) == (int)get_num_groups(0) - 1) {{
+    if (atomic_inc(state) == groups - 1) {{
         state[0] = state[1] = 0;
         for (int i = 0; i < stages * (parts + 1); i++) state[(before + i) * {apart}] = 0;
     }}
+}}
+"""
+_WALK = """
+    __global uchar *const bases[] = {{ {bases} }};
+    walk(bases, table, state, stages, (int)get_num_groups(0));
 """
 
 # What a group claims: virtual groups from one number to another, in a box of the grid. Which part
@@ -172,8 +183,8 @@ def persistent_text(
     group. `words` is the buffer by which it speaks with the host, if it does.
     """
     claims = items == 1
-    functions = [text for kind in kinds for text in _functions(kind, claims)]
-    body = _claim_body(kinds, buffers) if claims else _share_body(kinds, buffers, items, words)
+    functions = _claim_functions(kinds) if claims else [kind.function for kind in kinds]
+    body = _claim_body(buffers) if claims else _share_body(kinds, buffers, items, words)
     pointers = ",\n    ".join(
         f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
     )
@@ -189,31 +200,30 @@ def persistent_text(
     return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
 
 
-def _functions(kind: Kind, claims: bool) -> list[str]:
-    return [kind.function, _some(kind)] if claims else [kind.function]
-
-
-def _claim_body(kinds: Sequence[Kind], buffers: int) -> str:
+def _claim_functions(kinds: Sequence[Kind]) -> list[str]:
+    """All that happens where groups claim. None of it is part of the kernel's own body, which PoCL
+    compiles three times: as such, and for two ways to start a group.
+    """
     cases = "\n".join(
         f"{' ' * 16}case {number}: some_of_{kind.name}(row, bases, chunk); break;"
         for number, kind in enumerate(kinds)
     )
-    return _CLAIM.format(
-        bases=", ".join(f"b{number}" for number in range(buffers)),
+    walk = _CLAIM.format(
         stride=row_stride(kinds),
         apart=STATE_STRIDE,
         each=GROUPS_EACH,
         patience=PATIENCE,
         cases=cases,
     )
+    return [*(text for kind in kinds for text in (kind.function, _some(kind))), walk]
+
+
+def _claim_body(buffers: int) -> str:
+    return _WALK.format(bases=", ".join(f"b{number}" for number in range(buffers)))
 
 
 def _some(kind: Kind) -> str:
-    """The function for a chunk of a stage: its virtual groups, one after the other.
-
-    It is never part of the kernel's own body, which PoCL compiles three times: as such, and for
-    two ways to start a group.
-    """
+    """The function for a chunk of a stage: its virtual groups, one after the other."""
     operands = stage_operands(kind, lambda number: f"bases[{number}]")
     names = [f"a{position}" for position in range(len(operands))]
     parameters = "__global const int *row, __global uchar *const *bases, claim chunk"

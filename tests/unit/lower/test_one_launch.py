@@ -55,7 +55,7 @@ def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:
     """PoCL compiles the kernel's own body three times, and so whatever becomes a part of it."""
     text = plan_of(17, SLEEPS).program.text
     kinds = text.count("\nstatic void conv2d")
-    assert text.count("noinline") == text.count("    case ") == kinds > 0
+    assert text.count("noinline") - 1 == text.count("    case ") == kinds > 0
 
 
 def test_many_cores_keep_the_list() -> None:
