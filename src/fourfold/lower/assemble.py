@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 import numpy as np
 
@@ -38,24 +37,28 @@ class Constants:
 
     graph: Graph
     pieces: list[np.ndarray] = field(default_factory=list)
-    offsets: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    alike: dict[int, list[tuple[int, np.ndarray]]] = field(default_factory=dict)  # by size
+    roots: dict[str, int] = field(default_factory=dict)
     end: int = 0
 
     def offset(self, array: np.ndarray) -> int:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        key = (str(flat.size), blake2b(flat.data, digest_size=16).digest())
-        if key not in self.offsets:
-            self.offsets[key] = self.end
-            self.pieces.append(flat)
-            self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
-        return self.offsets[key]
+        alike = self.alike.setdefault(flat.size, [])
+        for start, other in alike:
+            if _equal(flat, other):
+                return start
+        start = self.end
+        alike.append((start, flat))
+        self.pieces.append(flat)
+        self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
+        return start
 
     def place_offset(self, place: Place) -> int:
         """The start of a constant of the graph, in the layout that kernels read tensors in."""
-        key = (place.root, b"graph")
-        if key not in self.offsets:
-            self.offsets[key] = self.offset(constant_storage(self.graph.constants[place.root]))
-        return self.offsets[key]
+        root = place.root
+        if root not in self.roots:
+            self.roots[root] = self.offset(constant_storage(self.graph.constants[root]))
+        return self.roots[root]
 
     def blob(self) -> np.ndarray:
         block = np.zeros(max(self.end, CONSTANT_ALIGNMENT), np.uint8)
@@ -64,6 +67,12 @@ class Constants:
             block[cursor : cursor + flat.size] = flat
             cursor += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         return block
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether bytes are the same. Most differ from the start."""
+    few = CONSTANT_ALIGNMENT
+    return np.array_equal(a[:few], b[:few]) and np.array_equal(a, b)
 
 
 class Texts:
