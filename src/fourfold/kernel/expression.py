@@ -46,10 +46,10 @@ class Pointer:
     private: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Expression:
     """One value: `op` applied to `operands`. Compared by identity, so a shared part is computed
-    once.
+    once. Never changed; to say so by `frozen` would make it three times as dear to make.
     """
 
     op: str
