@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TypeVar
 
 from fourfold.formats.tflite.flatbuffer import Table
@@ -26,12 +27,13 @@ SECOND = 1000  # numbers in the schema's second union of options count from here
 
 
 def _table(*codes: int) -> Callable[[type[T]], type[T]]:
-    """Registers a table under its numbers in the union of options."""
+    """Registers a table under its numbers in the union of options. It becomes a dataclass when a
+    file has it: forty of them would take an import twenty milliseconds.
+    """
 
     def register(options: type[T]) -> type[T]:
-        frozen = dataclass(frozen=True)(options)
-        TABLES.update(dict.fromkeys(codes, frozen))
-        return frozen
+        TABLES.update(dict.fromkeys(codes, options))
+        return options
 
     return register
 
@@ -49,10 +51,15 @@ def read_options(code: int, table: Table | None) -> object | None:
         return None
     if code not in TABLES:
         return UnknownOptions(code)
-    kind: Callable[..., object] = TABLES[code]
+    kind: Callable[..., object] = _frozen(TABLES[code])
     return kind(
         *(_field(table, slot, f.type, f.default) for slot, f in enumerate(fields(TABLES[code])))
     )
+
+
+@cache
+def _frozen(options: type[T]) -> type[T]:
+    return dataclass(frozen=True)(options)
 
 
 def _field(table: Table, slot: int, form: object, default: object) -> object:
