@@ -51,15 +51,15 @@ def read_options(code: int, table: Table | None) -> object | None:
         return None
     if code not in TABLES:
         return UnknownOptions(code)
-    kind: Callable[..., object] = _frozen(TABLES[code])
-    return kind(
-        *(_field(table, slot, f.type, f.default) for slot, f in enumerate(fields(TABLES[code])))
-    )
+    kind = dataclass_of(code)
+    make: Callable[..., object] = kind
+    return make(*(_field(table, slot, f.type, f.default) for slot, f in enumerate(fields(kind))))
 
 
 @cache
-def _frozen(options: type[T]) -> type[T]:
-    return dataclass(frozen=True)(options)
+def dataclass_of(code: int) -> type:
+    """The dataclass of a known number in the union."""
+    return dataclass(frozen=True)(TABLES[code])
 
 
 def _field(table: Table, slot: int, form: object, default: object) -> object:
