@@ -7,8 +7,7 @@ and the value is the schema's default, so one function reads them all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from functools import cache
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TypeVar
 
 from fourfold.formats.tflite.flatbuffer import Table
@@ -56,10 +55,10 @@ def read_options(code: int, table: Table | None) -> object | None:
     return make(*(_field(table, slot, f.type, f.default) for slot, f in enumerate(fields(kind))))
 
 
-@cache
 def dataclass_of(code: int) -> type:
     """The dataclass of a known number in the union."""
-    return dataclass(frozen=True)(TABLES[code])
+    kind = TABLES[code]
+    return kind if is_dataclass(kind) else dataclass(frozen=True)(kind)
 
 
 def _field(table: Table, slot: int, form: object, default: object) -> object:
