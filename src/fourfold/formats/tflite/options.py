@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from threading import Lock
 from typing import TypeVar
 
 from fourfold.formats.tflite.flatbuffer import Table
@@ -22,6 +23,7 @@ T = TypeVar("T")
 
 _FORMS = {"Byte": "b", "Int": "i", "Bool": "?", "Float": "f"}
 TABLES: dict[int, type] = {}
+_LOCK = Lock()  # two threads may read files at the same time
 SECOND = 1000  # numbers in the schema's second union of options count from here
 
 
@@ -58,7 +60,8 @@ def read_options(code: int, table: Table | None) -> object | None:
 def dataclass_of(code: int) -> type:
     """The dataclass of a known number in the union."""
     kind = TABLES[code]
-    return kind if is_dataclass(kind) else dataclass(frozen=True)(kind)
+    with _LOCK:
+        return kind if is_dataclass(kind) else dataclass(frozen=True)(kind)
 
 
 def _field(table: Table, slot: int, form: object, default: object) -> object:
