@@ -40,7 +40,7 @@ def join_separable(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
         if (
             filter_ is not None
             and _can_join(graph, filter_, node)
-            and _pays(graph, filter_, node, device)
+            and _pays(graph, filter_, node, device, options.keeps_values)
         ):
             joined[node.outputs[0]] = _joined(filter_, node)
             gone.add(filter_.outputs[0])
@@ -73,12 +73,12 @@ def _can_join(graph: Graph, filter_: Node, node: Node) -> bool:
     )
 
 
-def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo) -> bool:
+def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: bool) -> bool:
     """Whether one kernel takes fewer clocks than two and the way from one to the other."""
     source, output = graph.types[str(node.inputs[0])], graph.types[node.outputs[0]]
     steps, taps = source.slices // 4, graph.types[str(filter_.inputs[1])].pixels
-    point = MatrixWork(output.pixels, output.channels, steps)
-    whole = MatrixWork(output.pixels, output.channels, steps, reads=taps, sums=taps)
+    point = MatrixWork(output.pixels, output.channels, steps, wide=wide)
+    whole = replace(point, reads=taps, sums=taps)
     alone = 600.0 + 0.032 * output.pixels * source.slices
     return clocks(device, whole) < clocks(device, point) + alone + MEETING
 

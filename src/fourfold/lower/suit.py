@@ -22,11 +22,12 @@ def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Option
     """The options as the graph and the device need them.
 
     Halves hold the steps of quantised numbers, but not their sums: those are made in floats. What
-    is small stays in full precision, except where matrix units want halves.
+    is small stays in full precision; where matrix units want halves, only if all of it is small.
     """
-    if options.precision == "mixed" and not device.matrix_units:
+    if options.precision == "mixed":
         small = peak_bytes(graph) <= SMALL_ARENA
-        options = replace(options, keeps_small=True, keeps_values=small)
+        spares = small or not device.matrix_units
+        options = replace(options, keeps_small=spares, keeps_values=small)
     counts = counts_steps(graph)
     # Matrix units want halves, and are faster than dot products.
     bytes_ = counts and bool(device.dot_products) and not device.matrix_units

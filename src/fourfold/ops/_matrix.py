@@ -160,11 +160,11 @@ class MatrixConvolution:
         count = self.tile.ahead
         for known, taken in zip(_parts(constants, count), _parts(inputs, count), strict=True):
             own = len(known) - self.tile.columns
-            halves = self.feed.combine(known[:own], taken)
-            for column, factor in enumerate(known[own:]):
-                for number, line in enumerate(sums):
-                    upper, lower = halves[2 * number], halves[2 * number + 1]
-                    self.kernel.call("matrix_multiply", line[column], upper, lower, factor)
+            for halves in self.feed.combine(known[:own], taken):
+                for column, factor in enumerate(known[own:]):
+                    for number, line in enumerate(sums):
+                        upper, lower = halves[2 * number], halves[2 * number + 1]
+                        self.kernel.call("matrix_multiply", line[column], upper, lower, factor)
 
     def _whole(self, sums: list[list[Variable]]) -> list[_Block]:
         """Blocks with nothing missing. Those who shared a reduction meet once; each takes some."""

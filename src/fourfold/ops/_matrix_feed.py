@@ -8,6 +8,7 @@ depthwise filter that is applied on the way.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +31,8 @@ from fourfold.ops._matrix_tile import MatrixWork
 from fourfold.ops._taps import Base, Found, MakeTaps, Taps
 from fourfold.types import DType
 
+LARGEST_HALF = 65504.0
+
 
 class Feed(Protocol):
     """Reads the inputs of the products."""
@@ -48,14 +51,37 @@ class Feed(Protocol):
     def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
         """All else that one step reads."""
 
-    def combine(self, constants: list[Expression], inputs: list[Expression]) -> list[Expression]:
-        """The halves of every pixel, from what was read for a step."""
+    def combine(
+        self, constants: list[Expression], inputs: list[Expression]
+    ) -> list[list[Expression]]:
+        """The halves of every pixel, from what was read for a step; and what halves leave over of
+        each, where that counts.
+        """
 
 
 def packed(kernel: Kernel, value: Expression) -> Expression:
     """Four floats as halves in two words."""
     kernel.preludes.add("pack_halves")
     return Expression("call", ("pack_halves", value), "uint", 2)
+
+
+def _in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
+    """Four floats as halves, and what these leave over: together almost as good as floats."""
+    kernel.preludes.add("unpack_halves")
+    near = maximum(minimum(value, LARGEST_HALF), -LARGEST_HALF)
+    first = kernel.let(packed(kernel, near), "a")
+    back = Expression("call", ("unpack_halves", first), "float", 4)
+    return [first, kernel.let(packed(kernel, value - back), "rest")]
+
+
+def _four_floats(source: View, found: Found, slice_: Expression) -> Expression:
+    """Four channels of a pixel, zeros where it does not exist."""
+    place, inside = found
+    kernel = source.kernel
+    if inside is None:
+        return kernel.let(source.load(place, slice_), "x")
+    value = kernel.let(source.load(where(inside, place, 0), slice_), "x")
+    return kernel.let(where(inside, value, 0.0), "x")
 
 
 def _four_halves(source: View, found: Found, slice_: Expression) -> Expression:
@@ -80,15 +106,18 @@ def _four_halves(source: View, found: Found, slice_: Expression) -> Expression:
 class WindowFeed:
     """Pixels under a window: all slices of a tap, then those of the next one.
 
-    Where the channels of a tap do not fill whole steps, a step has slices of several taps.
+    Where the channels of a tap do not fill whole steps, a step has slices of several taps. Values
+    that are kept as floats are multiplied in two parts, since matrix units take halves.
     """
 
     def __init__(self, site: Site, taps: MakeTaps, count: int) -> None:
         self.site, self.make_taps, self.count = site, taps, count
         self.pairs = count * site.input.slices
         self.whole = site.input.slices % 4 == 0
+        self.wide = site.options.keeps_values
         pixels, channels = site.output.pixels, site.output.channels
-        self.work = MatrixWork(pixels, channels, _steps(self.pairs, self.whole), sums=min(count, 4))
+        steps, sums = _steps(self.pairs, self.whole), min(count, 4)
+        self.work = MatrixWork(pixels, channels, steps, sums=sums, wide=self.wide)
 
     def start(self, kernel: Kernel, target: View) -> None:
         self.kernel, self.source = kernel, self.site.read(kernel, 0)
@@ -111,11 +140,18 @@ class WindowFeed:
             place, inside = taps.find(base, row, column)
             if exists is not None:
                 inside = exists if inside is None else exists & inside
-            values.append(_four_halves(self.source, _named(kernel, (place, inside)), slice_))
+            found = _named(kernel, (place, inside))
+            read = _four_floats if self.wide else _four_halves
+            values.append(read(self.source, found, slice_))
         return values
 
-    def combine(self, constants: list[Expression], inputs: list[Expression]) -> list[Expression]:
-        return inputs
+    def combine(
+        self, constants: list[Expression], inputs: list[Expression]
+    ) -> list[list[Expression]]:
+        if not self.wide:
+            return [inputs]
+        both = [_in_halves(self.kernel, value) for value in inputs]
+        return [[halves[part] for halves in both] for part in (0, 1)]
 
     def _tap(
         self, step: Expression, quarter: Expression
@@ -172,8 +208,9 @@ class DepthwiseFeed:
         self.filters, self.bias = pack_diagonals(filters[0]), filters[1]
         self.count = count = filters[0].shape[0]
         steps, output = site.input.slices // 4, site.output
-        pixels, channels = output.pixels, output.channels
-        self.work = MatrixWork(pixels, channels, steps, reads=count, sums=count)
+        self.wide = site.options.keeps_values
+        work = MatrixWork(output.pixels, output.channels, steps, reads=count, sums=count)
+        self.work = replace(work, wide=self.wide)
 
     def start(self, kernel: Kernel, target: View) -> None:
         self.kernel, self.source = kernel, self.site.read(kernel, 0)
@@ -209,16 +246,25 @@ class DepthwiseFeed:
 
     def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
         slice_ = self.kernel.let(step * 4 + quarter, "slice")
-        return [_four_halves(self.source, one, slice_) for line in self.found for one in line]
+        read = _four_floats if self.wide else _four_halves
+        return [read(self.source, one, slice_) for line in self.found for one in line]
 
-    def combine(self, constants: list[Expression], inputs: list[Expression]) -> list[Expression]:
+    def combine(
+        self, constants: list[Expression], inputs: list[Expression]
+    ) -> list[list[Expression]]:
         (offset, *factors), pixels = constants, len(self.found[0])
         lines = [inputs[at : at + pixels] for at in range(0, len(inputs), pixels)]
-        values = []
+        values: list[list[Expression]] = []
         for first in range(0, pixels, 2):
             pairs = [(line[first], line[first + 1]) for line in lines]
-            values += self._filtered(pairs, factors, offset)
-        return values
+            values += [self._parts(end) for end in self._filtered(pairs, factors, offset)]
+        return [list(part) for part in zip(*values, strict=True)]
+
+    def _parts(self, value: Expression) -> list[Expression]:
+        """Four floats as halves; with what these leave over where values are kept as floats."""
+        if self.wide:
+            return _in_halves(self.kernel, self.kernel.let(value, "x"))
+        return [self.kernel.let(packed(self.kernel, value), "a")]
 
     def _filtered(
         self,
@@ -234,13 +280,20 @@ class DepthwiseFeed:
         both = [offset.part(half, 2) for half in (0, 1)]
         even = [kernel.variable(vector(part, part), "even") for part in both]
         odd = [kernel.variable(const(0.0, "float", 4), "odd") for _ in both]
-        for tap, ((upper, lower), factor) in enumerate(zip(inputs, factors, strict=True)):
-            for half, total in enumerate(odd if tap % 2 else even):
-                words = upper.lane(half), lower.lane(half)
-                kernel.call("filter_multiply", total, *words, factor, self.pick[half])
+        for tap, (pair, factor) in enumerate(zip(inputs, factors, strict=True)):
+            for upper, lower in self._halves(pair):
+                for half, total in enumerate(odd if tap % 2 else even):
+                    words = upper.lane(half), lower.lane(half)
+                    kernel.call("filter_multiply", total, *words, factor, self.pick[half])
         totals = [kernel.let(a + b, "total") for a, b in zip(even, odd, strict=True)]
         ends = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
-        return [kernel.let(packed(kernel, self.finish(end)), "a") for end in ends]
+        return [self.finish(end) for end in ends]
+
+    def _halves(self, pair: tuple[Expression, Expression]) -> list[tuple[Expression, ...]]:
+        """Two pixels as halves, and what these leave over where it counts."""
+        if not self.wide:
+            return [pair]
+        return list(zip(*(_in_halves(self.kernel, value) for value in pair), strict=True))
 
 
 def pack_diagonals(filters: np.ndarray) -> np.ndarray:

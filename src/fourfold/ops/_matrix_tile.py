@@ -53,6 +53,7 @@ class MatrixWork:
     """What is to be made: `pixels` x `channels`, each the sum of `steps` x 16 products.
 
     `reads` and `sums` tell what an input costs: reads of four numbers, and clocks to combine them.
+    A `wide` input is floats, which are multiplied in two parts.
     """
 
     pixels: int
@@ -60,6 +61,7 @@ class MatrixWork:
     steps: int
     reads: int = 1
     sums: int = 0
+    wide: bool = False
 
     def groups(self, tile: MatrixTile) -> int:
         across = -(-self.pixels // (ROWS * tile.rows))
@@ -100,7 +102,8 @@ def fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
     if tile.early and tile.split * tile.ahead >= work.steps:
         return False
     filters = work.reads + 4 if work.reads > 1 else 0
-    words = tile.ahead * (4 * tile.rows * work.reads + 2 * tile.columns + filters)
+    inputs = 4 * tile.rows * work.reads * (1 + work.wide)
+    words = tile.ahead * (inputs + 2 * tile.columns + filters)
     words = words * (1 + tile.early) + 4 * tile.blocks
     return narrow and low and whole and words <= REGISTERS
 
@@ -119,7 +122,7 @@ def _cost(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> float:
     waits = -(-work.steps // (tile.split * tile.ahead))
     steps = waits * tile.ahead
     filters = work.reads + 1 if work.reads > 1 else 0
-    loads = 2 * tile.rows * work.reads + tile.columns + filters
+    loads = 2 * tile.rows * work.reads * (1 + work.wide) + tile.columns + filters
     more_waits = (waits - 1) * (0.01 if tile.early else 0.69)
     chain = steps * (67.0 + 21.6 * tile.early + 17.4 * tile.rows * work.sums)
     share = 2.2 * tile.blocks + 7.8 * tile.split if tile.split > 1 else 0.0

@@ -12,8 +12,8 @@ import numpy as np
 from fourfold.later import later
 
 futures = later("concurrent.futures")
-LARGE = 2 << 20  # bytes; one thread copies fewer before others have woken up
-SHARE = 512 << 10  # bytes that a thread copies at a time
+LARGE = 4 << 20  # bytes; one thread copies fewer before others have woken up
+SHARE = 2 << 20  # bytes that a thread copies at a time
 MOST_THREADS = 4
 
 
