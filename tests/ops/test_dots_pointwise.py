@@ -12,6 +12,7 @@ from fourfold.graph import Graph, Node, Step
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.ops import registry
+from fourfold.ops._rules import Resize
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.players import opencl
@@ -84,3 +85,25 @@ def test_pairs(
     wanted = expected(graph, inputs)
     assert len(np.unique(wanted)) > 20
     np.testing.assert_array_equal(result, wanted)
+
+
+def test_what_moves_bytes_beside_them(device: DeviceInfo) -> None:
+    """Kernels of other ops in a plan of bytes: names and roundings of their own."""
+    able = probed(device, counts=True)
+    types = {name: TensorType.parse("f32[1,7,5,13]") for name in "xv"}
+    types |= {name: TensorType.parse("f32[1,13,11,13]") for name in "yz"}
+    nodes = (
+        Node("fake_quantize", ("x",), ("v",), GRID),
+        Node("resize_bilinear", ("v",), ("y",), Resize((13, 11), half_pixel_centers=True)),
+        Node("floor", ("y",), ("z",)),
+    )
+    graph = Graph(nodes, ("x",), ("z",), types, {})
+    x = np.random.default_rng(3).uniform(-90, 90, (1, 7, 5, 13)).astype(np.float32)
+    player = opencl.Player(device, make_plan(graph, able, Options()))
+    (result,) = player.run([x])
+    player.close()
+    values = registry()["resize_bilinear"].reference(
+        nodes[1].attributes, registry()["fake_quantize"].reference(GRID, x)
+    )
+    np.testing.assert_allclose(result, np.floor(values), atol=1.0)
+    assert np.mean(result != np.floor(values)) < 0.02

@@ -144,6 +144,21 @@ static inline float8 floats_of(__global const uchar *from)
 }
 """
 
+# PoCL rounds vectors lane by lane, which takes longer than all the rest of a tail.
+_ROUND = """
+#define EACH static inline __attribute__((overloadable))
+EACH float4 x86_nearest(float4 a) { const float4 b = __builtin_ia32_roundps(a, 8); return b; }
+EACH float4 x86_below(float4 a) { const float4 b = __builtin_ia32_roundps(a, 9); return b; }
+EACH float8 x86_nearest(float8 a) { const float8 b = __builtin_ia32_roundps256(a, 8); return b; }
+EACH float8 x86_below(float8 a) { const float8 b = __builtin_ia32_roundps256(a, 9); return b; }
+EACH float x86_nearest(float a) { return x86_nearest((float4)(a)).x; }
+EACH float x86_below(float a) { return x86_below((float4)(a)).x; }
+EACH float2 x86_nearest(float2 a) { return x86_nearest((float4)(a, a)).lo; }
+EACH float2 x86_below(float2 a) { return x86_below((float4)(a, a)).lo; }
+#define rint(x) x86_nearest(x)
+#define floor(x) x86_below(x)
+"""
+
 # What lies under the windows of two pixels: of each four channels, four neighbours a channel.
 _TAPS = """
 typedef uchar16 near_uchar16 __attribute__((aligned(4)));
@@ -167,6 +182,7 @@ NVIDIA = {
     "unpack_halves": _UNPACK,
     "halves_as_words": _WORDS,
 }
+ROUND = ("round",)
 HALVES = ("pack_halves", "unpack_halves", "halves_as_words")
 # The same sums, one by one, as the extension cl_khr_integer_dot_product has them.
 _KHR_FEW = """
@@ -207,6 +223,7 @@ static inline void add_dots(int8 *sum, int8 bytes, int8 weights)
 """
 
 X86 = {
+    "round": _ROUND,
     "add_dots": _DOTS,
     "add_few_dots": _FEW_DOTS,
     "store_bytes": _STORE,

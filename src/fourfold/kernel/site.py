@@ -162,7 +162,7 @@ class Site:
     def kernel(self, title: str) -> Kernel:
         """A new entry point; kernels of a node run in the order in which they are made."""
         kernel = Kernel(title, self.options.literal, self.options.real)
-        kernel.packs = self.device.packs_bytes and self.options.real == "float"
+        kernel.packs = self.device.packs_bytes and self.options.counts_bytes
         self.kernels.append(kernel)
         return kernel
 
@@ -176,7 +176,7 @@ class Site:
         """Whether the end of the tail is to round to the very bytes that are kept of the result."""
         place, last = self.places[self.node.outputs[0]], self.tail[-1:]
         sliced = place.layout is Layout.SLICED and place.dtype is DType.U8 and place.scale == 1.0
-        if not (self.device.packs_bytes and sliced and last):
+        if not (self.device.packs_bytes and self.options.counts_bytes and sliced and last):
             return False
         rounding = cast(Any, last[0].attributes)
         return getattr(rounding, "counts", False) and bool(rounding.low == -place.zero_point)

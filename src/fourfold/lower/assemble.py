@@ -12,7 +12,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import preludes, render
 from fourfold.kernel.place import Place, storage_elements
-from fourfold.kernel.prelude import HALVES, build_options
+from fourfold.kernel.prelude import HALVES, ROUND, build_options
 from fourfold.kernel.site import Options, Packed, Scratch
 from fourfold.lower.launches import Built, constant_storage
 from fourfold.plan import Argument, BufferUse, Launch
@@ -80,6 +80,7 @@ class Texts:
 
     def __init__(self, device: DeviceInfo, options: Options) -> None:
         self.device, self.real, self.storage = device, options.real, options.storage
+        self.counts_bytes = options.counts_bytes
         self.options = build_options(device.dot_products if options.counts_bytes else "")
         self.entries: dict[str, tuple[str, Kernel]] = {}
         self.counts: dict[str, int] = {}
@@ -98,9 +99,8 @@ class Texts:
         pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if half else ""
         quick = self.device.matrix_units and self.storage is DType.F16 and not half
         kernels = (kernel for _, kernel in self.entries.values())
-        return pragma + preludes(
-            kernels, also=HALVES if quick else (), dots=self.device.dot_products
-        )
+        also = (*(HALVES if quick else ()), *(ROUND if self.counts_bytes else ()))
+        return pragma + preludes(kernels, also, self.device.dot_products)
 
     def text(self) -> str:
         named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())

@@ -72,7 +72,8 @@ __kernel void probe(__global float *out)
     int8 sum = (int8)(1);
     add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 2, 0, 1, 0, 1));
     const float8 some = (float8)(0.5f, 1.5f, 300.0f, -9.0f, -1.0f, 7.0f, 6.0f, 5.0f);
-    store_bytes((__global uchar *)(out + 4), some, some + (float8)(1.0f), 99.0f, 3);
+    const float8 more = rint(some + (float8)(1.0f)) - floor((float8)(0.9f));
+    store_bytes((__global uchar *)(out + 4), some, more, 99.0f, 3);
     out[0] = (float)sum.s0;
     out[1] = (float)sum.s1;
     out[2] = (float)sum.s3;

@@ -100,8 +100,8 @@ def program_parts(program: Program, device: DeviceInfo) -> Parts:
 
 # What only one kind of device understands (`DeviceInfo.dot_products`).
 _WORDS = {
-    "vpdpbusd": "x86",
     "__builtin_ia32": "x86",
+    "vpdpbusd": "x86",
     "dot_4x8packed": "khr",
     "dp4a": "ptx",
 }
