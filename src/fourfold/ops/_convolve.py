@@ -100,9 +100,9 @@ class Convolution:
         self.kernel = kernel = site.kernel(title + suffix)
         self.source, self.target = source(site, kernel), site.write(kernel, counted=counted)
         self.kind = kernel.real  # of the sums
+        self.taps = taps(kernel, self.source, self.target)
         self._pack(weights)
         self.lanes = min(4, site.input.channels)
-        self.taps = taps(kernel, self.source, self.target)
         self.reader = Reader(self.source, self.taps, site.device)
 
     def _pack(self, weights: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from fourfold.kernel.counted import RUN, store_four
-from fourfold.kernel.expression import Expression, const, convert, load, vector, widen
+from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, widen
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.place import Layout, Place
 from fourfold.kernel.site import Site
@@ -22,6 +22,7 @@ from fourfold.ops._tile import Tile, Work, choose_tile
 from fourfold.types import DType
 
 BYTES = 256
+WRITTEN_OUT = 5
 LARGEST = 3  # groups of eight outputs: twelve sums, and sixteen registers
 
 
@@ -76,14 +77,21 @@ def middle_of(weights: np.ndarray) -> int:
     return 0 if low >= -128 and high <= 127 else low + 128
 
 
-def pack_words(weights: np.ndarray, tile: Tile) -> np.ndarray:
-    """[O, taps, I] -> [group][tap][slice of four inputs][output], four inputs in a word."""
+def at_once(columns: int) -> int:
+    """How many taps of a row are written out, one behind the other."""
+    return columns if columns <= WRITTEN_OUT else 1
+
+
+def pack_words(weights: np.ndarray, tile: Tile, once: int) -> np.ndarray:
+    """[O, taps, I] -> [group][some taps][slice of four inputs][tap][output], four inputs in a
+    word.
+    """
     outputs, taps, inputs = weights.shape
     block = tile.width * tile.groups
     padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), np.int8)
     padded[:outputs, :, :inputs] = weights
-    grouped = padded.reshape(-1, tile.width, taps, padded.shape[2] // 4, 4)
-    return np.ascontiguousarray(grouped.transpose(0, 2, 3, 1, 4)).view(np.int32)
+    grouped = padded.reshape(-1, tile.width, taps // once, once, padded.shape[2] // 4, 4)
+    return np.ascontiguousarray(grouped.transpose(0, 2, 4, 3, 1, 5)).view(np.int32)
 
 
 def pack_ones(inputs: int) -> np.ndarray:
@@ -125,13 +133,35 @@ class DotConvolution(Convolution):
         """What is stored is the number less the lowest, for which the bias makes up."""
         site, kernel, place = self.site, self.kernel, self.source.place
         self.kind = "int"
-        self.weights = site.packed(kernel, "weights", pack_words(weights - self.middle, self.tile))
+        words = pack_words(weights - self.middle, self.tile, at_once(self.taps.count[1]))
+        self.weights = site.packed(kernel, "weights", words)
         bias = pack_bias(site.array(2), weights.shape[0], self.tile).astype(np.int64)
         sums = weights.sum(axis=(1, 2), dtype=np.float64).astype(np.int64)
         bias[: weights.shape[0]] -= place.zero_point * sums
         self.bias = site.packed(kernel, "bias", bias.astype(np.int32))
         if self.middle:
             self.ones = site.packed(kernel, "ones", pack_ones(weights.shape[2]))
+
+    def _places(self) -> tuple[list[Expression], Expression]:
+        """Under a window, tiles within a row: one look at where it is serves all their pixels."""
+        kernel, tile, total = self.kernel, self.tile, self.site.output
+        within = self.counted and total.shape[-2] >= tile.pixels
+        if self.taps.neighbours or not within:
+            return super()._places()
+        width = total.shape[-2]
+        self.count = -(-width // tile.pixels)
+        groups = -(-total.channels // (tile.width * tile.groups))
+        self.number, y, line = kernel.ids(self.count, groups, total.pixels // width)
+        column = self.number * tile.pixels
+        if width % tile.pixels:
+            column = minimum(column, kernel.size("last_column", width - tile.pixels))
+        column = kernel.let(column, "column")
+        above = self.target.line_coordinates(line)
+        start = kernel.let(line * self.target.axis(total.rank - 2) + column, "pixel")
+        pixels = [start + step for step in range(tile.pixels)]
+        for step, pixel in enumerate(pixels):
+            self.target.known[pixel] = [*above, column + step]
+        return pixels, kernel.let(y * tile.groups, "group")
 
     def _accumulate(
         self,
@@ -143,31 +173,44 @@ class DotConvolution(Convolution):
         kernel, taps, tile, slices = self.kernel, self.taps, self.tile, self.source.slices
         assert taps.offset is not None
         assert not checked
+        once = at_once(taps.count[1])
         down = kernel.size("filter_rows", taps.count[0])
-        across = kernel.size("filter_columns", taps.count[1])
-        block = kernel.let(slices * down * across, "block")
+        across = kernel.size("filter_columns", taps.count[1] // once)
+        block = kernel.let(slices * down * across * once, "block")
         starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
         corners = self._corners(bases)
         totals = Totals(kernel, tile.pixels) if self.middle else None
-        add = "add_dots" if tile.width == 8 else "add_few_dots"
         lane = kernel.local_id(2) if tile.split > 1 else const(0)
         with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
-            offset = kernel.let(taps.offset(row, column), "offset")
+            offset = kernel.let(taps.offset(row, column * once), "offset")
             tap = kernel.let((row * across + column) * slices, "tap")
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
-                at = kernel.let(tap + slice_, "k")
-                step = slice_ * self.source.pitch + offset
-                near = kernel.shifted(self.source.pointer, step, 1, "near")
-                rows = [kernel.shifted(self.weights, s + at, tile.width, "row") for s in starts]
-                factors = [kernel.let(load(one, 0, "int", tile.width), "f") for one in rows]
-                words = [kernel.let(load(near, corner, "int"), "a") for corner in corners]
-                for line, word in zip(sums, words, strict=True):
-                    for total, factor in zip(line, factors, strict=True):
-                        kernel.call(add, total, widen(word, tile.width), factor)
-                if totals is not None:
-                    totals.add(words, load(self.ones, slice_, "int"))
+                at = kernel.let((tap + slice_) * once, "k")
+                step = kernel.let(slice_ * self.source.pitch + offset, "step")
+                for part in range(once):
+                    near = step + taps.offset(const(0), const(part))
+                    words = self._words(near, corners)
+                    self._multiply_words(sums, words, [start + (at + part) for start in starts])
+                    if totals is not None:
+                        totals.add(words, load(self.ones, slice_, "int"))
         if totals is not None:
             totals.spread(sums, kernel.size("middle", self.middle))
+
+    def _words(self, step: Expression, corners: list[Expression]) -> list[Expression]:
+        kernel = self.kernel
+        near = kernel.shifted(self.source.pointer, step, 1, "near")
+        return [kernel.let(load(near, corner, "int"), "a") for corner in corners]
+
+    def _multiply_words(
+        self, sums: list[list[Variable]], words: list[Expression], starts: list[Expression]
+    ) -> None:
+        kernel, width = self.kernel, self.tile.width
+        rows = [kernel.shifted(self.weights, start, width, "row") for start in starts]
+        factors = [kernel.let(load(one, 0, "int", width), "f") for one in rows]
+        for line, word in zip(sums, words, strict=True):
+            for total, factor in zip(line, factors, strict=True):
+                add = "add_dots" if width == 8 else "add_few_dots"
+                kernel.call(add, total, widen(word, width), factor)
 
     def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
         """Where each pixel's window starts; neighbours are a known step apart."""
