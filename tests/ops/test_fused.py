@@ -107,7 +107,26 @@ s = softmax(l; beta=2.0)
 y = sqrt(s)
 output y
 """
-NETWORKS = {"cell": (CELL, 3), "normalised": (NORMALISED, 4), "widened": (WIDENED, 2)}
+SWISHED = """
+input x: f32[1,13,11,7]
+const w: f32[29,3,3,7]
+const v: f32[5,1,1,29]
+a = conv2d(x, w; padding=Padding(1,1,1,1))
+b = logistic(a)
+c = mul(a, b)
+d = conv2d(c, v)
+e = tanh(d)
+f = exp(d)
+g = sub(f, e)
+y = mul(g, d)
+output y
+"""
+NETWORKS = {
+    "cell": (CELL, 3),
+    "normalised": (NORMALISED, 4),
+    "widened": (WIDENED, 2),
+    "swished": (SWISHED, 2),
+}
 CHAINS = {"squeezed": (SQUEEZED, 2, 4), "classified": (CLASSIFIED, 1, 4)}
 NETWORKS |= {name: (text, kernels) for name, (text, kernels, _) in CHAINS.items()}
 

@@ -19,6 +19,7 @@ from fourfold.rewrite.fold_channel_pads import fold_channel_pads
 from fourfold.rewrite.fold_constants import fold_constants
 from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
+from fourfold.rewrite.fuse_diamonds import fuse_diamonds
 from fourfold.rewrite.fuse_pointwise import fuse_pointwise
 from fourfold.rewrite.hoist_transposes import hoist_transposes
 from fourfold.rewrite.inline_pointwise import inline_pointwise
@@ -27,6 +28,7 @@ from fourfold.rewrite.merge_pads import merge_pads
 from fourfold.rewrite.merge_reshapes import merge_reshapes
 from fourfold.rewrite.merge_roundings import merge_roundings
 from fourfold.rewrite.share_equal import share_equal
+from fourfold.rewrite.sink_reshapes import sink_reshapes
 from fourfold.rewrite.split_detection import split_detection
 
 Pass = Callable[[Graph], Graph]
@@ -52,6 +54,8 @@ PIPELINE: tuple[Pass, ...] = (
     fold_channel_pads,  # nor before an addition that could do without
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
     count_steps,  # weighted sums of quantised numbers are sums of whole numbers
+    fuse_diamonds,  # pointwise nodes that part behind a node and meet again are one
+    sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
     inline_pointwise,  # nor before one that could compute it on the way
 )

@@ -1,0 +1,69 @@
+"""fuse_diamonds: pointwise nodes that part and meet again are one."""
+
+from __future__ import annotations
+
+import pytest
+from random_graphs import assert_rewrites, brief, build
+
+from fourfold.graph import Graph
+from fourfold.rewrite.fuse_diamonds import fuse_diamonds
+from fourfold.rewrite.fuse_pointwise import fuse_pointwise
+
+HEAD = """
+    input x: f32[1,4,4,3]
+    const w: f32[3,1,1,3]
+    const c: f32[3]
+"""
+CONV = "a = conv2d(x, w, -)"
+JOINS = {
+    "swish": (
+        ("s = logistic(a)", "y = mul(a, s)"),
+        "y = conv2d(x, w, -) |> formula(terms=(logistic(0), mul(0, 1)))",
+    ),
+    "a longer way": (
+        ("s = mul(a, c)", "t = logistic(s)", "y = mul(t, a)"),
+        "y = conv2d(x, w, -) |> formula(c; terms=(mul(0, 1), logistic(2), mul(3, 0)))",
+    ),
+    "three ways": (
+        ("s = tanh(a)", "t = exp(a)", "u = add(s, t)", "y = mul(u, a)"),
+        "y = conv2d(x, w, -) |> "
+        "formula(terms=(tanh(0), exp(0), add(1, 2), mul(3, 0)))",
+    ),
+    "what follows is a tail": (
+        ("s = logistic(a)", "m = mul(a, s)", "n = add(m, x)", "y = relu(n)"),
+        "y = conv2d(x, w, -) |> formula(terms=(logistic(0), mul(0, 1))) |> add(x) |> relu",
+    ),
+    "a choice": (
+        ("s = less(a, c)", "t = exp(a)", "y = select(s, t, a)"),
+        "y = conv2d(x, w, -) |> formula(c; terms=(less(0, 1), exp(0), select(2, 3, 0)))",
+    ),
+}  # fmt: skip
+STAYS = {
+    "they do not meet": ("s = exp(a)", "t = tanh(a)", "y = softmax(t)", "z = conv2d(s, w, -)"),
+    "another op between": ("s = softmax(a)", "y = mul(a, s)"),
+    "one reader": ("s = exp(a)", "y = tanh(s)"),
+    "other shapes": ("m = mean(a; axes=(1, 2), keep_dims=True)", "y = sub(a, m)"),
+}
+
+
+def fuse(graph: Graph) -> Graph:
+    return fuse_pointwise(fuse_diamonds(graph))
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_joining(name: str) -> None:
+    lines, after = JOINS[name]
+    assert_rewrites(fuse, "\n".join([HEAD, CONV, *lines, "output y"]), after)
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_stays(name: str) -> None:
+    outputs = "output y, z" if "z =" in STAYS[name][-1] else "output y"
+    graph = build("\n".join([HEAD, CONV, *STAYS[name], outputs]))
+    assert brief(fuse_diamonds(graph)) == brief(graph)
+
+
+@pytest.mark.parametrize("also", ["a", "s"])
+def test_what_is_an_output_is_stored(also: str) -> None:
+    graph = build(f"{HEAD}\n{CONV}\ns = logistic(a)\ny = mul(a, s)\noutput y, {also}")
+    assert brief(fuse_diamonds(graph)) == brief(graph)
