@@ -30,6 +30,7 @@ from fourfold.rewrite.merge_roundings import merge_roundings
 from fourfold.rewrite.share_equal import share_equal
 from fourfold.rewrite.sink_reshapes import sink_reshapes
 from fourfold.rewrite.split_detection import split_detection
+from fourfold.rewrite.split_transposed import split_transposed
 
 Pass = Callable[[Graph], Graph]
 
@@ -53,6 +54,7 @@ PIPELINE: tuple[Pass, ...] = (
     merge_pads,  # no pad stands before what could pad for itself
     fold_channel_pads,  # nor before an addition that could do without
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
+    split_transposed,  # no transposed convolution stands where a product does
     count_steps,  # weighted sums of quantised numbers are sums of whole numbers
     fuse_diamonds,  # pointwise nodes that part behind a node and meet again are one
     sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
