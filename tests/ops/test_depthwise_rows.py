@@ -1,0 +1,71 @@
+"""Depthwise layers in every number of rows against the reference, as a list and as one launch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.launches import sites
+from fourfold.lower.places import choose_places
+from fourfold.lower.suit import suited_options
+from fourfold.players import opencl
+from fourfold.rewrite import rewrite
+
+# No edge, one at a side, at both, many; rows missing above and below; images too narrow for two
+# columns; strides and gaps; channels by fours and others; a residual that is read in the tail.
+NETWORK = """
+input x: f32[2,13,17,8]
+const w0: f32[1,3,3,8]
+const b0: f32[8]
+const w1: f32[1,3,3,8]
+const w2: f32[1,5,5,8]
+const w3: f32[1,3,3,8]
+const w4: f32[1,3,2,8]
+const v: f32[13,1,1,8]
+const w5: f32[1,3,3,13]
+const w6: f32[1,3,3,13]
+a = depthwise_conv2d(x, w0, b0; padding=Padding(1,1,1,1)) |> relu6
+b = depthwise_conv2d(a, w1; stride=(2,2), padding=Padding(0,1,0,1)) |> relu
+c = depthwise_conv2d(a, w2; padding=Padding(2,2,2,2)) |> add(a)
+d = depthwise_conv2d(c, w3; dilation=(2,3), padding=Padding(2,2,3,3))
+e = depthwise_conv2d(d, w4; stride=(3,2))
+f = conv2d(b, v)
+g = depthwise_conv2d(f, w5; padding=Padding(1,1,1,1))
+h = depthwise_conv2d(g, w6; stride=(2,5), padding=Padding(1,0,1,2))
+output c, d, e, g, h
+"""
+TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
+
+
+def plays(graph: Graph, device: DeviceInfo, options: Options, rows: int) -> opencl.Player:
+    """Every depthwise layer in so many rows, where it has as many."""
+    suited = suited_options(graph, options, device)
+    every = sites(graph, choose_places(graph, suited), device, suited)
+    ways = {s.key: f"rows: {rows} rows" for s in every if s.node.op == "depthwise_conv2d"}
+    return opencl.Player(device, make_plan(graph, device, options, ways))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+@pytest.mark.parametrize("rows", range(1, 9))
+def test_every_number_of_rows(rows: int, precision: str, device: DeviceInfo) -> None:
+    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+        pytest.skip(f"{device.name} does not compute in half precision")
+    graph = rewrite(build(NETWORK), verify=True)
+    x = np.random.default_rng(rows).uniform(-1, 1, (2, 13, 17, 8)).astype(np.float32)
+    wanted = evaluate(graph, {"x": x})
+    found = []
+    for form in ("list", "one"):
+        player = plays(graph, device, Options(precision, form=form), rows)
+        player.poison()
+        found.append(player.run([x]))
+        player.close()
+    for name, listed, joined in zip(graph.outputs, *found, strict=True):
+        np.testing.assert_array_equal(listed, joined)
+        limit = TOLERANCE[precision] * max(1.0, float(np.abs(wanted[name]).max()))
+        np.testing.assert_allclose(listed, wanted[name], rtol=0, atol=limit)
