@@ -2,7 +2,8 @@
 
 What goes in crosses the bus once, in a stage of its own, since the layers read it again and again.
 It does so piece by piece, while the host still copies the next ones to where the kernel finds them.
-What comes out is written where the caller finds it, unless another kernel reads it too.
+What comes out is written where the caller finds it, unless another kernel reads it too, or it is
+much: numbers of few bytes each cross the bus one by one, and the copy engine is faster.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from fourfold.words import BYTES, PIECE, pieces
 
 ITEMS = 128
 VECTOR = 16  # bytes
+MUCH = 64 << 10  # bytes
 VECTORS = PIECE // VECTOR // ITEMS  # that a work-item asks for before the first has come
 
 
@@ -42,7 +44,7 @@ def reach_ports(
     for number, buffer in enumerate(buffers):
         if not buffer.bytes:
             continue
-        if buffer.kind == "output" and number not in read:
+        if buffer.kind == "output" and number not in read and buffer.bytes <= MUCH:
             made[number] = Buffer(buffer.name, "host", buffer.bytes)
         elif buffer.kind == "input" and number in read:
             moved[number] = len(made)

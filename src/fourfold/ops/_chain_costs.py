@@ -30,7 +30,7 @@ class Rates:
 
 
 def rates(device: DeviceInfo) -> Rates:
-    """Measured on PoCL and on an H200; guessed for GPUs that cannot run a plan as one launch."""
+    """A rough fit to some sizes on PoCL. For GPUs a guess, but for the meeting on an H200."""
     if device.is_cpu:
         return Rates(60.0, 30.0, 50.0, 500.0)
     if device.resident:
