@@ -18,7 +18,7 @@ import numpy as np
 from fourfold.cli._inputs import random_inputs
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.rewrite import rewrite
+from fourfold.rewrite import PIPELINE
 from fourfold.types import Shape
 
 OURS = "ours"
@@ -30,6 +30,9 @@ TITLES = {
     "ncnn_vulkan": "ncnn",
     "tinygrad_opencl": "tinygrad",
 }
+# Passes that make ops of our own, or other ones than a network was written with.
+OWN = {"find_variance", "fold_channel_pads", "split_transposed", "fuse_diamonds"}
+OWN |= {"sink_reshapes", "inline_pointwise"}
 Arrays = list[np.ndarray]
 
 
@@ -56,7 +59,11 @@ class Task:
 
     @cached_property
     def graph(self) -> Graph:
-        return rewrite(read_model(str(self.model), self.shapes).main)
+        """The network without what is gained by ops that only fourfold has."""
+        graph = read_model(str(self.model), self.shapes).main
+        for pass_ in PIPELINE:
+            graph = graph if pass_.__name__ in OWN else pass_(graph)
+        return graph
 
     @property
     def half(self) -> bool:
