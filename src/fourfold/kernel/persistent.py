@@ -19,7 +19,7 @@ CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 GROUPS_EACH = (
     4  # how many groups a unit gets where they claim: a driver may hand out several at once
 )
-PATIENCE = 100000  # ticks of a processor's clock for which a thread works without the others
+PATIENCE = 400000  # ticks of a processor's clock for which a thread works without the others
 _BOX = (
     "chunk.x + virtual % chunk.across",
     "chunk.y + virtual / chunk.across % chunk.down",
