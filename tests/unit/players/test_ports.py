@@ -80,6 +80,8 @@ def ports(device: DeviceInfo) -> Iterator[Ports]:
     context = opencl._context(device)
     made = [cl.Buffer(context, -(-buffer.bytes // 64) * 64, host=True) for buffer in buffers]
     ports = Ports(context, cl.Queue(context), device, plan, made)
+    for host in ports._host.values():
+        host[...] = 0
     yield ports
     ports.close()
 
