@@ -107,6 +107,9 @@ _WORDS = {
 }
 
 
+_PTX = ("mma.sync", ".release.gpu", "cvt.rn.f16x2")  # instructions of NVIDIA's GPUs
+
+
 def needs_of(plan: Plan) -> dict[str, int | bool | str]:
     """What a device must have to play a plan that was not made for it."""
     groups = [1]
@@ -116,8 +119,10 @@ def needs_of(plan: Plan) -> dict[str, int | bool | str]:
             size *= side
         groups.append(size)
     largest = max((one.bytes for one in plan.buffers), default=0)
-    half, dots = plan.precision == "fp16", _spelling(plan.program.text)
-    return {"group": max(groups), "buffer": largest, "half": half, "dots": dots}
+    text, half = plan.program.text, plan.precision == "fp16"
+    ptx = any(word in text for word in _PTX)
+    sizes = {"group": max(groups), "buffer": largest}
+    return {**sizes, "half": half, "dots": _spelling(text), "ptx": ptx}
 
 
 def _spelling(text: str) -> str:

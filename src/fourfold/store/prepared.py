@@ -160,6 +160,7 @@ def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
         and needs["buffer"] <= device.max_allocation
         and (device.half_arithmetic or not needs["half"])
         and needs.get("dots") in (None, False, "", device.dot_products)
+        and (not needs.get("ptx") or "nvidia" in (device.vendor + device.platform).lower())
     )
 
 

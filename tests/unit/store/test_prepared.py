@@ -62,6 +62,19 @@ def test_a_device_that_is_too_small_is_told(path: Path) -> None:
         factor(Prepared.open(str(path)), max_allocation=10)
 
 
+def test_instructions_of_one_vendor_are_for_its_devices(tmp_path: Path) -> None:
+    made, compiled = Draft(), line(5.0)
+    text = compiled.plan.program.text + '// asm volatile("mma.sync.aligned");'
+    plan = replace(compiled.plan, program=compiled.plan.program._replace(text=text))
+    number = made.add_model("m", "digest", 100)
+    made.add_plan(number, NULL_GPU, replace(compiled, plan=plan), {})
+    made.write(tmp_path / "m.fourfold")
+    prepared = Prepared.open(str(tmp_path / "m.fourfold"))
+    assert factor(prepared, name="b gpu", vendor="NVIDIA Corporation") == (5.0, False)
+    with pytest.raises(InputError, match="can run on"):
+        factor(prepared, name="b gpu", vendor="other", platform="other")
+
+
 def test_binaries_are_for_one_driver(path: Path) -> None:
     prepared = Prepared.open(str(path))
     program = line().plan.program
