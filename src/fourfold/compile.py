@@ -58,18 +58,6 @@ class Asked(Mapping[str, str]):
         return max(len(self._choices), 1)  # never empty, so that nobody takes another in its place
 
 
-def compile_model(
-    model: str | bytes,
-    device: DeviceInfo,
-    wish: Wish,
-    choices: Mapping[str, str],
-    timings: dict[str, float],
-) -> Compiled:
-    """The plan of a model for a device; notes how long each stage took."""
-    with _no_collection():
-        return _compile(model, device, wish, choices, timings)
-
-
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """While many objects are made, Python looks through all of them for garbage again and again: a
@@ -84,13 +72,15 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _compile(
+@_no_collection()
+def compile_model(
     model: str | bytes,
     device: DeviceInfo,
     wish: Wish,
     choices: Mapping[str, str],
     timings: dict[str, float],
 ) -> Compiled:
+    """The plan of a model for a device; notes how long each stage took."""
     last = time.perf_counter()
     loaded = read_model(model, wish.shapes, quantized=wish.quantized, follow=wish.follow)
     last = _note(timings, "read", last)
