@@ -23,6 +23,7 @@ class Handover:
         memory[:] = 0
         self._words = memory.data.cast("I")
         self._pieces = sum(count for *_, count in self._inputs)
+        self._words[READY] = self._pieces  # a launch that nothing is given to does not wait
         self._open = False  # whether a kernel may still read the words
 
     def give(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
