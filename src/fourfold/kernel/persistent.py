@@ -16,9 +16,7 @@ from fourfold.kernel.stage import HEAD, Kind, stage_call, stage_operands
 ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
 CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
-GROUPS_EACH = (
-    4  # how many groups a unit gets where they claim: a driver may hand out several at once
-)
+GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
 PATIENCE = 400000  # ticks of a processor's clock for which a thread works without the others
 _BOX = (
     "chunk.x + virtual % chunk.across",

@@ -21,9 +21,10 @@ from fourfold.kernel.place import (
     reshaped_place,
     slice_channels,
 )
-from fourfold.kernel.site import Options, Site, TailStep
+from fourfold.kernel.site import Options, Site
 from fourfold.op import Op, Variant
 from fourfold.ops import registry
+from fourfold.ops._parts import tail_step
 from fourfold.ops._pointwise import byte_kernel, pointwise_kernel, refuses_bytes
 from fourfold.types import DType
 
@@ -54,14 +55,8 @@ def sites(
     """One site a node."""
     known = {**constant_places(graph), **places}
     for node in graph.nodes:
-        tail = tuple(_tail_step(step.op, step.attributes, step.inputs) for step in node.tail)
+        tail = tuple(tail_step(step) for step in node.tail)
         yield Site(node, graph.types, graph.constants, known, tail, device, options)
-
-
-def _tail_step(op: str, attributes: object, inputs: tuple[str | None, ...]) -> TailStep:
-    pointwise = registry()[op].pointwise
-    assert pointwise is not None, f"{op} cannot be in a tail"
-    return TailStep(pointwise, attributes, inputs)
 
 
 def variants_of(op: Op) -> tuple[Variant, ...]:

@@ -53,7 +53,7 @@ class PartSite(Site):
         types: Mapping[str, TensorType],
         memories: Memories,
     ) -> None:
-        steps = tuple(_tail_step(step) for step in node.tail)
+        steps = tuple(tail_step(step) for step in node.tail)
         own = {
             name: own_place(name, Layout.SLICED, types[name], stored)
             for name, (_, stored) in memories.items()
@@ -79,9 +79,10 @@ class PartSite(Site):
         return View(kernel, memory, self.types[name], place)
 
 
-def _tail_step(step: Step) -> TailStep:
+def tail_step(step: Step) -> TailStep:
+    """A step of a node's tail, as kernels take it."""
     pointwise = registry()[step.op].pointwise
-    assert pointwise is not None
+    assert pointwise is not None, f"{step.op} cannot be in a tail"
     return TailStep(pointwise, step.attributes, step.inputs)
 
 
