@@ -140,7 +140,8 @@ class Convolution:
         """The pixels of this work-item's tile, and the first of its groups of output channels."""
         tile, kernel, total = self.tile, self.kernel, self.site.output
         wide, tall = tile.local
-        count = -(-total.pixels // tile.pixels)
+        # Whole groups: neighbours take turns, so that even the last of them has a pixel.
+        count = -(-total.pixels // (tile.pixels * wide)) * wide
         groups = -(-total.channels // (tile.width * tile.groups))
         blocks = blocks_of(self.site, tile, count)
         if blocks > 1:

@@ -241,6 +241,8 @@ OP = Op(
         _case("f32[3,1,17,5]", "f32[7,1,5,5]", Conv2d(padding=Padding(0, 0, 2, 2))),
         _case("f32[1,2,3,5]", "f32[3,5,7,5]", Conv2d(padding=Padding(2, 2, 3, 3))),
         _case("f32[2,1,1,317]", "f32[13,1,1,317]", Conv2d()),
+        # Pixels that do not fill the last group of work-items of a GPU.
+        _case("f32[1,8,23,16]", "f32[32,1,1,16]", Conv2d()),
         # Sixteen inputs at a time: the shape that matrix units take.
         _case("f32[1,5,7,16]", "f32[20,1,1,16]", Conv2d()),
         _case("f32[2,7,5,48]", "f32[8,3,3,48]", Conv2d((2, 1), padding=Padding(1, 1, 0, 1))),
