@@ -34,6 +34,12 @@ class DeviceInfo:
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
+    # How many vectors of four an image of a buffer can have (0: no images; tried before it is
+    # relied on), whether such an image may begin within a buffer, and whether weights are better
+    # read by images as far as others know.
+    image_texels: int = field(default=0, compare=False)
+    image_windows: bool = field(default=False, compare=False)
+    prefers_images: bool = field(default=False, compare=False)
     index: int = 0
 
     @property

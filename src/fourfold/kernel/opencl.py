@@ -29,27 +29,32 @@ from fourfold.kernel.statement import (
 _LEAVES = ("const", "name", "splat", "lane", "part")
 
 
-def render(kernel: Kernel, entry: str) -> str:
-    """The text of one entry point."""
-    return Renderer(kernel).text(entry)
+def render(kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    """The text of one entry point; `images` names the pointers that are read by image."""
+    return Renderer(kernel, images).text(entry)
 
 
 class Renderer(ExpressionWriter):
     """Writes one kernel, statement by statement."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel)
+    def __init__(self, kernel: Kernel, images: frozenset[str] = frozenset()) -> None:
+        super().__init__(kernel, images)
         self.shared = 0
 
     def text(self, entry: str) -> str:
         body = list(self._block(self.kernel.body, 1, {}))
         parameters = []
+        tops = []
         for argument in self.kernel.buffers:
             pointer = argument.pointer
-            parameters.append(f"{self._space(pointer)}*restrict {pointer.name}_base")
-            parameters.append(f"long {pointer.name}_at")
+            if pointer.name in self.images:
+                parameters.append(f"__read_only image1d_buffer_t {pointer.name}")
+                parameters.append(f"int {pointer.name}_at")
+            else:
+                parameters.append(f"{self._space(pointer)}*restrict {pointer.name}_base")
+                parameters.append(f"long {pointer.name}_at")
+                tops.append(self._offset(pointer))
         parameters += [f"int {size}" for size in self.kernel.sizes]
-        tops = [self._offset(argument.pointer) for argument in self.kernel.buffers]
         tops += [self._array(array) for array in self.kernel.arrays]
         tops += [f"    {line}" for line in self.casts.values()]
         head = f"__kernel void {entry}(\n    " + ",\n    ".join(parameters) + ")"

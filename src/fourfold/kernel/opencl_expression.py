@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.types import DType
@@ -32,8 +34,8 @@ def type_name(kind: str, width: int) -> str:
 class ExpressionWriter:
     """Writes expressions, and notes which copies of pointers have to be declared for them."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, images: frozenset[str] = frozenset()) -> None:
+        self.kernel, self.images = kernel, images
         self.casts: dict[str, str] = {}
 
     def _space(self, pointer: Pointer) -> str:
@@ -103,7 +105,19 @@ class ExpressionWriter:
             case "load" if len(operands) > 2:
                 words = self._raw(operands[0])
                 return f"load_if({words} + {of(operands[1], 5)}, {of(operands[2], 0)})"
+            case "load" if operands[0].name in self.images:
+                return self._texels(item, of)
         return self._load(item, of(operands[1], 0))
+
+    def _texels(self, item: Expression, of: Callable[[Expression, int], str]) -> str:
+        """What lies in an image, which is read by fours."""
+        (pointer, index), fours = item.operands, item.width // 4
+        first = f"{pointer.name}_at + "
+        first += of(index, 4) if fours == 1 else f"{fours} * {of(index, 6)}"
+        word = "read_imageh" if item.kind == "half" else "read_imagef"
+        places = [first, *(f"{first} + {number}" for number in range(1, fours))]
+        texels = ", ".join(f"{word}({pointer.name}, {place})" for place in places)
+        return texels if fours == 1 else f"({type_name(item.kind, item.width)})({texels})"
 
     def _load(self, item: Expression, index: str) -> str:
         pointer, kind, width = item.operands[0], item.kind, item.width

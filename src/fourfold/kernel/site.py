@@ -66,9 +66,12 @@ class TailStep:
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A constant in the form that a kernel wants it."""
+    """A constant in the form that a kernel wants it; as an `image`, where the device has one as
+    large. Then the kernel must read it by fours, and not by a pointer further on.
+    """
 
     array: np.ndarray
+    image: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,16 +205,18 @@ class Site:
         pointer = kernel.pointer(title, place.dtype, place, writable)
         return View(kernel, pointer, self.types[name], place)
 
-    def packed(self, kernel: Kernel, title: str, array: np.ndarray) -> Pointer:
+    def packed(self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False) -> Pointer:
         """A pointer to a constant as it was packed for this kernel."""
-        return kernel.pointer(title, DType.of(array), Packed(np.ascontiguousarray(array)))
+        return kernel.pointer(title, DType.of(array), Packed(np.ascontiguousarray(array), image))
 
-    def weights(self, kernel: Kernel, title: str, array: np.ndarray) -> Pointer:
+    def weights(
+        self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False
+    ) -> Pointer:
         """The same for weights, which are kept in the precision of storage."""
         storage = self.options.storage_of(array.size, SMALL_WEIGHTS)
         if self.options.spares and np.array_equal(array, array.astype(np.float16)):
             storage = DType.F16  # nothing is lost: many files hold halves
-        return self.packed(kernel, title, array.astype(storage.numpy))
+        return self.packed(kernel, title, array.astype(storage.numpy), image)
 
     def scratch(self, title: str, dtype: DType, elements: int) -> Scratch:
         """Memory between the kernels of this node; `Kernel.pointer` leads there."""

@@ -9,14 +9,14 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.opencl import preludes, render
 from fourfold.kernel.place import Place, storage_elements
 from fourfold.kernel.prelude import HALVES, ROUND, build_options
 from fourfold.kernel.site import Options, Packed, Scratch
 from fourfold.lower.launches import Built, constant_storage
-from fourfold.plan import Argument, BufferUse, Launch
-from fourfold.types import DType
+from fourfold.plan import BufferUse, Launch
+from fourfold.types import DType, TensorType
 
 CONSTANT_ALIGNMENT = 64
 ARENA, CONSTANTS = 0, 1
@@ -85,8 +85,8 @@ class Texts:
         self.entries: dict[str, tuple[str, Kernel]] = {}
         self.counts: dict[str, int] = {}
 
-    def entry(self, kernel: Kernel) -> str:
-        text = render(kernel, _ANY)
+    def entry(self, kernel: Kernel, images: frozenset[str] = frozenset()) -> str:
+        text = render(kernel, _ANY, images)
         if text not in self.entries:
             number = self.counts.get(kernel.title, 0)
             self.counts[kernel.title] = number + 1
@@ -109,27 +109,14 @@ class Texts:
 
 def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -> Launch:
     kernel = item.kernel
-    arguments: list[Argument] = []
-    for argument in kernel.buffers:
-        memory = argument.memory
-        if isinstance(memory, Packed):
-            arguments.append(
-                _use(CONSTANTS, constants.offset(memory.array), argument.pointer.dtype.size)
-            )
-        elif isinstance(memory, Scratch):
-            buffer, start = homes.buffers[memory.root]
-            arguments.append(_use(buffer, start, argument.pointer.dtype.size))
-        elif isinstance(memory, Place) and memory.root in homes.buffers:
-            buffer, start = homes.buffers[memory.root]
-            arguments.append(_use(buffer, start, memory.dtype.size, memory.offset))
-        else:
-            assert isinstance(memory, Place)
-            start = constants.place_offset(memory)
-            arguments.append(_use(CONSTANTS, start, memory.dtype.size, memory.offset))
-    arguments.extend(kernel.sizes.values())
+    uses = {
+        argument.pointer.name: _use_of(argument, texts.device, homes, constants)
+        for argument in kernel.buffers
+    }
+    images = frozenset(name for name, use in uses.items() if use.image is not None)
     return Launch(
-        entry=texts.entry(kernel),
-        arguments=tuple(arguments),
+        entry=texts.entry(kernel, images),
+        arguments=(*uses.values(), *kernel.sizes.values()),
         grid=kernel.grid,
         local=kernel.local,
         title=kernel.title,
@@ -137,8 +124,34 @@ def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -
     )
 
 
-def _use(buffer: int, start: int, size: int, offset: int = 0) -> BufferUse:
-    return BufferUse(buffer, start // size + offset)
+def _use_of(
+    argument: BufferArgument, device: DeviceInfo, homes: Homes, constants: Constants
+) -> BufferUse:
+    memory, size = argument.memory, argument.pointer.dtype.size
+    if isinstance(memory, Packed):
+        start = constants.offset(memory.array)
+        image = memory.image and fits_image(device, memory.array, start)
+        shape = (memory.array.size // 4, 4)
+        type_ = TensorType(argument.pointer.dtype, shape) if image else None
+        return BufferUse(CONSTANTS, start // size, type_)
+    if isinstance(memory, Scratch):
+        buffer, start = homes.buffers[memory.root]
+        return BufferUse(buffer, start // size)
+    assert isinstance(memory, Place)
+    size = memory.dtype.size
+    if memory.root in homes.buffers:
+        buffer, start = homes.buffers[memory.root]
+        return BufferUse(buffer, start // size + memory.offset)
+    return BufferUse(CONSTANTS, constants.place_offset(memory) // size + memory.offset)
+
+
+def fits_image(device: DeviceInfo, array: np.ndarray, start: int) -> bool:
+    """Whether a constant that starts at a byte of the block can be read by an image: one of the
+    whole block up to its end, or one that begins near it.
+    """
+    end, near = start + array.nbytes, array.nbytes + device.alignment
+    needed = min(end, near) if device.image_windows else end
+    return needed <= device.image_texels * 4 * array.dtype.itemsize
 
 
 def value_bytes(graph: Graph, place: Place, root: str) -> int:

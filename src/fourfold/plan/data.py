@@ -27,10 +27,22 @@ class Buffer(NamedTuple):
 
 
 class BufferUse(NamedTuple):
-    """A pointer argument: a buffer by its number, and the elements to skip in it."""
+    """A pointer argument: a buffer by its number, and the elements to skip in it.
+
+    `image` is what the kernel reads from there by an image, as so many vectors of four: f16[72,4].
+    """
 
     buffer: int
     offset: int
+    image: TensorType | None = None
+
+    @property
+    def end_of_image(self) -> int:
+        """How many vectors of four an image from the start of the buffer must have; 0: none."""
+        return 0 if self.image is None else self.offset // 4 + self.image.shape[0]
+
+    def __str__(self) -> str:
+        return f"#{self.buffer}+{self.offset}" + (f" as {self.image}" if self.image else "")
 
 
 Argument = BufferUse | int
@@ -48,10 +60,7 @@ class Launch(NamedTuple):
     stages: int = 1
 
     def __str__(self) -> str:
-        arguments = ", ".join(
-            f"#{item.buffer}+{item.offset}" if isinstance(item, BufferUse) else str(item)
-            for item in self.arguments
-        )
+        arguments = ", ".join(map(str, self.arguments))
         grid = "x".join(map(str, self.grid))
         local = "x".join(map(str, self.local))
         return f"{self.entry}({arguments}) over {grid} in {local}  # {self.node}"

@@ -20,7 +20,7 @@ from fourfold.plan.data import (
     Port,
     Program,
 )
-from fourfold.types import Quantization, TensorType
+from fourfold.types import DType, Quantization, TensorType
 
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "state")
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
@@ -88,10 +88,7 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
 
 
 def _launch_record(launch: Launch) -> list[Any]:
-    arguments = [
-        [item.buffer, item.offset] if isinstance(item, BufferUse) else item
-        for item in launch.arguments
-    ]
+    arguments = [_argument_record(item) for item in launch.arguments]
     grids = [list(launch.grid), list(launch.local)]
     return [launch.entry, arguments, *grids, launch.title, launch.node, launch.stages]
 
@@ -108,12 +105,29 @@ def _launch(item: list[Any], buffers: tuple[Buffer, ...]) -> Launch:
     return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node), count)
 
 
+def _argument_record(argument: Argument) -> Any:
+    if not isinstance(argument, BufferUse):
+        return argument
+    image = [] if argument.image is None else [str(argument.image)]
+    return [argument.buffer, argument.offset, *image]
+
+
 def _argument(item: Any, buffers: tuple[Buffer, ...]) -> Argument:
     if not isinstance(item, list):
         return _whole(item, -(2**31), 2**31)
-    number, offset = item
-    size = buffers[_whole(number, 0, len(buffers))].bytes
-    return BufferUse(number, _whole(offset, 0, max(size, 1)))
+    number, offset, *image = item
+    buffer = buffers[_whole(number, 0, len(buffers))]
+    use = BufferUse(number, _whole(offset, 0, max(buffer.bytes, 1)))
+    return _image(use, buffer, *image) if image else use
+
+
+def _image(use: BufferUse, buffer: Buffer, text: str) -> BufferUse:
+    image = TensorType.parse(text)
+    if image.dtype not in (DType.F32, DType.F16) or image.shape[1:] != (4,) or use.offset % 4:
+        raise ValueError(f"{text!r} is no image")
+    if buffer.kind != "constants" or use.offset * image.dtype.size + image.bytes > buffer.bytes:
+        raise ValueError("an image is not within the constants")
+    return use._replace(image=image)
 
 
 def port_record(port: Port) -> list[Any]:

@@ -17,6 +17,7 @@ from fourfold.errors import BuildError, DeviceError, nearest
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
 from fourfold.players import binding as cl
 from fourfold.players._facts import facts_of
+from fourfold.players._images import Images
 from fourfold.players._ports import HOST, Ports
 from fourfold.players._program import begin, begins_slowly, build_text, fetch_binary, load_binary
 
@@ -166,7 +167,7 @@ class Player:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         self._context = _context(info)
-        self._queue = cl.Queue(self._context)
+        self._queue, self._images = cl.Queue(self._context), Images(self._context, info)
         self._turn = turn_of(info, plan)
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
@@ -223,13 +224,18 @@ class Player:
         return kernel
 
     def _point(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
-        """A pointer comes as a buffer and a step from its start. Host memory is no buffer to the
-        driver, but the step from nowhere to its address leads there.
+        """A pointer comes as a buffer, or as an image of one, and a step from its start. Host
+        memory is no buffer to the driver, but the step from nowhere to its address leads there.
         """
         if self._ports.is_led(use.buffer):
             kernel.set_buffer(position, None)
             step = partial(_step, kernel, position + 1, use.offset)
             self._ports.lead(use.buffer, step)
+        elif use.image is not None:
+            size = self.plan.buffers[use.buffer].bytes
+            image, first = self._images.of(use, self._buffers[use.buffer], size)
+            kernel.set_buffer(position, image)
+            kernel.set_int(position + 1, first)
         elif self.plan.buffers[use.buffer].kind in HOST:
             kernel.set_buffer(position, None)
             kernel.set_long(position + 1, self._ports.address(use.buffer) + use.offset)
@@ -320,6 +326,7 @@ class Player:
         self._replay, self._kernels = [], []
         self._program = None
         self._ports.close()
+        self._images.close()
         for buffer in self._buffers:
             buffer.release()
         self._buffers = []

@@ -46,6 +46,22 @@ def test_the_whole_text() -> None:
     )
 
 
+def test_what_is_read_by_image() -> None:
+    kernel = Kernel("by_image", literal=True)
+    some = kernel.pointer("some", DType.F16, None)
+    out = kernel.pointer("out", DType.F32, None, writable=True)
+    (x,) = kernel.ids(5)
+    value = e.load(some, x + 1, "float", 8)
+    kernel.store(out, x, value.part(1, 4) + e.load(some, x * 3, "float", 4))
+    text = render(kernel, "by_image_0", frozenset({"some"}))
+    assert "    __read_only image1d_buffer_t some,\n    int some_at,\n" in text
+    assert "read_imagef(some, some_at + x * 3)" in text
+    both = "read_imagef(some, some_at + 2 * (x + 1)), read_imagef(some, some_at + 2 * (x + 1) + 1)"
+    assert f"(float8)({both}).s4567" in text
+    assert "half" not in text
+    assert "image" not in render(kernel, "plain_0").replace("by_image", "")
+
+
 def test_sizes_may_be_numbers() -> None:
     kernel = doubled(literal=True)
     assert kernel.sizes == {}

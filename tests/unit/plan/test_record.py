@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tiny_plan import line
 
 from fourfold.errors import ModelError
 from fourfold.plan import (
+    BufferUse,
     Compiled,
     Container,
     Plan,
@@ -24,6 +25,7 @@ from fourfold.plan import (
     read_plan,
 )
 from fourfold.plan.record import plan_sections
+from fourfold.types import TensorType
 
 
 def again(compiled: Compiled) -> Compiled:
@@ -44,6 +46,36 @@ def test_every_field_comes_back() -> None:
         assert np.array_equal(one, other) if field.name == "constants" else one == other
     for name in ("input_names", "output_names", "choices"):
         assert getattr(found, name) == getattr(compiled, name)
+
+
+def with_image(text: str = "f16[6,4]", offset: int = 8) -> Compiled:
+    compiled = line()
+    plan, (launch,) = compiled.plan, compiled.plan.launches
+    use = BufferUse(1, offset, TensorType.parse(text))
+    launch = launch._replace(arguments=(launch.arguments[0], use, *launch.arguments[2:]))
+    return replace(compiled, plan=replace(plan, launches=(launch,)))
+
+
+def test_images_come_back() -> None:
+    compiled = with_image()
+    assert again(compiled).plan.launches == compiled.plan.launches
+    assert "#1+8 as f16[6,4]" in str(again(compiled).plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "offset"),
+    [
+        ("f16[7,4]", 8),
+        ("f32[4,4]", 4),
+        ("f16[6,4]", 6),
+        ("f16[4]", 8),
+        ("f16[6,2]", 8),
+        ("i8[1,4]", 8),
+    ],
+)
+def test_images_that_cannot_be_are_refused(text: str, offset: int) -> None:
+    with pytest.raises(ModelError, match="damaged"):
+        again(with_image(text, offset))
 
 
 def test_constants_are_not_copied() -> None:

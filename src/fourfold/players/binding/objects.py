@@ -18,6 +18,8 @@ _BUILD_LOG, _BINARY_SIZES, _BINARIES = 0x1183, 0x1165, 0x1166
 _READ_WRITE, _READ_ONLY, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 4, 1 << 5
 _PROFILING, _STARTED, _ENDED = 1 << 1, 0x1282, 0x1283
 _MAP_BOTH = 0b11
+_REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
+_RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
 
 Memory = Any  # bytes of a mapped buffer, as a ctypes array
 Call = tuple[Any, ...]  # what clEnqueueNDRangeKernel gets, ready to go
@@ -113,9 +115,43 @@ class Buffer(Handle):
         made._make(context, flags, array.nbytes, address_of(array))
         return made
 
+    def part(self, start: int, size: int) -> Buffer:
+        """Some bytes of it, which stay where they are; where they may start, the device says."""
+        made = Buffer.__new__(Buffer)
+        region = (c_size_t * 2)(start, size)
+        which = (self.pointer, c_uint64(0), _REGION, region)
+        Handle.__init__(made, make("clCreateSubBuffer", *which))
+        return made
+
     def _make(self, context: Context, flags: int, size: int, start: c_void_p | None) -> None:
         made = make("clCreateBuffer", context.pointer, c_uint64(flags), c_size_t(size), start)
         super().__init__(made)
+
+
+class _ImageShape(ctypes.Structure):
+    """cl_image_desc."""
+
+    _fields_ = (
+        ("type", c_uint),
+        ("width", c_size_t),
+        ("others", c_size_t * 5),
+        ("samples", c_uint * 2),
+        ("buffer", c_void_p),
+    )
+
+
+class Image(Handle):
+    """Some of a buffer as texels: four floats, or four halves, each."""
+
+    _kind = "MemObject"
+
+    def __init__(self, context: Context, buffer: Buffer, count: int, half: bool) -> None:
+        """The first `count` texels."""
+        form = (c_uint * 2)(_RGBA, _HALF_FLOAT if half else _FLOAT)
+        shape = _ImageShape(type=_IMAGE_OF_BUFFER, width=count, buffer=buffer.pointer)
+        which = (c_uint64(_READ_ONLY), form, byref(shape), None)
+        super().__init__(make("clCreateImage", context.pointer, *which))
+        self._buffer = buffer  # not all drivers keep it for the image
 
 
 class Program(Handle):
@@ -183,7 +219,7 @@ class Kernel(Handle):
         super().__init__(make("clCreateKernel", program.pointer, entry.encode()))
         self._set = quick_library()["clSetKernelArg"]
 
-    def set_buffer(self, position: int, buffer: Buffer | None) -> None:
+    def set_buffer(self, position: int, buffer: Buffer | Image | None) -> None:
         """None is a pointer to nowhere."""
         self._put(position, 8, c_void_p() if buffer is None else buffer.pointer)
 
