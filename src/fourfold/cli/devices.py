@@ -10,14 +10,26 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import DeviceError
+from fourfold.players.probe import with_images
 
-COLUMNS = (">", "device", "kind", "platform", "driver", ">units", ">memory", "half", "sub-groups")
+COLUMNS = (
+    ">",
+    "device",
+    "kind",
+    "platform",
+    "driver",
+    ">units",
+    ">memory",
+    "half",
+    "sub-groups",
+    ">images",
+)
 
 
 @click.command(help=__doc__)
 @json_option
 def command(as_json: bool) -> None:
-    found = fourfold.devices()
+    found = [with_images(device) for device in fourfold.devices()]
     if not found:
         raise DeviceError(
             "this machine has no OpenCL device",
@@ -38,6 +50,7 @@ def command(as_json: bool) -> None:
             byte_count(device.memory),
             "yes" if device.half_arithmetic else "no",
             "yes" if device.subgroups else "no",
+            device.image_texels or "no",
         )
         for device in found
     ]

@@ -8,11 +8,13 @@ from fourfold.device import DeviceInfo
 from fourfold.players import binding as cl
 
 _KINDS = {1 << 2: "gpu", 1 << 1: "cpu"}  # bits of CL_DEVICE_TYPE
+_IMAGE_READERS = ("adreno", "qualcomm")  # GPUs whose texture cache others read weights through
 
 
 def facts_of(device: cl.Device) -> DeviceInfo:
     extensions = device.text(0x1030).split()
     bits = device.number(0x1000)
+    maker = f"{device.name} {device.text(0x102C)}".lower()
     kind = next((name for bit, name in _KINDS.items() if bits & bit), "other")
     return DeviceInfo(
         name=device.name,
@@ -32,6 +34,8 @@ def facts_of(device: cl.Device) -> DeviceInfo:
             name.startswith(("cl_khr_subgroups", "cl_intel_subgroups")) for name in extensions
         ),
         unified_memory=bool(device.number(0x1035)),
+        image_texels=device.number(0x1040) if device.number(0x1016) else 0,
+        prefers_images=any(word in maker for word in _IMAGE_READERS),
         dot_products=_dot_products(kind, device.platform.name, extensions),
     )
 

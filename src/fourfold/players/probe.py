@@ -17,13 +17,16 @@ import numpy as np
 
 from fourfold import words
 from fourfold.device import DeviceInfo
-from fourfold.errors import BuildError
+from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.meeting import HEAR_HOST, MEET, STATE_WORDS
 from fourfold.kernel.prelude import DOTS, NVIDIA, build_options
-from fourfold.plan import Program
+from fourfold.lower.assemble import CONSTANT_ALIGNMENT
+from fourfold.plan import BufferUse, Program
 from fourfold.players import binding as cl
 from fourfold.players import opencl
+from fourfold.players._images import Images
 from fourfold.players._program import build_text
+from fourfold.types import TensorType
 
 _MATRIX = """
 __kernel void probe(__global float *out)
@@ -98,6 +101,19 @@ __kernel void answer(__global int *state, __global uint *base, long at)
     tell_host(&others, get_num_groups(0));
 }
 """
+_IMAGES = """
+__kernel void images(
+    __global float4 *out,
+    __read_only image1d_buffer_t floats,
+    int floats_at,
+    __read_only image1d_buffer_t halves,
+    int halves_at)
+{
+    const int item = get_global_id(0), items = get_global_size(0);
+    out[item] = read_imagef(floats, floats_at + item);
+    out[items + item] = read_imagef(halves, halves_at + item);
+}
+"""
 _CHILD = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -118,11 +134,52 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
         tried = (info.dot_products,) if info.is_cpu else (info.dot_products, "khr")
         found = (name for name in dict.fromkeys(tried) if _adds_dots(info, name))
         info = replace(info, dot_products=next(found, ""))
-    if not _has_matrix_units(info):
-        return info
-    facts = _ask_child(info)
-    resident, reaches = facts.get("resident") is True, facts.get("reaches_host") is True
-    return replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
+    if _has_matrix_units(info):
+        facts = _ask_child(info)
+        resident, reaches = facts.get("resident") is True, facts.get("reaches_host") is True
+        info = replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
+    return info if info.is_cpu or info.resident else with_images(info)
+
+
+@cache
+def with_images(info: DeviceInfo) -> DeviceInfo:
+    """The same device with what a trial tells of images of buffers.
+
+    It is made only where plans may have images unasked: PoCL takes a tenth of a second for it.
+    """
+    if not info.image_texels or not _reads_images(info):
+        return replace(info, image_texels=0, image_windows=False, prefers_images=False)
+    few = replace(info, image_texels=ITEMS + info.alignment // 8)  # not up to where they lie
+    return replace(info, image_windows=_reads_images(few))
+
+
+def _reads_images(info: DeviceInfo) -> bool:
+    """Whether a kernel reads floats and halves through images of what lies within a buffer."""
+    floats = np.random.default_rng(7).uniform(-1, 1, (ITEMS, 4)).astype(np.float32)
+    halves, start = floats[::-1].astype(np.float16), CONSTANT_ALIGNMENT + 4 * info.alignment
+    pieces = (np.zeros(start, np.uint8), floats.reshape(-1), halves.reshape(-1))
+    block = np.concatenate([piece.view(np.uint8) for piece in pieces])
+    uses = (
+        BufferUse(0, start // 4, TensorType.of(floats)),
+        BufferUse(0, (start + floats.nbytes) // 2, TensorType.of(halves)),
+    )
+    try:
+        context = opencl._context(info)
+        images, buffer = Images(context, info), cl.Buffer.of(context, block)
+        program = build_text(context, Program(_IMAGES, ""))
+        kernel, queue = cl.Kernel(program, "images"), cl.Queue(context)
+        result = np.full((2, ITEMS, 4), np.nan, np.float32)
+        out = cl.Buffer.of(context, result, writable=True)
+        kernel.set_buffer(0, out)
+        for number, use in enumerate(uses):
+            image, first = images.of(use, buffer, block.nbytes)
+            kernel.set_buffer(1 + 2 * number, image)
+            kernel.set_int(2 + 2 * number, first)
+        queue.replay([queue.call(kernel, (ITEMS,), (1,))])
+        queue.read(out, result)
+    except (cl.Error, BuildError, DeviceError):
+        return False
+    return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
 
 
 def _adds_dots(info: DeviceInfo, name: str) -> bool:

@@ -10,7 +10,7 @@ from functools import cache
 from mmap import mmap
 
 from fourfold.device import DeviceInfo
-from fourfold.plan import Plan, Program
+from fourfold.plan import BufferUse, Plan, Program
 from fourfold.types import Shape
 from fourfold.version import VERSION
 
@@ -21,7 +21,7 @@ except ImportError:
 
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
-PROBED = ("matrix_units", "resident", "reaches_host")
+PROBED = ("matrix_units", "resident", "reaches_host", "image_texels", "image_windows")
 WHERE = ("index", "memory", *PROBED)  # not in keys: place, or told by what is
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAKERS = ("", "kernel", "ops", "formats", "rewrite", "lower", "split", "tune")
@@ -121,7 +121,9 @@ def needs_of(plan: Plan) -> dict[str, int | bool | str]:
     largest = max((one.bytes for one in plan.buffers), default=0)
     text, half = plan.program.text, plan.precision == "fp16"
     ptx = any(word in text for word in _PTX)
-    sizes = {"group": max(groups), "buffer": largest}
+    arguments = (argument for launch in plan.launches for argument in launch.arguments)
+    ends = (use.end_of_image for use in arguments if isinstance(use, BufferUse))
+    sizes = {"group": max(groups), "buffer": largest, "texels": max(ends, default=0)}
     return {**sizes, "half": half, "dots": _spelling(text), "ptx": ptx}
 
 

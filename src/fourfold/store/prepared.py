@@ -78,7 +78,7 @@ class Prepared:
             rows = [*self.index["plans"], *self.index["placed"]]
             rows = [one for one in rows if one["model"] == model]
             found = self._suitable(rows, precision, shapes)
-            found = [one for one in found if _can_play(device, one["needs"])]
+            found = [one for one in found if _can_play(device, one)]
             if not found:
                 raise self._none_fits(device, rows)
             best: Mapping[str, Any] = min(found, key=lambda one: _distance(one, device, preferred))
@@ -154,12 +154,14 @@ def describe_device(device: DeviceInfo) -> dict[str, Any]:
     return {name: getattr(device, name) for name in names}
 
 
-def _can_play(device: DeviceInfo, needs: Mapping[str, Any]) -> bool:
+def _can_play(device: DeviceInfo, row: Mapping[str, Any]) -> bool:
+    needs = row["needs"]
     return bool(
         needs["group"] <= device.max_work_group
         and needs["buffer"] <= device.max_allocation
         and (device.half_arithmetic or not needs["half"])
         and needs.get("dots") in (None, False, "", device.dot_products)
+        and (needs.get("texels", 0) <= device.image_texels or is_for(row, device))
         and (not needs.get("ptx") or "nvidia" in (device.vendor + device.platform).lower())
     )
 

@@ -10,10 +10,12 @@ import pytest
 from tiny_plan import line
 
 from fourfold.errors import InputError, ModelError
+from fourfold.plan import BufferUse
 from fourfold.players.null import NULL_GPU
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 from fourfold.store.prepared import Prepared, is_for, is_prepared
+from fourfold.types import TensorType
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")
@@ -73,6 +75,22 @@ def test_instructions_of_one_vendor_are_for_its_devices(tmp_path: Path) -> None:
     assert factor(prepared, name="b gpu", vendor="NVIDIA Corporation") == (5.0, False)
     with pytest.raises(InputError, match="can run on"):
         factor(prepared, name="b gpu", vendor="other", platform="other")
+
+
+def test_images_are_for_devices_that_have_them(tmp_path: Path) -> None:
+    made, compiled = Draft(), line(5.0)
+    (launch,) = compiled.plan.launches
+    use = BufferUse(1, 8, TensorType.parse("f16[6,4]"))
+    launch = launch._replace(arguments=(use, *launch.arguments[1:]))
+    plan = replace(compiled.plan, launches=(launch,))
+    made.add_plan(made.add_model("m", "digest", 100), NULL_GPU, replace(compiled, plan=plan), {})
+    made.write(tmp_path / "m.fourfold")
+    prepared = Prepared.open(str(tmp_path / "m.fourfold"))
+    assert factor(prepared) == (5.0, True)  # whose images may begin near what is read
+    assert factor(prepared, name="b gpu", image_texels=8) == (5.0, False)
+    for few in (0, 7):
+        with pytest.raises(InputError, match="can run on"):
+            factor(prepared, name="b gpu", image_texels=few)
 
 
 def test_binaries_are_for_one_driver(path: Path) -> None:
