@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -29,7 +30,7 @@ from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.ops._taps import MakeTaps, Reader
-from fourfold.ops._tile import Tile, Work, candidates, choose_tile
+from fourfold.ops._tile import Tile, Work, candidates, choose_tile, tries_images
 
 Source = Callable[[Site, Kernel], View]
 NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
@@ -43,8 +44,15 @@ def work_of(site: Site, taps: int) -> Work:
 
 
 def tile_choices(site: Site, taps: int) -> list[str]:
-    """Every tile worth timing at a site."""
-    return [str(tile) for tile in candidates(site.device, work_of(site, taps))]
+    """Every tile worth timing at a site. Where images are, the best of them is tried by image, or
+    not by image, at once; the others in the end.
+    """
+    image = site.device.prefers_images
+    tiles = [replace(one, image=image) for one in candidates(site.device, work_of(site, taps))]
+    if tries_images(site.device) and not site.options.counts_bytes:
+        others = [replace(one, image=not image) for one in tiles]
+        tiles = [tiles[0], others[0], *tiles[1:], *others[1:]]
+    return [str(tile) for tile in tiles]
 
 
 def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
@@ -106,9 +114,9 @@ class Convolution:
         self.reader = Reader(self.source, self.taps, site.device)
 
     def _pack(self, weights: np.ndarray) -> None:
-        site, kernel = self.site, self.kernel
-        self.weights = site.weights(kernel, "weights", pack_weights(weights, self.tile))
-        bias = pack_bias(site.array(2), weights.shape[0], self.tile)
+        site, kernel, tile = self.site, self.kernel, self.tile
+        self.weights = site.weights(kernel, "weights", pack_weights(weights, tile), tile.image)
+        bias = pack_bias(site.array(2), weights.shape[0], tile)
         self.bias = site.packed(kernel, "bias", bias)
 
     def write(self) -> None:
@@ -222,7 +230,7 @@ class Convolution:
         tiles of a group together bring them near while they use those of their own.
         """
         kernel, tile = self.kernel, self.tile
-        if not self.site.device.is_cpu or tile.items > 1:
+        if not self.site.device.is_cpu or tile.items > 1 or tile.image:
             return None
         used = tile.groups * tile.width * self.taps.count[0] * self.taps.count[1]
         lines = used * self.site.input.slices * 4 // LINE
@@ -232,7 +240,7 @@ class Convolution:
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
         """How the weights of each group are read, from where this step of the reduction starts."""
-        if not self.site.device.is_cpu:
+        if not self.site.device.is_cpu or self.tile.image:
             return [partial(self._factor, self.weights, start) for start in starts]
         width = self.tile.width
         near = [self.kernel.shifted(self.weights, start, width, "row") for start in starts]

@@ -14,10 +14,12 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.expression import Expression, const, guarded, load, vector
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.site import Site
+from fourfold.ops._tile import tries_images
 
 LANES = 32  # work-items of a row
 ROWS = 8  # outputs of a group
 STEPS = 16  # slices of weights that a work-item asks for at once
+BY_BUFFER, BY_IMAGE = "by buffer", "by image"
 FEW_PIXELS = 4
 LEAST = 2 * LANES  # slices; with fewer most of a row would be idle
 
@@ -29,6 +31,11 @@ def refuses_rows(site: Site) -> str | None:
     if site.output.pixels > FEW_PIXELS or site.input.pixels != site.output.pixels:
         return f"there are more than {FEW_PIXELS} vectors, which should share the weights"
     return None if site.input.slices >= LEAST else "the vectors are short"
+
+
+def row_choices(site: Site) -> list[str]:
+    """The ways by which the weights can come, where there are two."""
+    return [BY_BUFFER, BY_IMAGE] if tries_images(site.device) else []
 
 
 class RowProduct:
@@ -45,7 +52,8 @@ class RowProduct:
         outputs = -(-weights.shape[0] // ROWS) * ROWS
         packed = np.zeros((outputs, self.rounds * self.ahead * LANES * 4), np.float32)
         packed[: weights.shape[0], : weights.shape[1]] = weights
-        self.weights = site.weights(self.kernel, "weights", packed)
+        image = site.device.prefers_images if site.choice is None else site.choice == BY_IMAGE
+        self.weights = site.weights(self.kernel, "weights", packed, image)
         added = np.zeros(outputs, np.float32)
         added[: weights.shape[0]] = 0 if bias is None else bias
         self.bias = site.packed(self.kernel, "bias", added)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fourfold.device import DeviceInfo
 
-_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)")
+_TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)( by image)?")
 CPU_ACCUMULATORS = 14
 DEEPEST = 64  # work-items of a group along its third side, which many GPUs have no more of
 GPU_GROUPS = (
@@ -35,7 +35,8 @@ class Tile:
     """What one work-item makes, and how work-items form groups.
 
     `width` is how many output channels one accumulator holds, `split` over how many work-items the
-    reduction is spread, `local` the work-group along pixels and channels.
+    reduction is spread, `local` the work-group along pixels and channels. `image` tells whether
+    weights are read by an image, if they fit in one.
     """
 
     pixels: int
@@ -43,10 +44,12 @@ class Tile:
     width: int
     split: int = 1
     local: tuple[int, int] = (1, 1)
+    image: bool = False
 
     def __str__(self) -> str:
         wide, tall = self.local
-        return f"{self.pixels}x{self.groups}x{self.width} split {self.split} in {wide}x{tall}"
+        form = f"{self.pixels}x{self.groups}x{self.width} split {self.split} in {wide}x{tall}"
+        return form + (" by image" if self.image else "")
 
     @staticmethod
     def parse(text: str) -> Tile | None:
@@ -54,8 +57,9 @@ class Tile:
         match = _TEXT.fullmatch(text)
         if match is None:
             return None
-        pixels, groups, width, split, wide, tall = (int(part) for part in match.groups())
-        return Tile(pixels, groups, width, split, (wide, tall))
+        *numbers, image = match.groups()
+        pixels, groups, width, split, wide, tall = map(int, numbers)
+        return Tile(pixels, groups, width, split, (wide, tall), image is not None)
 
     @property
     def items(self) -> int:
@@ -83,7 +87,15 @@ def choose_tile(device: DeviceInfo, work: Work, choice: str | None) -> Tile:
     tile = None if choice is None else Tile.parse(choice)
     if tile is not None and fits(device, work, tile):
         return tile
-    return _cpu_tile(work) if device.is_cpu else next(iter(candidates(device, work)))
+    tile = _cpu_tile(work) if device.is_cpu else candidates(device, work)[0]
+    return replace(tile, image=device.prefers_images)
+
+
+def tries_images(device: DeviceInfo) -> bool:
+    """Whether weights by image are worth timing: CPUs have no texture units, and where trials are
+    stages of one launch there are no images.
+    """
+    return device.image_texels > 0 and not device.is_cpu and not device.resident
 
 
 def fits(device: DeviceInfo, work: Work, tile: Tile) -> bool:

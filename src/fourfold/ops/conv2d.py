@@ -15,7 +15,7 @@ from fourfold.ops._dots_padded import PaddedBytes
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
 from fourfold.ops._padded import PaddedInput
-from fourfold.ops._rows import RowProduct, refuses_rows
+from fourfold.ops._rows import RowProduct, refuses_rows, row_choices
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps, window_taps
 from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
@@ -223,7 +223,7 @@ OP = Op(
         Variant("dots", dots, refuses_dot_products, tiled_choices),
         Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd),
         Variant("padded", padded, refuses_padded, tiled_choices, suits_padded),
-        Variant("rows", rows, refuses_rows_here),
+        Variant("rows", rows, refuses_rows_here, row_choices),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),
         Variant("direct", direct),
     ),

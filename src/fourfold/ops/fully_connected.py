@@ -11,7 +11,7 @@ from fourfold.ops._direct import direct_product
 from fourfold.ops._dots import DotConvolution, is_in_words, refuses_dots
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
 from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
-from fourfold.ops._rows import RowProduct, refuses_rows
+from fourfold.ops._rows import RowProduct, refuses_rows, row_choices
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import plain_taps
 from fourfold.ops._window import check_bias
@@ -98,7 +98,7 @@ OP = Op(
     heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
-        Variant("rows", rows, refuses_rows_here),
+        Variant("rows", rows, refuses_rows_here, row_choices),
         Variant("dots", dots, refuses_dot_products, lambda site: tile_choices(site, 1)),
         Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
         Variant("direct", direct_product),

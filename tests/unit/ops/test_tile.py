@@ -25,6 +25,14 @@ def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Wor
         assert Tile.parse(str(tile)) == tile
 
 
+def test_weights_by_image_are_part_of_the_text() -> None:
+    tile = replace(candidates(LARGE, WORKS[0])[0], image=True)
+    assert str(tile).endswith(" by image")
+    assert Tile.parse(str(tile)) == tile
+    assert choose_tile(LARGE, WORKS[0], str(tile)) == tile
+    assert Tile.parse(f"{tile} by") is None
+
+
 def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
     work = Work(1, 250, 512)
     deep = Tile(1, 1, 4, 2 * DEEPEST)

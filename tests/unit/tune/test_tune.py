@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +14,16 @@ from fourfold.errors import InputError
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options, Site
 from fourfold.lower import make_plan
+from fourfold.lower.launches import Way, variants_of
 from fourfold.op import Variant
 from fourfold.ops import conv2d, registry
 from fourfold.ops._tile import Tile, Work, candidates, choose_tile, fits
 from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
+from fourfold.players.probe import with_images
 from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
-from fourfold.tune.race import Result
-from fourfold.tune.search import Known, _most_similar, searches
+from fourfold.tune.race import Race, Result
+from fourfold.tune.search import Known, Search, _most_similar, searches
 
 
 @pytest.fixture
@@ -118,6 +121,52 @@ def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
 def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
     work = Work(49, 256, 256)
     assert choose_tile(NULL_GPU, work, choice) == choose_tile(NULL_GPU, work, None)
+
+
+def ways_of(graph: Graph, info: DeviceInfo, options: Options, limit: int) -> list[str]:
+    found = searches(graph, info, options, Known({}, {}), limit)
+    return [str(way) for way in next(one for one in found if one.key.startswith("conv2d")).ways]
+
+
+def test_weights_by_image_are_tried_where_there_are_images(graph: Graph) -> None:
+    many, options = LEVELS["exhaustive"].candidates, Options()
+    able = replace(NULL_GPU, image_texels=65536)
+    first = ways_of(graph, able, options, 8)
+    assert first[2] == f"{first[1]} by image"
+    every = ways_of(graph, able, options, many)
+    plain = [way for way in every if way.startswith("tiled") and not way.endswith("image")]
+    assert {f"{way} by image" for way in plain[1:]} < set(every)
+    eager = ways_of(graph, replace(able, prefers_images=True), options, 8)
+    assert (eager[1], eager[2]) == (first[2], first[1])
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"image_texels": 0}, {"kind": "cpu"}, {"resident": True, "matrix_units": True}],
+    ids=str,
+)
+def test_weights_by_image_are_not_tried_elsewhere(graph: Graph, facts: dict[str, Any]) -> None:
+    info = replace(NULL_GPU, **{"image_texels": 65536, **facts})
+    ways = ways_of(graph, info, Options(), LEVELS["exhaustive"].candidates)
+    assert not [way for way in ways if way.endswith("image")]
+
+
+def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
+    able = with_images(device)
+    if not able.image_texels:
+        pytest.skip(f"{device.name} has no images of buffers")
+    options, tiled = (
+        Options(form="list"),
+        next(v for v in variants_of(conv2d.OP) if v.name == "tiled"),
+    )
+    key = next(one.key for one in searches(graph, able, options, Known({}, {}), 1))
+    tiles = [Tile(3, 1, 8), Tile(3, 1, 8, image=True)]
+    search = Search(key, "both", tuple(Way(tiled, str(tile)) for tile in tiles))
+    race = Race(graph, able, options, [search])
+    result = race.run(search, 2)
+    race.close()
+    assert result is not None
+    assert result.tried == 2
 
 
 def test_the_most_similar_known_thing_comes_first() -> None:

@@ -1,0 +1,135 @@
+"""Weights by image: the results of buffers, in every form of kernel; where not, from the buffer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.launches import sites
+from fourfold.lower.places import choose_places
+from fourfold.ops._tile import Tile
+from fourfold.plan import BufferUse, Plan
+from fourfold.players import opencl
+from fourfold.players.probe import with_images
+
+TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
+NETWORK = """
+    input x: f32[1,13,11,5]
+    const u: f32[19,3,3,5]
+    const v: f32[37,1,1,19]
+    const b: f32[37]
+    const w: f32[7,1554]
+    a = conv2d(x, u; stride=(2,2), padding=Padding(1,1,1,1)) |> relu
+    c = conv2d(a, v, b)
+    d = reshape(c; shape=(1,1554))
+    y = fully_connected(d, w) |> tanh
+    output y
+"""
+FORMS = {
+    "as it is": {},
+    "as a GPU": {"kind": "gpu", "compute_units": 16, "max_work_group": 128},
+    "as a large GPU": {"kind": "gpu", "compute_units": 64, "max_work_group": 1024},
+}
+
+
+def network() -> Graph:
+    """Its weights are halves, some of which are kept as such in mixed precision."""
+    graph = build(NETWORK)
+    halves = {name: array.astype(np.float16) for name, array in graph.constants.items()}
+    return replace(
+        graph, constants={name: array.astype(np.float32) for name, array in halves.items()}
+    )
+
+
+def images(plan: Plan) -> list[BufferUse]:
+    arguments = (one for launch in plan.launches for one in launch.arguments)
+    return [one for one in arguments if isinstance(one, BufferUse) and one.image is not None]
+
+
+@pytest.fixture
+def able(device: DeviceInfo) -> DeviceInfo:
+    found = with_images(device)
+    if not found.image_texels:
+        pytest.skip(f"{device.name} has no images of buffers")
+    return found
+
+
+def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -> np.ndarray:
+    """The result of a plan, once it is near that of the references."""
+    x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
+    player = opencl.Player(able, plan)
+    player.poison()
+    (result,) = player.run([x])
+    player.close()
+    wanted = evaluate(graph, {"x": x})["y"]
+    limit = TOLERANCE[precision] * max(1.0, float(np.abs(wanted).max()))
+    assert np.abs(result - wanted).max() <= limit
+    return result
+
+
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("form", FORMS)
+def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
+    if precision == "fp16" and not opencl.has_half_arithmetic(able):
+        pytest.skip(f"{able.name} does not compute in half precision")
+    graph, options = network(), Options(precision, form="list")
+    like = replace(able, **FORMS[form])
+    plan = make_plan(graph, replace(like, prefers_images=True), options)
+    plain = make_plan(graph, replace(like, prefers_images=False), options)
+    kind = "f32" if precision == "fp32" else "f16"
+    assert [use.image.dtype.value for use in images(plan) if use.image] == [kind] * 3
+    assert not images(plain)
+    result = check(plan, able, graph, precision)
+    assert np.array_equal(result, check(plain, able, graph, precision))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_images_may_begin_near_the_weights(precision: str, able: DeviceInfo) -> None:
+    if not able.image_windows:
+        pytest.skip("images of this device begin where buffers do")
+    graph, options = network(), Options(precision, form="list")
+    uses = images(make_plan(graph, replace(able, prefers_images=True), options))
+    longest = max(use.end_of_image for use in uses)
+    few = replace(able, image_texels=longest - 1, prefers_images=True)
+    plan = make_plan(graph, few, options)
+    assert images(plan) == uses
+    check(plan, few, graph, precision)
+
+
+def test_what_is_too_large_comes_from_the_buffer(able: DeviceInfo) -> None:
+    graph = network()
+    few = replace(able, image_texels=1000, image_windows=False, prefers_images=True)
+    plan = make_plan(graph, few, Options(form="list"))
+    assert 0 < len(images(plan)) < 3
+    check(plan, few, graph)
+
+
+def test_one_launch_has_no_images(able: DeviceInfo) -> None:
+    graph, facts = network(), replace(able, prefers_images=True)
+    plan = make_plan(graph, facts, Options(form="one"))
+    if len(plan.launches) > 1:
+        pytest.skip(f"{able.name} does not take one launch")
+    assert not images(plan)
+    assert "image1d" not in plan.program.text
+    check(plan, able, graph)
+
+
+def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: DeviceInfo) -> None:
+    graph, options = network(), Options(form="list")
+    keys = [one.key for one in sites(graph, choose_places(graph, options), able, options)]
+    chosen = {keys[1]: f"tiled: {Tile(3, 1, 8, image=True)}"}
+    plan = make_plan(graph, able, options, chosen)
+    assert [use.image.shape[0] for use in images(plan) if use.image] == [5 * 4 * 5 * 2]
+    check(plan, able, graph)
+    without = make_plan(graph, replace(able, image_texels=0), options, chosen)
+    assert not images(without)
+    assert "image1d" not in without.program.text
+    check(without, able, graph)

@@ -1,0 +1,107 @@
+"""Images of buffers: what a trial tells of a device, and plans that have them, kept and shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_matrix import WEIGHTS, matrix, numbers
+
+import fourfold
+from fourfold import compile as chain
+from fourfold.device import DeviceInfo
+from fourfold.players import binding as cl
+from fourfold.players import opencl, probe
+from fourfold.players._facts import facts_of
+from fourfold.preparing import How, prepare_model
+from fourfold.store.draft import Draft
+
+
+@pytest.fixture
+def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
+    """A device that plans are made for with images, one launch for each kernel."""
+    found = replace(probe.with_images(device), prefers_images=True)
+    if not found.image_texels:
+        pytest.skip(f"{device.name} has no images of buffers")
+    monkeypatch.setattr(chain, "probed", lambda info, counts: found)
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
+    return found
+
+
+@pytest.fixture
+def untried() -> Iterator[None]:
+    probe.with_images.cache_clear()
+    yield
+    probe.with_images.cache_clear()
+
+
+def test_a_device_that_reads_something_else_has_no_images(
+    device: DeviceInfo, untried: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = probe._IMAGES.replace("halves_at + item", "halves_at + item + 1")
+    monkeypatch.setattr(probe, "_IMAGES", wrong)
+    found = probe.with_images(replace(device, prefers_images=True))
+    assert (found.image_texels, found.image_windows, found.prefers_images) == (0, False, False)
+
+
+def test_a_device_without_images_is_not_tried(
+    device: DeviceInfo, untried: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_reads_images", None)
+    assert probe.with_images(replace(device, image_texels=0)).image_texels == 0
+
+
+def test_a_device_that_is_gone_has_none(device: DeviceInfo) -> None:
+    assert not probe._reads_images(replace(device, name="gone"))
+
+
+def test_whose_texture_cache_is_known(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = opencl._context(device).device
+    assert not facts_of(handle).prefers_images
+    monkeypatch.setattr(handle, "name", "QUALCOMM Adreno(TM) 740")
+    assert facts_of(handle).prefers_images
+
+
+def test_a_part_of_a_buffer_is_the_same_memory(device: DeviceInfo) -> None:
+    context = opencl._context(device)
+    queue, values = cl.Queue(context), numbers(3, rows=97)
+    buffer = cl.Buffer.of(context, values, writable=True)
+    start = device.alignment
+    part = buffer.part(start, values.nbytes - start)
+    found = np.full(values.size - start // 4, np.nan, np.float32)
+    queue.read(part, found)
+    assert np.array_equal(found, values.reshape(-1)[start // 4 :])
+
+
+def images(session: fourfold.Session) -> list[str]:
+    arguments = [one for launch in session.plan.launches for one in launch.arguments]
+    return [str(one) for one in arguments if " as " in str(one)]
+
+
+def test_the_store_keeps_them(able: DeviceInfo, tmp_path: Path) -> None:
+    (tmp_path / "m.tflite").write_bytes(matrix())
+    x, origins = numbers(1), []
+    for _ in range(2):
+        with fourfold.Session(tmp_path / "m.tflite", able, cache=tmp_path / "store") as session:
+            assert images(session) == ["#1+0 as f32[8,4]"]
+            (y,) = session.run({"x": x}).values()
+            np.testing.assert_allclose(y, x @ WEIGHTS.T, atol=1e-5)
+            origins.append(session.origin)
+    assert origins == ["model", "store"]
+
+
+def test_a_prepared_file_has_them(able: DeviceInfo, tmp_path: Path) -> None:
+    model, path, draft, x = tmp_path / "m.tflite", tmp_path / "m.fourfold", Draft(), numbers(2)
+    model.write_bytes(matrix())
+    prepare_model(draft, model, able, How(chain.Wish(form="list"), everywhere=False), {})
+    draft.write(path)
+    with fourfold.Session(path, able, cache=None) as session:
+        assert session.origin == "file"
+        assert images(session) == ["#1+0 as f32[8,4]"]
+        (y,) = session.run({"x": x}).values()
+        np.testing.assert_allclose(y, x @ WEIGHTS.T, atol=1e-5)
+    with pytest.raises(fourfold.InputError, match="can run on"):
+        fourfold.Session(path, replace(able, name="another", image_texels=0), cache=None)
