@@ -1,0 +1,84 @@
+"""What it gives, or costs, to read weights by image instead of from a buffer.
+
+    python benchmarks/images.py MODEL… [--device NAME] [--precision mixed]
+
+Both plans are lists of launches with the same tiles, run in turns.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import click
+
+from fourfold.device import DeviceInfo
+from fourfold.formats import read_model
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.plan import BufferUse, Plan
+from fourfold.players.opencl import Player, find_device
+from fourfold.players.probe import probed, with_images
+from fourfold.rewrite import rewrite
+
+WAYS = {"buffer": False, "image": True}
+WARM_UP = 3
+
+
+def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]:
+    graph, options = rewrite(read_model(str(model)).main), Options(precision, form="list")
+    facts = with_images(probed(device))
+    return {
+        way: make_plan(graph, replace(facts, prefers_images=prefers), options)
+        for way, prefers in WAYS.items()
+    }
+
+
+def times_of(plans: dict[str, Plan], device: DeviceInfo, seconds: float) -> dict[str, list[float]]:
+    """Seconds of each run, in turns."""
+    players = {way: Player(device, plan) for way, plan in plans.items()}
+    times: dict[str, list[float]] = {way: [] for way in players}
+    for player in players.values():
+        for _ in range(WARM_UP):
+            player.replay()
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        for way, player in players.items():
+            began = time.perf_counter()
+            player.replay()
+            times[way].append(time.perf_counter() - began)
+    for player in players.values():
+        player.close()
+    return times
+
+
+def line_of(model: Path, device: DeviceInfo, precision: str, seconds: float) -> str:
+    plans = plans_of(model, device, precision)
+    launches = plans["image"].launches
+    uses = [one for launch in launches for one in launch.arguments if isinstance(one, BufferUse)]
+    count = sum(use.image is not None for use in uses)
+    times = times_of(plans, device, seconds)
+    middle = {way: median(some) * 1e3 for way, some in times.items()}
+    least = {way: min(some) * 1e3 for way, some in times.items()}
+    cells = [f"{middle[way]:.2f} ({least[way]:.2f})" for way in WAYS]
+    ratios = [f"{some['image'] / some['buffer']:.2f}" for some in (middle, least)]
+    return f"| {model.stem} | {count} of {len(launches)} | {' | '.join([*cells, *ratios])} |"
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--device", default="auto", show_default=True)
+@click.option("--precision", default="fp32", show_default=True)
+@click.option("--seconds", default=10.0, show_default=True, help="for each model")
+def main(models: tuple[Path, ...], device: str, precision: str, seconds: float) -> None:
+    info = find_device(device)
+    click.echo("| ms | launches by image | buffer | image | ratio | ratio of minima |")
+    click.echo("|---|--:|--:|--:|--:|--:|")
+    for model in models:
+        click.echo(line_of(model, info, precision, seconds))
+
+
+if __name__ == "__main__":
+    main()
