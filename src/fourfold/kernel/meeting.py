@@ -2,13 +2,15 @@
 
 Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
 bit flips once a round, because the first group adds what is missing to half of the range; nothing
-is reset. In between a group makes ready for its next stage, as far as that needs constants only;
-warps may do so on different ways, since they meet at a barrier by its number. Virtual groups
-beside each other meet at barriers of their own, by their seats.
+is reset. In between a group does what needs nothing of the others' last work: whole stages, and
+then what its next one makes ready out of constants; warps may do so on different ways, since they
+meet at a barrier by its number. Virtual groups beside each other meet at barriers of their own, by
+their seats.
 
 The host copies its arrays while the kernel starts and says by a word how far it is. One work-item
 asks for that word, which takes a microsecond, and passes it on to all others: asked by every group
-the answers would come one after the other. If the host stops in the middle, the kernel goes on
+the answers would come one after the other. Each input has one such work-item, and they may ask at
+the same time: what is passed on only grows. If the host stops in the middle, the kernel goes on
 after a second and says that it did. When all groups are done, the last one tells the host.
 """
 
@@ -83,7 +85,7 @@ static void await_host(waiting *others, int needed, int asks)
                 now = needed;
             }}
             if (now != known) {{
-                asm volatile("st.release.gpu.global.u32 [%0], %1;"
+                asm volatile("red.release.gpu.global.max.u32 [%0], %1;"
                     :: "l"(passed), "r"(now) : "memory");
             }}
             known = now;

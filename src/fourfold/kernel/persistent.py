@@ -3,7 +3,8 @@
 Two ways to share the work of a stage. *Claim*: groups take chunks from a counter and go on when
 all chunks are done; a group only waits for chunks that a running group has claimed, so any number
 of groups is safe, one included. *Share*: every group takes its fixed part and all meet at a
-barrier, which is faster and needs all groups to be resident at once.
+barrier, which is faster and needs all groups to be resident at once. A row of the table says
+whether a stage needs such a meeting before it, and whether one needs it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
 CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
+ARRIVES, AWAITS = 1, 2  # bits of a row: a group says that it has come so far; it waits for all
 PATIENCE = 400000  # ticks of a processor's clock for which a thread works without the others
 _BOX = (
     "chunk.x + virtual % chunk.across",
@@ -150,20 +152,22 @@ _SHARE = """
     const int group = get_group_id(0);
     const int groups = get_num_groups(0);
     waiting others = begin(state, {words});
-    for (int i = item; i < {stride}; i += {items}) rows[i] = table[i];
+    for (int i = item; i < min(stages, 2) * {stride}; i += {items}) rows[i] = table[i];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int stage = 0; stage < stages; stage++) {{
-        __local const int *row = rows + stage % 2 * {stride};
+        __local int *row = rows + stage % 2 * {stride};
+        const int start = group + row[2] < groups ? group + row[2] : group + row[2] - groups;
+        others.due = row[5] & {awaits};
         switch (row[0]) {{
 {cases}
         }}
         await_others(&others);
-        if (stage + 1 < stages) {{
-            __local int *next = rows + (stage + 1) % 2 * {stride};
-            __global const int *from = table + (stage + 1) * {stride};
-            for (int i = item; i < {stride}; i += {items}) next[i] = from[i];
-            arrive(&others, group, groups);
-        }}
+        if (stage + 1 == stages) break;
+        if (row[5] & {arrives}) arrive(&others, group, groups);
+        else barrier(CLK_LOCAL_MEM_FENCE);
+        // Nobody reads this row any more, and the one after the next takes its place.
+        for (int i = item - {last_warp}; stage + 2 < stages && i >= 0 && i < {stride}; i += 32)
+            row[i] = table[(stage + 2) * {stride} + i];
     }}
     {told}
 """
@@ -252,6 +256,9 @@ def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | No
         twice=2 * stride,
         pool=declared,
         items=items,
+        last_warp=items - 32,
+        arrives=ARRIVES,
+        awaits=AWAITS,
         cases=cases,
         words="0" if words is None else f"(__global uint *)b{words}",
         told="" if words is None else "tell_host(&others, groups);",
@@ -261,7 +268,8 @@ def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | No
 def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
     """A case of the switch: this group's virtual groups, as many at once as there are items for.
 
-    They are dealt out one by one, so that few of them keep as many groups busy as there can be.
+    They are dealt out one by one, so that few of them keep as many groups busy as there can be; the
+    first one goes to the group for which `start` is 0.
     Where they must meet all at once, those beyond the last one make the last one again.
     """
     together = items // kind.items
@@ -271,7 +279,7 @@ def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
     lines = [
         f"        case {number}:",
         *([] if kind.awaits else ["            await_others(&others);"]),
-        f"            for (int first = group; {limits}) {{",
+        f"            for (int first = start; {limits}) {{",
         f"                int virtual = first + {seat} * groups;",
     ]
     if kind.local_bytes and not kind.meets_alone:

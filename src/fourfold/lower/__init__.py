@@ -6,21 +6,12 @@ from collections.abc import Mapping
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.place import Place
 from fourfold.kernel.site import Options
-from fourfold.lower.assemble import (
-    ARENA,
-    CONSTANT_ALIGNMENT,
-    CONSTANTS,
-    Constants,
-    Homes,
-    Texts,
-    make_launch,
-    memory_uses,
-)
-from fourfold.lower.launches import Built, build_kernels
-from fourfold.lower.memory import Span, assign_offsets
-from fourfold.lower.one_launch import Load, join_launches, state_bytes, wants_one_launch
+from fourfold.lower.assemble import ARENA, CONSTANTS, Constants, Homes, Texts, make_launch
+from fourfold.lower.homes import Memory
+from fourfold.lower.launches import build_kernels
+from fourfold.lower.levels import behind
+from fourfold.lower.one_launch import Load, in_turn, join_launches, state_bytes, wants_one_launch
 from fourfold.lower.places import choose_places
 from fourfold.lower.reach import reach_ports
 from fourfold.lower.states import copy_states, settle_states
@@ -43,23 +34,27 @@ def make_plan(
     built, into = settle_states(graph, build_kernels(graph, places, device, options, choices))
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
-    homes = _plan_memory(graph, built, places, fixed, device)
+    memory = Memory(graph, built, places, fixed, device.alignment)
+    homes = memory.homes()
     constants, texts = Constants(graph), Texts(device, options)
     ports = _with_starts(ports, graph, constants)
     launches = tuple(make_launch(item, texts, homes, constants) for item in built)
     buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0), *ports]
     kernels = [item.kernel for item in built]
-    moved_bytes = sum(size for *_, size in memory_uses(graph, built, places))
-    load = Load(sum(flops(graph, node) for node in graph.nodes), moved_bytes)
+    load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
     moved: dict[int, int] = {}
     words = None
     if wants_one_launch(kernels, launches, device, options, choices, load):
+        turns, launches, arena = memory.arranged(launches, homes, shares=not device.is_cpu)
+        buffers[ARENA] = Buffer("arena", "arena", arena)
         if device.reaches_host:
             reached = reach_ports(kernels, launches, buffers)
             kernels, launches = reached.kernels, tuple(reached.launches)
             buffers, moved, words = reached.buffers, reached.moved, reached.words
+            turns = behind(turns, len(launches) - len(turns))
         buffers.append(Buffer("state", "state", state_bytes(len(launches), device)))
-        text, launch = join_launches(kernels, launches, constants, len(buffers), device, words)
+        stages = in_turn(kernels, launches, turns)
+        text, launch = join_launches(stages, constants, len(buffers), device, words)
         launches, text = (launch,), texts.head() + text
     else:
         text = texts.text()
@@ -97,22 +92,3 @@ def _with_starts(ports: list[Buffer], graph: Graph, constants: Constants) -> lis
     """The same buffers, where variables that do not begin as zeros know what they begin with."""
     starts = {name: constants.offset(array) for name, array in graph.starts.items()}
     return [port._replace(start=starts.get(port.name)) for port in ports]
-
-
-def _plan_memory(
-    graph: Graph,
-    built: list[Built],
-    places: dict[str, Place],
-    fixed: Mapping[str, int],
-    device: DeviceInfo,
-) -> Homes:
-    """A home for every value: those that are `fixed` fill a buffer, the others share the arena."""
-    homes = {name: (number, 0) for name, number in fixed.items()}
-    spans: dict[str, Span] = {}
-    for number, root, size in memory_uses(graph, built, places):
-        if root not in homes:
-            first = spans[root].first if root in spans else number
-            spans[root] = Span(size, first, number)
-    offsets, arena = assign_offsets(spans, max(CONSTANT_ALIGNMENT, device.alignment))
-    homes.update({root: (ARENA, offset) for root, offset in offsets.items()})
-    return Homes(homes, arena)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -134,15 +134,23 @@ def _use_of(
         shape = (memory.array.size // 4, 4)
         type_ = TensorType(argument.pointer.dtype, shape) if image else None
         return BufferUse(CONSTANTS, start // size, type_)
-    if isinstance(memory, Scratch):
-        buffer, start = homes.buffers[memory.root]
-        return BufferUse(buffer, start // size)
+    use = value_use(argument, homes)
+    if use is not None:
+        return use
     assert isinstance(memory, Place)
-    size = memory.dtype.size
-    if memory.root in homes.buffers:
-        buffer, start = homes.buffers[memory.root]
-        return BufferUse(buffer, start // size + memory.offset)
-    return BufferUse(CONSTANTS, constants.place_offset(memory) // size + memory.offset)
+    start = constants.place_offset(memory)
+    return BufferUse(CONSTANTS, start // memory.dtype.size + memory.offset)
+
+
+def value_use(argument: BufferArgument, homes: Homes) -> BufferUse | None:
+    """The pointer to a value or to scratch memory in its home; None for constants."""
+    memory = argument.memory
+    if not isinstance(memory, Place | Scratch) or memory.root not in homes.buffers:
+        return None
+    buffer, start = homes.buffers[memory.root]
+    if isinstance(memory, Scratch):
+        return BufferUse(buffer, start // argument.pointer.dtype.size)
+    return BufferUse(buffer, start // memory.dtype.size + memory.offset)
 
 
 def fits_image(device: DeviceInfo, array: np.ndarray, start: int) -> bool:
@@ -159,7 +167,7 @@ def value_bytes(graph: Graph, place: Place, root: str) -> int:
 
 
 def memory_uses(
-    graph: Graph, built: list[Built], places: Mapping[str, Place]
+    graph: Graph, built: Sequence[Built], places: Mapping[str, Place]
 ) -> Iterator[tuple[int, str, int]]:
     """What kernels touch besides constants: the kernel's number, the root, and its bytes."""
     for number, item in enumerate(built):

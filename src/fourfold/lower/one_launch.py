@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import groupby, pairwise
+from math import prod
 
 import numpy as np
 
@@ -12,6 +14,8 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.meeting import STATE_WORDS
 from fourfold.kernel.persistent import (
+    ARRIVES,
+    AWAITS,
     CHUNKS,
     ENTRY,
     GROUPS_EACH,
@@ -23,6 +27,7 @@ from fourfold.kernel.site import Options
 from fourfold.kernel.stage import Kind, render_stage
 from fourfold.kernel.statement import LocalArray
 from fourfold.lower.assemble import CONSTANTS, Constants
+from fourfold.lower.levels import Turn
 from fourfold.plan import Argument, BufferUse, Launch
 
 GPU_ITEMS = 256
@@ -42,6 +47,39 @@ class Load:
 
     work: float
     moved: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A launch as one of many, and when groups that share it meet."""
+
+    kernel: Kernel
+    launch: Launch
+    awaits: bool = True  # whether all must have done what came before their last meeting
+    arrives: bool = True  # whether a group then says that it has come so far
+
+    @property
+    def counts(self) -> list[int]:
+        """Virtual groups along each axis."""
+        pairs = zip(self.launch.grid, self.launch.local, strict=True)
+        counts = [size // local for size, local in pairs]
+        return counts + [1] * (3 - len(counts))
+
+
+def in_turn(
+    kernels: Sequence[Kernel], launches: Sequence[Launch], turns: Sequence[Turn]
+) -> list[Stage]:
+    """Stages level by level. In each those come first that end with it; then groups arrive, and
+    who crosses the meeting begins.
+    """
+    order = sorted(range(len(turns)), key=lambda number: (turns[number], number))
+    stages = []
+    for turn, numbers in groupby(order, key=turns.__getitem__):
+        some, meets = list(numbers), not turn.crosses
+        for number in some:
+            first, last = meets and number == some[0], meets and number == some[-1]
+            stages.append(Stage(kernels[number], launches[number], first, last))
+    return stages
 
 
 def refuses_one_launch(
@@ -109,8 +147,7 @@ def _can_sleep(device: DeviceInfo) -> bool:
 
 
 def join_launches(
-    kernels: Sequence[Kernel],
-    launches: Sequence[Launch],
+    stages: Sequence[Stage],
     constants: Constants,
     buffers: int,
     device: DeviceInfo,
@@ -119,34 +156,34 @@ def join_launches(
     """The text of the persistent kernel and its launch; `buffers` counts all, the state last, and
     `words` is the one by which the kernel speaks with the host.
     """
-    text, joined = join_runs(kernels, launches, [launches], constants, buffers, device, words)
+    text, joined = join_runs([stages], constants, buffers, device, words)
     return text, joined[0]
 
 
 def join_runs(
-    kernels: Sequence[Kernel],
-    launches: Sequence[Launch],
-    runs: Sequence[Sequence[Launch]],
+    runs: Sequence[Sequence[Stage]],
     constants: Constants,
     buffers: int,
     device: DeviceInfo,
     words: int | None = None,
 ) -> tuple[str, list[Launch]]:
-    """The text of one persistent kernel, and for each run of launches the one instead of it."""
-    kinds, numbers = _kinds(kernels, launches, shares=not device.is_cpu)
-    kind_of = {id(launch): number for launch, number in zip(launches, numbers, strict=True)}
+    """The text of one persistent kernel, and for each run of stages the launch that walks it."""
+    every = {id(stage.launch): stage for run in runs for stage in run}
+    kinds, numbers = _kinds([*every.values()], shares=not device.is_cpu)
+    kind_of = dict(zip(every, numbers, strict=True))
     items = 1 if device.is_cpu else GPU_ITEMS
     groups = device.compute_units * (GROUPS_EACH if device.is_cpu else 1)
     uses = tuple(BufferUse(number, 0) for number in range(buffers))
     joined = []
     for run in runs:
         table = np.zeros((len(run), row_stride(kinds)), np.int32)
-        for row, launch in zip(table, run, strict=True):
-            number = kind_of[id(launch)]
-            _fill(row, number, launch, device)
+        claims = (_claimed(stage, device) for stage in run)
+        ways = [*(claims if device.is_cpu else _shared(run, groups))]
+        for row, stage, way in zip(table, run, ways, strict=True):
+            _fill(row, kind_of[id(stage.launch)], stage, way)
         arguments: tuple[Argument, ...] = (*uses, len(run), constants.offset(table))
-        grid, title = (groups * items,), f"{len(run)} stages"
-        joined.append(Launch(ENTRY, arguments, grid, (items,), ENTRY, title, len(run)))
+        title = f"{len(run)} stages" + ("" if device.is_cpu else _meetings(ways))
+        joined.append(Launch(ENTRY, arguments, (groups * items,), (items,), ENTRY, title, len(run)))
     return persistent_text(kinds, buffers, items, words), joined
 
 
@@ -158,14 +195,12 @@ def state_bytes(stages: int, device: DeviceInfo) -> int:
     return (2 + parts // STATE_STRIDE + stages * (1 + parts)) * STATE_STRIDE * 4
 
 
-def _kinds(
-    kernels: Sequence[Kernel], launches: Sequence[Launch], shares: bool
-) -> tuple[list[Kind], list[int]]:
-    """The distinct functions, and for every launch the number of its own."""
+def _kinds(stages: Sequence[Stage], shares: bool) -> tuple[list[Kind], list[int]]:
+    """The distinct functions, and for every stage the number of its own."""
     kinds: dict[str, tuple[int, Kind]] = {}
     texts: dict[tuple[object, ...], str] = {}  # equal kernels are equal stages: rendered once
     numbers = []
-    for kernel, launch in zip(kernels, launches, strict=True):
+    for kernel, launch in ((stage.kernel, stage.launch) for stage in stages):
         uses = [a for a in launch.arguments if isinstance(a, BufferUse)]
         constant = tuple(use.buffer == CONSTANTS for use in uses)
         kind = Kind(f"{kernel.title}_{len(kinds)}", kernel, constant, shares)
@@ -179,20 +214,48 @@ def _kinds(
     return [kind for _, kind in kinds.values()], numbers
 
 
-def _fill(row: np.ndarray, number: int, launch: Launch, device: DeviceInfo) -> None:
-    """One row: kind, virtual groups, chunk, groups along x and y; then pointers, then sizes."""
-    counts = [size // local for size, local in zip(launch.grid, launch.local, strict=True)]
-    counts += [1] * (3 - len(counts))
-    total = counts[0] * counts[1] * counts[2]
-    parts = device.compute_units
-    chunk = max(1, -(-total // (CHUNKS * parts)))
-    numbers = [number, total, chunk, counts[0], counts[1], _cut(counts, parts)]
-    for argument in launch.arguments:
+def _fill(row: np.ndarray, number: int, stage: Stage, way: tuple[int, int]) -> None:
+    """One row: kind, virtual groups, how they are given out, groups along x and y, and how once
+    more; then pointers, then sizes.
+    """
+    counts = stage.counts
+    numbers = [number, prod(counts), way[0], counts[0], counts[1], way[1]]
+    for argument in stage.launch.arguments:
         if isinstance(argument, BufferUse):
             numbers += [argument.buffer, argument.offset]
         else:
             numbers.append(argument)
     row[: len(numbers)] = numbers
+
+
+def _claimed(stage: Stage, device: DeviceInfo) -> tuple[int, int]:
+    """How many virtual groups a chunk has, and along which axis a stage is cut into parts."""
+    parts = device.compute_units
+    return max(1, -(-prod(stage.counts) // (CHUNKS * parts))), _cut(stage.counts, parts)
+
+
+def _shared(run: Sequence[Stage], groups: int) -> Iterator[tuple[int, int]]:
+    """For each stage what to add to a group's number for that of its first virtual group, and when
+    groups meet. They wait only if they have arrived: not before the first stage.
+
+    After a meeting the first group gets the first one. Without one, dealing goes on where it
+    ended: who got less of a stage begins with the next.
+    """
+    dealt, before, arrived = 0, False, False
+    for stage in run:
+        awaits = stage.awaits and arrived
+        dealt = 0 if awaits and before else dealt
+        yield -dealt % groups, stage.arrives * ARRIVES + awaits * AWAITS
+        dealt, before = dealt + prod(stage.counts), stage.arrives
+        arrived = before or (arrived and not awaits)
+
+
+def _meetings(ways: Sequence[tuple[int, int]]) -> str:
+    """How often groups meet, and how often a stage runs meanwhile."""
+    flags = [bits for _, bits in ways]
+    waits = [before for before, bits in pairwise(flags) if bits & AWAITS]
+    crossed = sum(not before & ARRIVES for before in waits)
+    return f", {len(waits)} meetings, {crossed} of them crossed"
 
 
 def _cut(counts: Sequence[int], parts: int) -> int:

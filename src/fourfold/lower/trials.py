@@ -21,7 +21,7 @@ from fourfold.lower.assemble import (
     value_bytes,
 )
 from fourfold.lower.launches import Built, Way, build_site, sites
-from fourfold.lower.one_launch import join_runs, refuses_one_launch, state_bytes
+from fourfold.lower.one_launch import Stage, join_runs, refuses_one_launch, state_bytes
 from fourfold.lower.places import choose_places
 from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.plan import Buffer, Plan, Program
@@ -94,9 +94,10 @@ def plan_trials(
     if device.resident and refuses_one_launch(kernels, launches, device) is None:
         # What is best alone need not be best among others in one launch.
         repeats = REPEATS
-        stages = [[launches[number] for number in run] * repeats for run in runs]
+        every = [Stage(*pair) for pair in zip(kernels, launches, strict=True)]
+        stages = [[every[number] for number in run] * repeats for run in runs]
         buffers.append(Buffer("state", "state", state_bytes(max(map(len, stages)), device)))
-        text, joined = join_runs(kernels, launches, stages, constants, len(buffers), device)
+        text, joined = join_runs(stages, constants, len(buffers), device)
         launches, text = tuple(joined), texts.head() + text
         runs = [range(number, number + 1) for number in range(len(joined))]
     trials: dict[str, list[Trial]] = {}

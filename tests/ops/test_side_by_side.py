@@ -1,0 +1,140 @@
+"""Stages of one level give the same bits in whatever order they run, and however they are dealt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from emulated_warps import emulated, with_matrix_units
+from random_graphs import Random, build
+from side_by_side import as_list, cuts, in_some_order, level_by_level, share
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.plan import Plan
+from fourfold.players import opencl
+from fourfold.rewrite import rewrite
+
+BLOCKS = """
+input x: f32[1,13,11,16]
+const a: f32[8,1,1,16]
+const b: f32[8,3,3,8]
+const c: f32[32,1,1,8]
+const d: f32[32,1,1,16]
+const e: f32[1,3,3,32]
+const f: f32[20,3,3,32]
+const g: f32[7,1,1,32]
+const h: f32[5,1,1,20]
+const i: f32[6,1,1,57]
+shortcut = conv2d(x, d)
+one = conv2d(x, a) |> relu
+two = conv2d(one, b; padding=Padding(1,1,1,1)) |> relu
+three = conv2d(two, c) |> add(shortcut)
+head = conv2d(three, g)
+four = depthwise_conv2d(three, e; padding=Padding(1,1,1,1)) |> relu6
+five = conv2d(four, f; stride=(2,2), padding=Padding(1,1,1,1))
+other = conv2d(five, h) |> relu
+pool = average_pool2d(three; filter=(2,2), stride=(2,2), padding=Padding(0,1,0,1))
+joined = concat(five, other, pool; axis=3)
+some = tanh(three)
+more = max_pool2d(three; filter=(3,3), stride=(1,1), padding=Padding(1,1,1,1))
+last = conv2d(joined, i)
+output head, some, more, last
+"""
+# Emulated warps of a group take the same way: all have as many steps.
+HEADS = """
+input x: f32[1,7,5,64]
+const a: f32[32,1,1,64]
+const b: f32[64,1,1,32]
+const c: f32[12,1,1,32]
+const d: f32[7,1,1,64]
+one = conv2d(x, a) |> relu
+head = conv2d(one, b)
+two = conv2d(one, c)
+pool = max_pool2d(head; filter=(3,3), stride=(1,1), padding=Padding(1,1,1,1))
+joined = concat(two, pool; axis=3)
+three = conv2d(head, d)
+output three, joined
+"""
+
+
+def inputs_of(graph: Graph, seed: int) -> list[np.ndarray]:
+    random = np.random.default_rng(seed)
+    types = [graph.types[name] for name in graph.inputs]
+    return [np.asarray(random.uniform(-1, 1, t.shape), t.dtype.numpy) for t in types]
+
+
+def facts(device: DeviceInfo, precision: str) -> tuple[DeviceInfo, Callable[[Plan], Plan]]:
+    """A GPU whose groups share stages, and what makes a plan for it fit for this device."""
+    if precision == "mixed":
+        return replace(with_matrix_units(device), resident=True), emulated
+    like = replace(device, kind="gpu", compute_units=5, max_work_group=256, dot_products=False)
+    return replace(like, resident=True), lambda plan: plan
+
+
+def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) -> None:
+    like, fit = facts(device, precision)
+    listed = make_plan(graph, like, Options(precision, form="list"))
+    shared, generator = share(graph, like, Options(precision)), np.random.default_rng(5)
+    wanted, found = opencl.Player(device, fit(listed)), set()
+    for seed in range(orders):
+        order = in_some_order(shared, generator)
+        found.add(tuple(order))
+        player = opencl.Player(device, fit(as_list(shared, listed, order)))
+        player.poison()
+        arrays = inputs_of(graph, seed)
+        wanted.poison()
+        for one, other in zip(player.run(arrays), wanted.run(arrays), strict=True):
+            assert not np.isnan(one).any()
+            np.testing.assert_array_equal(one, other)
+        player.close()
+    assert len(found) > 1
+    wanted.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "precision", "orders"), [(BLOCKS, "fp32", 6), (HEADS, "mixed", 3)]
+)
+def test_any_order_will_do(device: DeviceInfo, text: str, precision: str, orders: int) -> None:
+    if not device.is_cpu:
+        pytest.skip("kernels are written for another GPU")
+    if precision == "mixed" and device.name.startswith("pthread"):
+        pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
+    check_orders(rewrite(build(text), verify=True), device, precision, orders)
+
+
+@pytest.mark.parametrize("seed", range(720, 726))
+def test_any_order_of_random_graphs(device: DeviceInfo, seed: int) -> None:
+    if not device.is_cpu:
+        pytest.skip("kernels are written for another GPU")
+    check_orders(rewrite(Random(seed).graph(size=14), verify=True), device, "fp32", 3)
+
+
+def test_groups_share_every_level(device: DeviceInfo) -> None:
+    """The text and the table that a GPU gets, a launch for each level.
+
+    Without local memory, since groups beside each other would meet at barriers of their own.
+    """
+    if not device.is_cpu:
+        pytest.skip("the kernel's own meetings are left out")
+    graph = rewrite(build(BLOCKS.replace("13,11", "29,23")), verify=True)
+    like = replace(facts(device, "fp32")[0], local_memory=0)
+    shared = share(graph, like, Options())
+    assert len(shared.meetings) < len(shared.stages) - 3
+    assert any(not stage.arrives and not stage.awaits for stage in shared.stages)
+    assert max(wait - start for start, wait in pairwise(cuts(shared))) > 2
+    listed = opencl.Player(device, make_plan(graph, like, Options(form="list")))
+    player = opencl.Player(device, level_by_level(shared))
+    for seed in range(5):
+        player.poison()
+        arrays = inputs_of(graph, seed)
+        for one, other in zip(player.run(arrays), listed.run(arrays), strict=True):
+            assert not np.isnan(one).any()
+            np.testing.assert_array_equal(one, other)
+    player.close()
+    listed.close()

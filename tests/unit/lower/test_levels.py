@@ -1,0 +1,223 @@
+"""Stages side by side: few meetings, and nobody writes what another one needs meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from random_graphs import Random, build
+from side_by_side import Shared, conflicts, share, table_stride
+
+from fourfold.formats import read_model
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.persistent import ARRIVES, AWAITS
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.lower.levels import Turn, arrangements, behind
+from fourfold.lower.memory import Span
+from fourfold.lower.one_launch import in_turn
+from fourfold.plan import Launch
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+
+FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
+DEVICE = replace(
+    NULL_GPU,
+    compute_units=132,
+    max_work_group=1024,
+    local_memory=49152,
+    matrix_units=True,
+    resident=True,
+    reaches_host=True,
+)
+MODELS = (
+    *("dtln_1_float", "okay_nabu", "lyragan", "emotion_model_quantized", "iris_landmark"),
+    *("face_landmark_fp16", "ssd_mobilenet_v2_fp16", "ultraface_rfb_320", "knift_float"),
+)
+BLOCK = """
+input x: f32[1,13,11,16]
+const a: f32[8,1,1,16]
+const b: f32[8,3,3,8]
+const c: f32[32,1,1,8]
+const d: f32[32,1,1,16]
+shortcut = conv2d(x, d)
+one = conv2d(x, a) |> relu
+two = conv2d(one, b; padding=Padding(1,1,1,1)) |> relu
+three = conv2d(two, c) |> add(shortcut)
+output three
+"""
+
+
+def titles(shared: Shared) -> list[str]:
+    return [stage.launch.node.partition(" =")[0] for stage in shared.stages]
+
+
+def flags(shared: Shared) -> list[int]:
+    """Of the table: before the first stage there is nobody to wait for."""
+    known = [stage.arrives * ARRIVES + stage.awaits * AWAITS for stage in shared.stages]
+    return [known[0] - AWAITS, *known[1:]]
+
+
+def random_needs(seed: int) -> list[frozenset[int]]:
+    random = np.random.default_rng(seed)
+    return [
+        frozenset(int(other) for other in random.integers(0, number, random.integers(0, 3)))
+        if number
+        else frozenset()
+        for number in range(int(random.integers(1, 40)))
+    ]
+
+
+def depth(needs: list[frozenset[int]]) -> int:
+    levels: list[int] = []
+    for others in needs:
+        levels.append(1 + max((levels[other] for other in others), default=0))
+    return max(levels)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_turns_are_few_and_in_order(seed: int) -> None:
+    needs = random_needs(seed)
+    few, ordered = arrangements(needs)
+    for turns in (few, ordered):
+        for turn, others in zip(turns, needs, strict=True):
+            assert all(turns[other].last < turn.first for other in others)
+            assert 0 <= turn.last - turn.first <= 1
+        # Groups arrive behind who ends in a level: each has such a stage.
+        ends = {turn.first for turn in turns if not turn.crosses}
+        assert ends == {*range(1 + max(turn.last for turn in turns))}
+    assert 1 + max(turn.last for turn in few) == depth(needs)
+    assert ordered == sorted(ordered)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_meet_before_what_needs_it(seed: int) -> None:
+    """Groups at any speed walk the stages as the kernel does: by a counter whose top bit flips."""
+    needs, random = random_needs(seed), np.random.default_rng(seed)
+    kernel, launch = Kernel("any", literal=False), Launch("any", (), (1,), (1,), "any", "")
+    for turns in arrangements(needs):
+        launches = [launch._replace(node=str(number)) for number in range(len(needs))]
+        stages = in_turn([kernel] * len(needs), launches, turns)
+        numbers = [int(stage.launch.node) for stage in stages]
+        groups, counter, half = 3, 0, 1 << 31
+        at, phase, due, done = [0] * groups, [0] * groups, [False] * groups, [0] * len(needs)
+        while any(place < len(stages) for place in at):
+            group = int(random.choice([n for n in range(groups) if at[n] < len(stages)]))
+            stage, number = stages[at[group]], numbers[at[group]]
+            if due[group] and stage.awaits:
+                if counter & half != phase[group]:
+                    continue
+                due[group] = False
+            assert all(done[other] == groups for other in needs[number])
+            done[number] += 1
+            if stage.arrives and at[group] + 1 < len(stages):
+                assert not due[group]
+                counter = (counter + (half - groups + 1 if group == 0 else 1)) % (2 * half)
+                phase[group], due[group] = phase[group] ^ half, True
+            at[group] += 1
+        assert done == [groups] * len(needs)
+
+
+def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
+    shared = share(build(BLOCK), DEVICE, Options("mixed"))
+    assert titles(shared) == ["x from host memory", "one", "shortcut", "two", "three"]
+    assert shared.meetings == [(0, 1), (1, 3), (3, 4)]
+    assert shared.plan.launches[0].node == "5 stages, 3 meetings, 1 of them crossed"
+    assert conflicts(shared) == []
+
+
+def test_dealing_goes_on_where_it_ended() -> None:
+    """After a meeting the first group begins; without one, the group that would be next."""
+    shared = share(build(BLOCK), DEVICE, Options("mixed"))
+    launch = shared.plan.launches[0]
+    count, start = launch.arguments[-2:]
+    assert isinstance(start, int)
+    assert count == len(shared.stages) == 5
+    stride = table_stride(shared.plan)
+    table = shared.plan.constants[start:].view(np.int32)
+    rows = table[: count * stride].reshape(count, stride)
+    assert [*rows[:, 5]] == flags(shared)
+    dealt = 0
+    for number, row in enumerate(rows):
+        if number in (1, 4):
+            dealt = 0
+        assert (dealt + row[2]) % DEVICE.compute_units == 0
+        dealt += row[1]
+    assert rows[2:4, 2].all()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_graphs(seed: int, precision: str) -> None:
+    graph = rewrite(Random(900 + seed).graph(size=20), verify=True)
+    assert conflicts(share(graph, DEVICE, Options(precision))) == []
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str) -> None:
+    path = FOLDER / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    shared = share(rewrite(read_model(str(path), {}).main), DEVICE, Options("mixed"))
+    assert conflicts(shared) == []
+    assert len(shared.meetings) + 1 < len(shared.stages)
+
+
+STATE = """
+input x: f32[1,13,11,16]
+input s: f32[1,13,11,8]
+const w: f32[8,1,1,16]
+{nodes}
+output a, b
+"""
+
+
+@pytest.mark.parametrize(
+    "order", [("a = tanh(s)", "b = conv2d(x, w)"), ("b = conv2d(x, w)", "a = tanh(s)")]
+)
+def test_a_state_is_written_when_nobody_reads_it_any_more(order: tuple[str, str]) -> None:
+    graph = replace(build(STATE.format(nodes="\n".join(order))), states={"s": "b"})
+    shared = share(graph, DEVICE, Options("mixed"))
+    assert conflicts(shared) == []
+    names = titles(shared)
+    written = "s in the next run" if order[0].startswith("b") else "b"
+    read, write = names.index("a"), names.index(written)
+    assert any(read <= arrive and wait <= write for arrive, wait in shared.meetings)
+
+
+def test_much_more_memory_is_not_taken_for_it() -> None:
+    """Branches that begin with large values run one after the other; small ones side by side."""
+    branches = [
+        f"a{n} = conv2d(x, w)\nb{n} = conv2d(a{n}, v; stride=(8,8))\nc{n} = tanh(b{n})"
+        for n in range(6)
+    ]
+    text = "const w: f32[64,1,1,4]\nconst v: f32[4,1,1,64]\n" + "\n".join(branches)
+    outputs = ", ".join(f"c{n}" for n in range(6))
+    for size, together in ((16, True), (256, False)):
+        graph = build(f"input x: f32[1,{size},{size},4]\n{text}\noutput {outputs}")
+        shared = share(graph, DEVICE, Options("mixed"))
+        listed = make_plan(graph, DEVICE, Options("mixed", form="list"))
+        assert (len(shared.meetings) < 8) is together
+        assert conflicts(shared) == []
+        grown = shared.plan.buffers[0].bytes - listed.buffers[0].bytes
+        assert grown <= max(listed.buffers[0].bytes // 8, 1 << 20)
+
+
+def test_an_overlap_is_found() -> None:
+    """The checker sees a value that lies where another one is needed."""
+    shared = share(build(BLOCK), DEVICE, Options("mixed"))
+    stages = [*shared.stages]
+    for number in (1, 2):
+        stages[number] = replace(stages[number], arrives=False)
+    stages[3] = replace(stages[3], awaits=False)
+    broken = replace(shared, stages=[*stages[:3], replace(stages[3], arrives=True), *stages[4:]])
+    assert conflicts(broken)
+
+
+def test_lives_by_level_hold_what_runs_at_once() -> None:
+    turns = behind([Turn(0, 0), Turn(0, 1), Turn(1, 1)], 2)
+    assert turns == [Turn(0, 0), Turn(0, 0), Turn(1, 1), Turn(1, 2), Turn(2, 2)]
+    assert behind([Turn(0, 0)], 0) == [Turn(0, 0)]
+    assert Span(64, *turns[3]).meets(Span(64, *turns[4]))

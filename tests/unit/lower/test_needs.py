@@ -1,0 +1,82 @@
+"""Which kernels must have finished before another begins: of its node, of others, of states."""
+
+from __future__ import annotations
+
+from random_graphs import build
+
+from fourfold.graph import Node
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.place import Layout, Place
+from fourfold.kernel.site import Packed, Scratch
+from fourfold.lower.launches import Built
+from fourfold.lower.needs import find_needs
+from fourfold.types import DType
+
+
+def kernel(node: Node, **memories: object) -> Built:
+    """A kernel that writes what is called `to`, and reads the rest."""
+    made = Kernel("any", literal=False)
+    for title, memory in memories.items():
+        made.pointer(title, DType.F32, memory, writable=title == "to")
+    return Built(made, node)
+
+
+def place(root: str, offset: int = 0) -> Place:
+    return Place(root, Layout.ROWS, DType.F32, 8, offset)
+
+
+GRAPH = build("""
+input x: f32[1,3,2,4]
+input s: f32[1,3,2,4]
+a = tanh(x)
+b = relu(x)
+c = concat(a, b; axis=3)
+d = reshape(c; shape=(1,6,8))
+e = exp(d)
+f = tanh(s)
+output e, f
+""")
+A, B, C, D, E, F = GRAPH.nodes
+
+
+def test_a_kernel_needs_the_makers_of_what_its_node_reads() -> None:
+    """Neither the join nor the reshape has a kernel: both show what others have made."""
+    built = [
+        kernel(A, to=place("c"), of=place("x")),
+        kernel(B, to=place("c", 4), of=place("x")),
+        kernel(E, to=place("e"), of=place("c")),
+    ]
+    assert find_needs(GRAPH, built, {}) == [frozenset(), frozenset(), {0, 1}]
+
+
+def test_kernels_of_a_node_need_each_other_for_what_they_share() -> None:
+    scratch = Scratch("e/sums", 64)
+    built = [
+        kernel(E, to=scratch, of=place("c")),
+        kernel(E, to=place("e"), of=scratch),
+        kernel(E, to=place("e"), of=place("c")),
+    ]
+    needs = find_needs(GRAPH, built, {})
+    assert needs == [frozenset(), {0}, {1}]
+
+
+def test_parts_of_a_joined_value_are_copied_side_by_side() -> None:
+    weights = Packed(
+        build("const w: f32[3]\ninput x: f32[3]\ny = add(x, w)\noutput y").constants["w"]
+    )
+    built = [
+        kernel(A, to=place("a"), of=place("x")),
+        kernel(C, to=place("c"), of=place("a"), by=weights),
+        kernel(C, to=place("c", 4), of=place("b"), by=weights),
+        kernel(E, to=place("e"), of=place("c")),
+    ]
+    assert find_needs(GRAPH, built, {}) == [frozenset(), {0}, {0}, {1, 2}]
+
+
+def test_what_becomes_of_a_state_waits_for_all_who_read_it() -> None:
+    built = [
+        kernel(F, to=place("f"), of=place("s")),
+        kernel(A, to=place("a"), of=place("x")),
+    ]
+    assert find_needs(GRAPH, built, {"s": 3, "x": 2, "f": 4}) == [frozenset(), frozenset()]
+    assert find_needs(GRAPH, built, {"s": 3, "a": 3}) == [frozenset(), {0}]
