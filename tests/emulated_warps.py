@@ -48,6 +48,29 @@ static uint2 load_if(__global const uint2 *from, int inside)
     return inside ? *from : (uint2)(0);
 }
 
+static uint4 load_two_if(__global const half *from, int inside)
+{
+    return inside ? *(__global const uint4 *)from : (uint4)(0);
+}
+
+static uint2 from_line(__global uint4 *warps, uint2 words, int lane)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    warps[2 * (WARP + LANE)].xy = words;
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    return lane >= 0 && lane < 32 ? warps[2 * (WARP + lane)].xy : words;
+}
+
+static uint2 from_last(__global uint4 *warps, uint2 words)
+{
+    return from_line(warps, words, LANE - 4);
+}
+
+static uint2 from_next(__global uint4 *warps, uint2 words)
+{
+    return from_line(warps, words, LANE + 4);
+}
+
 static float swap_neighbours(__global uint4 *warps, float value)
 {
     barrier(CLK_GLOBAL_MEM_FENCE);
@@ -76,31 +99,34 @@ static void matrix_multiply(__global uint4 *warps, float4 *d, uint2 upper, uint2
     }
 }
 
-static void filter_multiply(
-    __global uint4 *warps, float4 *d, uint upper, uint lower, int weights, int pick)
+static uint picked(int weights, int pick)
 {
     uint b = 0;
     for (int place = 0; place < 4; place++) {
         const int from = pick >> (4 * place) & 15;
         b |= from < 4 ? ((uint)weights >> (8 * from) & 255) << (8 * place) : 0;
     }
+    return b;
+}
+
+static void filter_multiply(__global uint4 *warps, float4 *d,
+    uint upper_a, uint lower_a, uint upper_b, uint lower_b, int a, int b, int pick)
+{
     barrier(CLK_GLOBAL_MEM_FENCE);
-    warps[2 * (WARP + LANE)] = (uint4)(upper, lower, b, 0);
+    warps[2 * (WARP + LANE)] = (uint4)(upper_a, upper_b, lower_a, lower_b);
+    warps[2 * (WARP + LANE) + 1].xy = (uint2)(picked(a, pick), picked(b, pick));
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int quarter = 0; quarter < 4; quarter++) {
         const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
-        const uint even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter)].z;
-        const uint odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter)].z;
-        *d += (float4)(
-            products((uint2)(rows.x, 0), (uint2)(even, 0)),
-            products((uint2)(rows.x, 0), (uint2)(odd, 0)),
-            products((uint2)(rows.y, 0), (uint2)(even, 0)),
-            products((uint2)(rows.y, 0), (uint2)(odd, 0)));
+        const uint2 even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter) + 1].xy;
+        const uint2 odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter) + 1].xy;
+        *d += (float4)(products(rows.xy, even), products(rows.xy, odd),
+            products(rows.zw, even), products(rows.zw, odd));
     }
 }
 
 """
-_CALL = re.compile(r"\b(swap_neighbours|matrix_multiply|filter_multiply)\(")
+_CALL = re.compile(r"\b(swap_neighbours|from_last|from_next|matrix_multiply|filter_multiply)\(")
 _HEAD = re.compile(r"(__kernel void [^{]*)\)\n\{\n")
 _PARAMETERS = r"""\1,
     __global uint4 *warps_base,

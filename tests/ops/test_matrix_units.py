@@ -16,6 +16,7 @@ from fourfold.kernel.site import Options
 from fourfold.lower import make_plan, suit
 from fourfold.lower.launches import sites
 from fourfold.lower.places import choose_places
+from fourfold.ops import _matrix_tile
 from fourfold.players import opencl
 
 GRAPHS = {
@@ -78,6 +79,79 @@ GRAPHS = {
         y = separable_conv2d(x, f, w; padding=Padding(1,1,1,1), low=0.0)
         output y
         """,
+    "a filter over even lines": """
+        input p: f32[2,5,22,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,3,3,32]
+        const w: f32[19,1,1,32]
+        const g: f32[32]
+        y = separable_conv2d(x, f, w, g; padding=Padding(1,1,1,1), high=0.5) |> relu
+        output y
+        """,
+    "a filter in steps of two": """
+        input p: f32[1,8,14,16]
+        const v: f32[64,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,3,3,64]
+        const w: f32[8,1,1,64]
+        y = separable_conv2d(x, f, w; stride=(2,2), padding=Padding(0,1,0,1), low=0.0)
+        output y
+        """,
+    "a filter in steps of two, padded on both sides": """
+        input p: f32[1,7,18,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,3,3,32]
+        const w: f32[8,1,1,32]
+        y = separable_conv2d(x, f, w; stride=(1,2), padding=Padding(1,1,1,1))
+        output y
+        """,
+    "a filter with gaps": """
+        input p: f32[1,9,11,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,3,3,32]
+        const w: f32[8,1,1,32]
+        y = separable_conv2d(x, f, w; dilation=(2,2), padding=Padding(2,2,2,2))
+        output y
+        """,
+    "a filter without padding over odd lines": """
+        input p: f32[1,5,9,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,3,3,32]
+        const w: f32[8,1,1,32]
+        y = separable_conv2d(x, f, w)
+        output y
+        """,
+    "a filter without padding over even lines": """
+        input p: f32[2,5,8,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,3,3,32]
+        const w: f32[8,1,1,32]
+        y = separable_conv2d(x, f, w)
+        output y
+        """,
+    "a filter that reaches far": """
+        input p: f32[1,3,20,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,1,5,32]
+        const w: f32[8,1,1,32]
+        y = separable_conv2d(x, f, w; padding=Padding(0,0,2,2))
+        output y
+        """,
+    "a filter of one tap": """
+        input p: f32[1,4,10,16]
+        const v: f32[32,1,1,16]
+        x = conv2d(p, v)
+        const f: f32[1,1,1,32]
+        const w: f32[8,1,1,32]
+        y = separable_conv2d(x, f, w; stride=(2,2))
+        output y
+        """,
 }
 TILES = (
     "1x1 by 1 split 1 ahead 1",
@@ -98,7 +172,7 @@ def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """As what values are kept: small ones, as all of these are, as floats unless that is off."""
     if request.param == "halves":
-        monkeypatch.setattr(suit, "SMALL_ARENA", 0)
+        monkeypatch.setattr(suit, "SMALL_ARENA", -1)
     return str(request.param)
 
 
@@ -108,9 +182,17 @@ def test_against_the_reference(title: str, tile: str, device: DeviceInfo, kept: 
     check(title, tile, device, kept)
 
 
-@pytest.mark.parametrize("title", ["whole steps", "one pixel at a time", "a filter on the way"])
+@pytest.mark.parametrize(
+    "title",
+    ["whole steps", "one pixel at a time", "a filter on the way", "a filter over even lines"],
+)
 def test_shared_reductions(title: str, device: DeviceInfo, kept: str) -> None:
     check(title, SHARED, device, kept)
+
+
+def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_matrix_tile, "REGISTERS", 104 if kept == "halves" else 164)
+    check("a filter in steps of two", "1x1 by 1 split 1 ahead 4", device, kept)
 
 
 def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:

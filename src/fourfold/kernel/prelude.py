@@ -69,16 +69,56 @@ static uint2 load_if(__global const uint2 *from, int inside)
 }
 """
 
-# D += A x diagonal: 16 pixels x 8 channels, each channel times its own weight. The weight comes in
-# one half of a word and goes where `pick` says, which is nowhere for most work-items.
-_FILTER = """
-static void filter_multiply(float4 *d, uint upper, uint lower, int weights, int pick)
+# Four words, or zeros.
+_LOAD_TWO_IF = """
+static uint4 load_two_if(__global const half *from, int inside)
 {
-    uint b;
-    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(b) : "r"(weights), "r"(pick));
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
-        "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
-        : "+f"(d->x), "+f"(d->y), "+f"(d->z), "+f"(d->w) : "r"(upper), "r"(lower), "r"(b));
+    uint4 words;
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0;"
+        "  mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; mov.b32 %3, 0;"
+        "  @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+        : "=&r"(words.x), "=&r"(words.y), "=&r"(words.z), "=&r"(words.w)
+        : "l"(from), "r"(inside));
+    return words;
+}
+"""
+
+# What the work-item of the same quarter in the line before has, or in the next one.
+_FROM_LAST = """
+static uint2 from_last(uint2 words)
+{
+    uint2 theirs;
+    asm volatile("shfl.sync.up.b32 %0, %1, 4, 0, 0xffffffff;" : "=r"(theirs.x) : "r"(words.x));
+    asm volatile("shfl.sync.up.b32 %0, %1, 4, 0, 0xffffffff;" : "=r"(theirs.y) : "r"(words.y));
+    return theirs;
+}
+"""
+_FROM_NEXT = """
+static uint2 from_next(uint2 words)
+{
+    uint2 theirs;
+    asm volatile("shfl.sync.down.b32 %0, %1, 4, 0x1f, 0xffffffff;"
+        : "=r"(theirs.x) : "r"(words.x));
+    asm volatile("shfl.sync.down.b32 %0, %1, 4, 0x1f, 0xffffffff;"
+        : "=r"(theirs.y) : "r"(words.y));
+    return theirs;
+}
+"""
+
+# D += A x diagonal + B x diagonal: 16 pixels x 8 channels under two taps of a filter, each channel
+# times its own weight. A weight comes in one half of a word and goes where `pick` says, which is
+# nowhere for most work-items.
+_FILTER = """
+static void filter_multiply(
+    float4 *d, uint upper_a, uint lower_a, uint upper_b, uint lower_b, int a, int b, int pick)
+{
+    uint first, second;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(first) : "r"(a), "r"(pick));
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(second) : "r"(b), "r"(pick));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d->x), "+f"(d->y), "+f"(d->z), "+f"(d->w)
+        : "r"(upper_a), "r"(lower_a), "r"(upper_b), "r"(lower_b), "r"(first), "r"(second));
 }
 """
 
@@ -177,6 +217,9 @@ NVIDIA = {
     "matrix_multiply": _MULTIPLY,
     "filter_multiply": _FILTER,
     "load_if": _LOAD_IF,
+    "load_two_if": _LOAD_TWO_IF,
+    "from_last": _FROM_LAST,
+    "from_next": _FROM_NEXT,
     "swap_neighbours": _SWAP,
     "pack_halves": _PACK,
     "unpack_halves": _UNPACK,

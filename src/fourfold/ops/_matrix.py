@@ -19,7 +19,6 @@ from fourfold.kernel.expression import (
     call,
     const,
     load,
-    load_raw,
     minimum,
     vector,
     where,
@@ -27,6 +26,7 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.site import Site
 from fourfold.ops._matrix_feed import Feed
+from fourfold.ops._matrix_products import Products, Warp
 from fourfold.ops._matrix_tile import (
     COLUMNS,
     ROWS,
@@ -61,11 +61,6 @@ class _Block:
     column: Expression
 
 
-def _parts(values: list[Expression], count: int) -> list[list[Expression]]:
-    size = len(values) // count
-    return [values[part * size : (part + 1) * size] for part in range(count)]
-
-
 class MatrixConvolution:
     """One convolution being written for matrix units."""
 
@@ -88,83 +83,25 @@ class MatrixConvolution:
 
     def write(self) -> None:
         kernel, tile, output = self.kernel, self.tile, self.site.output
-        across = -(-output.pixels // (ROWS * tile.rows))
-        self.blocks = -(-output.channels // COLUMNS)
-        down = -(-self.blocks // (tile.columns * tile.warps))
+        across = -(-self.feed.work.pixels // (ROWS * tile.rows))
+        blocks = -(-output.channels // COLUMNS)
+        down = -(-blocks // (tile.columns * tile.warps))
         local = (WARP, tile.warps, tile.split)
         x, y, _ = kernel.ids(across * WARP, down * tile.warps, tile.split, local=local, stay=True)
-        self.lane = kernel.let(kernel.local_id(0), "lane")
-        self.quarter = kernel.let(self.lane % 4, "quarter")
-        start = kernel.let(x // WARP * (ROWS * tile.rows) + self.lane // 4, "pixel")
-        self.block = kernel.let(y * tile.columns, "block")
-        pixels = [start + step * 8 for step in range(2 * tile.rows)]
+        lane = kernel.let(kernel.local_id(0), "lane")
+        self.warp = warp = Warp(
+            lane,
+            line=kernel.let(lane // 4, "line"),
+            quarter=kernel.let(lane % 4, "quarter"),
+            first=kernel.let(x // WARP * tile.rows, "first"),
+            block=kernel.let(y * tile.columns, "block"),
+        )
         sums = [
             [kernel.variable(const(0.0, "float", 4), "sum") for _ in range(tile.columns)]
             for _ in range(tile.rows)
         ]
-        self._accumulate(sums, pixels)
-        self._store(self._whole(sums), start)
-
-    def _accumulate(self, sums: list[list[Variable]], pixels: list[Expression]) -> None:
-        kernel, tile = self.kernel, self.tile
-        end = kernel.size("last_pixel", self.site.output.pixels - 1)
-        known = [kernel.let(minimum(pixel, end), "pixel") for pixel in pixels]
-        steps = kernel.size("steps", self.feed.work.steps)
-        last = kernel.size("last_block", self.blocks - 1)
-        columns = [
-            kernel.let(minimum(self.block + c, last) * steps, "w") for c in range(tile.columns)
-        ]
-        self.feed.aim(known, self.lane)
-        first = kernel.local_id(2) * tile.ahead if tile.split > 1 else const(0)
-        stride = tile.split * tile.ahead
-        if not tile.early and stride < self.feed.work.steps:
-            kernel.await_inputs()
-            with kernel.loop(steps, first, stride, title="step") as step:
-                self._multiply(sums, self._constants(columns, step), self._inputs(step))
-            return
-        # Weights are there when the inputs come; what the next step needs is on its way while
-        # this one is multiplied.
-        weights = self._constants(columns, first)
-        kernel.await_inputs()
-        inputs = self._inputs(first)
-        if stride >= self.feed.work.steps:
-            self._multiply(sums, weights, inputs)
-            return
-        held = [[kernel.variable(one, "held") for one in kind] for kind in (weights, inputs)]
-        end = kernel.let(steps - tile.ahead, "end")
-        with kernel.loop(steps, first, stride, title="step") as step:
-            after = kernel.let(minimum(step + stride, end), "after")
-            coming = [*self._constants(columns, after), *self._inputs(after)]
-            self._multiply(sums, list(held[0]), list(held[1]))
-            for value, new in zip([*held[0], *held[1]], coming, strict=True):
-                kernel.set(value, new)
-
-    def _constants(self, columns: list[Expression], step: Expression) -> list[Expression]:
-        """The constants of some steps, those of each step together, its factors last."""
-        kernel, read = self.kernel, []
-        for ahead in range(self.tile.ahead):
-            at = kernel.let(step + ahead, "k")
-            read += self.feed.constants(at, self.quarter)
-            for start in columns:
-                factor = load_raw(self.weights, (start + at) * WARP + self.lane)
-                read.append(kernel.let(factor, "f"))
-        return read
-
-    def _inputs(self, step: Expression) -> list[Expression]:
-        steps = [self.kernel.let(step + ahead, "k") for ahead in range(self.tile.ahead)]
-        return [value for at in steps for value in self.feed.inputs(at, self.quarter)]
-
-    def _multiply(
-        self, sums: list[list[Variable]], constants: list[Expression], inputs: list[Expression]
-    ) -> None:
-        count = self.tile.ahead
-        for known, taken in zip(_parts(constants, count), _parts(inputs, count), strict=True):
-            own = len(known) - self.tile.columns
-            for halves in self.feed.combine(known[:own], taken):
-                for column, factor in enumerate(known[own:]):
-                    for number, line in enumerate(sums):
-                        upper, lower = halves[2 * number], halves[2 * number + 1]
-                        self.kernel.call("matrix_multiply", line[column], upper, lower, factor)
+        Products(kernel, tile, self.feed, self.weights, blocks, warp).add_to(sums)
+        self._store(self._whole(sums))
 
     def _whole(self, sums: list[list[Variable]]) -> list[_Block]:
         """Blocks with nothing missing. Those who shared a reduction meet once; each takes some."""
@@ -178,7 +115,7 @@ class MatrixConvolution:
             return every
         items = WARP * tile.warps
         shared = kernel.local_array("shared", "float", 4, len(every) * split * items)
-        item = kernel.let(self.lane + kernel.local_id(1) * WARP, "within")
+        item = kernel.let(self.warp.lane + kernel.local_id(1) * WARP, "within")
         mine = kernel.let(kernel.local_id(2) * items + item, "mine")
         for number, block in enumerate(every):
             kernel.store(shared, mine + number * split * items, block.total)
@@ -195,12 +132,12 @@ class MatrixConvolution:
         row, column = number // tile.columns, number % tile.columns
         return _Block(kernel.let(reduce(operator.add, parts), "whole"), row, column)
 
-    def _store(self, blocks: list[_Block], start: Expression) -> None:
+    def _store(self, blocks: list[_Block]) -> None:
         """First all that is read for the tails, at once, then the stores."""
         kernel, target = self.kernel, self.target
         ready = []
         for block in blocks:
-            pixel, slice_, value = self._arranged(block, start)
+            pixel, slice_, value = self._arranged(block)
             inside = (pixel < target.pixels) & (slice_ < target.slices)
             pixel_in = kernel.let(minimum(pixel, target.pixels - 1), "pixel")
             slice_in = kernel.let(minimum(slice_, target.slices - 1), "slice")
@@ -213,19 +150,17 @@ class MatrixConvolution:
         if self.tile.split > 1:
             kernel.barrier()
 
-    def _arranged(
-        self, block: _Block, start: Expression
-    ) -> tuple[Expression, Expression, Expression]:
+    def _arranged(self, block: _Block) -> tuple[Expression, Expression, Expression]:
         """Neighbours swap halves of their rows, so that each holds four channels of one pixel."""
         kernel, total = self.kernel, block.total
         kernel.preludes.add("swap_neighbours")
-        even = kernel.let((self.lane % 2).equals(0), "even")
+        even = kernel.let((self.warp.lane % 2).equals(0), "even")
         given = [kernel.let(where(even, total.lane(2 + n), total.lane(n)), "give") for n in (0, 1)]
         taken = [kernel.let(call("swap_neighbours", value), "take") for value in given]
         upper = vector(total.lane(0), total.lane(1), *taken)
         lower = vector(*taken, total.lane(2), total.lane(3))
         value = kernel.let(where(even, upper, lower), "value")
-        pixel = kernel.let(start + block.row * ROWS, "pixel")
-        target = kernel.let(where(even, pixel, pixel + 8), "to")
-        slice_ = (self.block + block.column) * 2 + self.quarter // 2
+        pixels = self.feed.rows.pixels(kernel, self.warp.first + block.row, self.warp.line)
+        target = kernel.let(where(even, *pixels), "to")
+        slice_ = (self.warp.block + block.column) * 2 + self.warp.quarter // 2
         return target, kernel.let(slice_, "slice"), value

@@ -2,13 +2,12 @@
 
 A work-item of a warp owns every fourth slice of a step. Where it gets the numbers from is up to a
 feed: from memory as they lie there, from memory one filter tap beside the other, or from a
-depthwise filter that is applied on the way.
+depthwise filter that is applied on the way (`_matrix_filter`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -16,17 +15,16 @@ import numpy as np
 from fourfold.kernel.expression import (
     Expression,
     const,
-    load,
     load_raw,
     maximum,
     minimum,
-    vector,
     where,
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.ops._matrix_rows import InOrder, Rows
 from fourfold.ops._matrix_tile import MatrixWork
 from fourfold.ops._taps import Base, Found, MakeTaps, Taps
 from fourfold.types import DType
@@ -38,6 +36,7 @@ class Feed(Protocol):
     """Reads the inputs of the products."""
 
     work: MatrixWork
+    rows: Rows
 
     def start(self, kernel: Kernel, target: View) -> None:
         """Make ready in a kernel whose parameters are still open."""
@@ -65,7 +64,7 @@ def packed(kernel: Kernel, value: Expression) -> Expression:
     return Expression("call", ("pack_halves", value), "uint", 2)
 
 
-def _in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
+def in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
     """Four floats as halves, and what these leave over: together almost as good as floats."""
     kernel.preludes.add("unpack_halves")
     near = maximum(minimum(value, LARGEST_HALF), -LARGEST_HALF)
@@ -74,7 +73,7 @@ def _in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
     return [first, kernel.let(packed(kernel, value - back), "rest")]
 
 
-def _four_floats(source: View, found: Found, slice_: Expression) -> Expression:
+def four_floats(source: View, found: Found, slice_: Expression) -> Expression:
     """Four channels of a pixel, zeros where it does not exist."""
     place, inside = found
     kernel = source.kernel
@@ -84,7 +83,7 @@ def _four_floats(source: View, found: Found, slice_: Expression) -> Expression:
     return kernel.let(where(inside, value, 0.0), "x")
 
 
-def _four_halves(source: View, found: Found, slice_: Expression) -> Expression:
+def four_halves(source: View, found: Found, slice_: Expression) -> Expression:
     """Four channels of a pixel as halves, zeros where it does not exist.
 
     No branch asks whether it does: every read would wait for the one before.
@@ -118,6 +117,7 @@ class WindowFeed:
         pixels, channels = site.output.pixels, site.output.channels
         steps, sums = _steps(self.pairs, self.whole), min(count, 4)
         self.work = MatrixWork(pixels, channels, steps, sums=sums, wide=self.wide)
+        self.rows: Rows = InOrder(pixels)
 
     def start(self, kernel: Kernel, target: View) -> None:
         self.kernel, self.source = kernel, self.site.read(kernel, 0)
@@ -125,7 +125,7 @@ class WindowFeed:
         self.taps: Taps = self.make_taps(kernel, self.source, target)
 
     def aim(self, pixels: list[Expression], lane: Expression) -> None:
-        self.bases = [_base(self.kernel, self.taps, pixel) for pixel in pixels]
+        self.bases = [base_of(self.kernel, self.taps, pixel) for pixel in pixels]
 
     def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
         return []
@@ -140,8 +140,8 @@ class WindowFeed:
             place, inside = taps.find(base, row, column)
             if exists is not None:
                 inside = exists if inside is None else exists & inside
-            found = _named(kernel, (place, inside))
-            read = _four_floats if self.wide else _four_halves
+            found = named(kernel, (place, inside))
+            read = four_floats if self.wide else four_halves
             values.append(read(self.source, found, slice_))
         return values
 
@@ -150,7 +150,7 @@ class WindowFeed:
     ) -> list[list[Expression]]:
         if not self.wide:
             return [inputs]
-        both = [_in_halves(self.kernel, value) for value in inputs]
+        both = [in_halves(self.kernel, value) for value in inputs]
         return [[halves[part] for halves in both] for part in (0, 1)]
 
     def _tap(
@@ -189,122 +189,6 @@ def flatten_taps(weights: np.ndarray) -> np.ndarray:
     return flat
 
 
-class DepthwiseFeed:
-    """What a depthwise filter makes of the pixels under it: made on the way in, by matrix units.
-
-    A filter tap is a matrix with its weights on the diagonal, eight channels at a time; what comes
-    out lies in the work-items just as the next product wants it.
-    """
-
-    def __init__(
-        self,
-        site: Site,
-        taps: MakeTaps,
-        filters: tuple[np.ndarray, np.ndarray],
-        finish: Callable[[Expression], Expression],
-    ) -> None:
-        """`filters` is [taps, channels], with an offset for each channel; `finish` comes last."""
-        self.site, self.make_taps, self.finish = site, taps, finish
-        self.filters, self.bias = pack_diagonals(filters[0]), filters[1]
-        self.count = count = filters[0].shape[0]
-        steps, output = site.input.slices // 4, site.output
-        self.wide = site.options.keeps_values
-        work = MatrixWork(output.pixels, output.channels, steps, reads=count, sums=count)
-        self.work = replace(work, wide=self.wide)
-
-    def start(self, kernel: Kernel, target: View) -> None:
-        self.kernel, self.source = kernel, self.site.read(kernel, 0)
-        self.source.fixed = True
-        self.factors = self.site.packed(kernel, "filters", self.filters)
-        self.offsets = self.site.packed(kernel, "offsets", self.bias)
-        self.taps: Taps = self.make_taps(kernel, self.source, target)
-
-    def aim(self, pixels: list[Expression], lane: Expression) -> None:
-        kernel, taps = self.kernel, self.taps
-        bases = [_base(kernel, taps, pixel) for pixel in pixels]
-        places = [(row, tap) for row in range(taps.count[0]) for tap in range(taps.count[1])]
-        self.found = [
-            [_named(kernel, taps.find(base, const(row), const(tap))) for base in bases]
-            for row, tap in places
-        ]
-        # A work-item holds a weight of the diagonal in one half of a word, or none at all.
-        column = kernel.let(lane // 4, "column")
-        self.odd = kernel.let(column % 2, "odd")
-        mine = kernel.let((lane % 4).equals(column // 2), "mine")
-        self.pick = [
-            kernel.let(where(mine, where(self.odd.equals(1), odd, even), 0x4444), "pick")
-            for even, odd in ((0x4410, 0x1044), (0x4432, 0x3244))
-        ]
-
-    def constants(self, step: Expression, quarter: Expression) -> list[Expression]:
-        kernel = self.kernel
-        slice_ = kernel.let(step * 4 + quarter, "slice")
-        offset = kernel.let(load(self.offsets, slice_, "float", 4), "offset")
-        start = kernel.let(step * (self.count * 8) + quarter * 2 + self.odd, "w")
-        places = [start + tap * 8 for tap in range(self.count)]
-        return [offset, *(kernel.let(load(self.factors, at, "int"), "d") for at in places)]
-
-    def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
-        slice_ = self.kernel.let(step * 4 + quarter, "slice")
-        read = _four_floats if self.wide else _four_halves
-        return [read(self.source, one, slice_) for line in self.found for one in line]
-
-    def combine(
-        self, constants: list[Expression], inputs: list[Expression]
-    ) -> list[list[Expression]]:
-        (offset, *factors), pixels = constants, len(self.found[0])
-        lines = [inputs[at : at + pixels] for at in range(0, len(inputs), pixels)]
-        values: list[list[Expression]] = []
-        for first in range(0, pixels, 2):
-            pairs = [(line[first], line[first + 1]) for line in lines]
-            values += [self._parts(end) for end in self._filtered(pairs, factors, offset)]
-        return [list(part) for part in zip(*values, strict=True)]
-
-    def _parts(self, value: Expression) -> list[Expression]:
-        """Four floats as halves; with what these leave over where values are kept as floats."""
-        if self.wide:
-            return _in_halves(self.kernel, self.kernel.let(value, "x"))
-        return [self.kernel.let(packed(self.kernel, value), "a")]
-
-    def _filtered(
-        self,
-        inputs: list[tuple[Expression, Expression]],
-        factors: list[Expression],
-        offset: Expression,
-    ) -> list[Expression]:
-        """The filter's result for the upper and the lower pixels of one block.
-
-        Even and odd taps have sums of their own: a sum waits for the one before it.
-        """
-        kernel = self.kernel
-        both = [offset.part(half, 2) for half in (0, 1)]
-        even = [kernel.variable(vector(part, part), "even") for part in both]
-        odd = [kernel.variable(const(0.0, "float", 4), "odd") for _ in both]
-        for tap, (pair, factor) in enumerate(zip(inputs, factors, strict=True)):
-            for upper, lower in self._halves(pair):
-                for half, total in enumerate(odd if tap % 2 else even):
-                    words = upper.lane(half), lower.lane(half)
-                    kernel.call("filter_multiply", total, *words, factor, self.pick[half])
-        totals = [kernel.let(a + b, "total") for a, b in zip(even, odd, strict=True)]
-        ends = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
-        return [self.finish(end) for end in ends]
-
-    def _halves(self, pair: tuple[Expression, Expression]) -> list[tuple[Expression, ...]]:
-        """Two pixels as halves, and what these leave over where it counts."""
-        if not self.wide:
-            return [pair]
-        return list(zip(*(_in_halves(self.kernel, value) for value in pair), strict=True))
-
-
-def pack_diagonals(filters: np.ndarray) -> np.ndarray:
-    """[taps, channels] -> [step of 16][tap][quarter][2] words: weights of channels two apart."""
-    taps, channels = filters.shape
-    padded = np.zeros((taps, -(-channels // 16) * 16), np.float16)
-    padded[:, :channels] = filters
-    parts = padded.reshape(taps, -1, 4, 2, 2)  # tap, step, quarter, half, odd
-    return np.ascontiguousarray(parts.transpose(1, 0, 2, 4, 3)).reshape(-1).view(np.int32)
-
-
 def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
     """A function that keeps values between two numbers, either of which may be infinite."""
 
@@ -315,10 +199,10 @@ def clamped(low: float, high: float) -> Callable[[Expression], Expression]:
     return clamp
 
 
-def _base(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
+def base_of(kernel: Kernel, taps: Taps, pixel: Expression) -> Base:
     return tuple(kernel.let(part, "base") for part in taps.start(pixel))
 
 
-def _named(kernel: Kernel, found: Found) -> Found:
+def named(kernel: Kernel, found: Found) -> Found:
     place, inside = found
     return kernel.let(place, "from"), None if inside is None else kernel.let(inside, "inside")

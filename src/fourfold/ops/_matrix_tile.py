@@ -52,15 +52,17 @@ class MatrixTile:
 class MatrixWork:
     """What is to be made: `pixels` x `channels`, each the sum of `steps` x 16 products.
 
-    `reads` and `sums` tell what an input costs: reads of four numbers, and clocks to combine them.
-    A `wide` input is floats, which are multiplied in two parts.
+    `reads` and `sums` tell what two inputs cost: reads of four numbers, and clocks to combine them;
+    `filters` are reads of what they are combined with. A `wide` input is floats, which are
+    multiplied in two parts.
     """
 
     pixels: int
     channels: int
     steps: int
-    reads: int = 1
+    reads: int = 2
     sums: int = 0
+    filters: int = 0
     wide: bool = False
 
     def groups(self, tile: MatrixTile) -> int:
@@ -99,21 +101,52 @@ def fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
     narrow = tile.columns * tile.warps < 2 * columns
     low = tile.rows == 1 or tile.rows * ROWS < work.pixels + ROWS
     whole = work.steps % tile.ahead == 0 and tile.split * tile.ahead <= work.steps
-    if tile.early and tile.split * tile.ahead >= work.steps:
+    if tile.early and (work.filters or tile.split * tile.ahead >= work.steps):
         return False
-    filters = work.reads + 4 if work.reads > 1 else 0
-    inputs = 4 * tile.rows * work.reads * (1 + work.wide)
-    words = tile.ahead * (inputs + 2 * tile.columns + filters)
+    if work.filters:
+        return narrow and low and whole and held(work, tile) >= min(tile.ahead, 2)
+    words = tile.ahead * (_inputs(work, tile) + 2 * tile.columns)
     words = words * (1 + tile.early) + 4 * tile.blocks
     return narrow and low and whole and words <= REGISTERS
 
 
-def _cost(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> float:
-    """About how many clocks the busiest unit needs: its rounds, times what a round takes.
-
-    The numbers were fitted to 960 tiles of 50 layers, timed as stages on an H200; on average the
-    tile that comes first here took 1.02 times as long as the best of those that were timed.
+def held(work: MatrixWork, tile: MatrixTile) -> int:
+    """How many steps of inputs there is room for where a filter is applied on the way: beside the
+    factors of all steps, the sums, and filters for two steps.
     """
+    taken = 2 * tile.columns * tile.ahead + 4 * tile.blocks + 8 * work.filters
+    return max(0, min(tile.ahead, (REGISTERS - taken) // _inputs(work, tile)))
+
+
+def _inputs(work: MatrixWork, tile: MatrixTile) -> int:
+    """Words of what a step reads for its pixels."""
+    return 2 * tile.rows * work.reads * (1 + work.wide)
+
+
+@dataclass(frozen=True)
+class _Clocks:
+    """What each part of a tile's work takes: a further wait as part of the first one, a step, each
+    of its sums, a read, the end of a block, and what comes once.
+    """
+
+    wait: float
+    step: float
+    sum: float
+    read: float
+    last: float
+    once: float = 0.0
+
+
+# Fitted to 960 tiles of 50 layers, and to 300 tiles of 21 layers with a filter on the way, timed as
+# stages on an H200; on average the tile that comes first took 1.02 and 1.03 times as long as
+# the best of those that were timed.
+_PLAIN = _Clocks(wait=0.69, step=67.0, sum=17.4, read=4.4, last=166.0)
+_FILTERED = _Clocks(wait=1.46, step=0.0, sum=52.4, read=4.2, last=63.0, once=641.0)
+
+
+def _cost(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> float:
+    """About how many clocks the busiest unit needs: its rounds, times what a round takes."""
+    take = _FILTERED if work.filters else _PLAIN
     in_group = tile.warps * tile.split
     at_once = max(1, UNIT_WARPS // in_group) * device.compute_units
     groups = work.groups(tile)
@@ -121,13 +154,12 @@ def _cost(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> float:
     warps = in_group * -(-min(groups, at_once) // device.compute_units)
     waits = -(-work.steps // (tile.split * tile.ahead))
     steps = waits * tile.ahead
-    filters = work.reads + 1 if work.reads > 1 else 0
-    loads = 2 * tile.rows * work.reads * (1 + work.wide) + tile.columns + filters
-    more_waits = (waits - 1) * (0.01 if tile.early else 0.69)
-    chain = steps * (67.0 + 21.6 * tile.early + 17.4 * tile.rows * work.sums)
+    reads = tile.rows * work.reads * (1 + work.wide) + tile.columns + work.filters
+    more_waits = (waits - 1) * (0.01 if tile.early else take.wait)
+    chain = steps * (take.step + 21.6 * tile.early + take.sum * tile.rows * work.sums)
     share = 2.2 * tile.blocks + 7.8 * tile.split if tile.split > 1 else 0.0
-    together = warps * (steps * 4.4 * loads + share + 7.7 * tile.blocks)
-    last = 166.0 * -(-tile.blocks // tile.split) + (2134.0 if filters else 0.0)
+    together = warps * (steps * take.read * reads + share + 7.7 * tile.blocks)
+    last = take.last * -(-tile.blocks // tile.split) + take.once
     return rounds * (LATENCY * (1.0 + more_waits) + chain + together + last)
 
 

@@ -17,7 +17,8 @@ from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._convolve import pack_bias, pack_weights
 from fourfold.ops._grid import plain_grid
 from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
-from fourfold.ops._matrix_feed import DepthwiseFeed, clamped
+from fourfold.ops._matrix_feed import clamped
+from fourfold.ops._matrix_filter import DepthwiseFeed
 from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.ops._taps import window_taps
 from fourfold.ops._tile import Tile
@@ -103,10 +104,9 @@ def _feed(site: Site) -> DepthwiseFeed:
     attributes, filters = site.attributes, site.array(1)
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
-    taps = window_taps(window(attributes, filters.shape))
     flat = filters.reshape(-1, filters.shape[-1])
     clamp = clamped(attributes.low, attributes.high)
-    return DepthwiseFeed(site, taps, (flat, _offsets(site)), clamp)
+    return DepthwiseFeed(site, window(attributes, filters.shape), (flat, _offsets(site)), clamp)
 
 
 def matrix(site: Site) -> None:

@@ -62,6 +62,13 @@ def test_other_devices_and_precisions_keep_them_apart() -> None:
     assert join_separable(graph, H200, Options("fp32")) == graph
 
 
+def test_many_outputs_are_worth_it_where_there_are_many_pixels() -> None:
+    large = PAIR.replace("29,31,32]", "56,56,128]").replace("3,3,32]", "3,3,128]")
+    large = large.replace("const g: f32[32]", "const g: f32[128]").replace("1,1,32]", "1,1,128]")
+    large = large.replace("[24,", "[256,").replace("const b: f32[24]", "const b: f32[256]")
+    assert ops(large + "output y") == ["separable_conv2d"]
+
+
 def test_many_channels_cost_more_than_a_stage() -> None:
     wide = PAIR.replace("29,31,32]", "7,7,960]").replace("3,3,32]", "3,3,960]")
     wide = wide.replace("const g: f32[32]", "const g: f32[960]").replace("1,1,32]", "1,1,960]")

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import pytest
 
-from fourfold.ops._matrix_feed import flatten_taps, pack_diagonals
-from fourfold.ops._matrix_tile import MatrixTile, MatrixWork, clocks, fits, pack_for_warps, tiles
+from fourfold.kernel.expression import Expression, const
+from fourfold.kernel.kernel import Kernel
+from fourfold.ops._matrix_feed import flatten_taps
+from fourfold.ops._matrix_filter import pack_diagonals
+from fourfold.ops._matrix_rows import InPairs
+from fourfold.ops._matrix_tile import (
+    MatrixTile,
+    MatrixWork,
+    clocks,
+    fits,
+    held,
+    pack_for_warps,
+    tiles,
+)
 from fourfold.players.null import NULL_GPU
+from fourfold.types import Shape
 
 H200 = replace(
     NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152, matrix_units=True
@@ -19,7 +33,7 @@ WORKS = [
     MatrixWork(49, 1000, 128),
     MatrixWork(197, 61, 9),
     MatrixWork(2, 8, 1),
-    MatrixWork(784, 37, 13, reads=9, sums=9),
+    MatrixWork(784, 37, 13, reads=12, sums=9, filters=4),
 ]
 LANES = np.arange(32)
 COLUMN, QUARTER = LANES // 4, LANES % 4
@@ -58,12 +72,13 @@ def test_taps_side_by_side_fill_whole_steps(taps: int, channels: int) -> None:
 
 def test_a_diagonal_filters_every_channel_by_its_own_weight() -> None:
     filters, x = numbers(3, 32), numbers(3, 16, 32)
-    words = pack_diagonals(filters).reshape(2, 3, 4, 2)
+    words = pack_diagonals(filters).reshape(2, 4, 2, 4)
+    np.testing.assert_array_equal(words[..., 3], 0)
     result = np.zeros((16, 32))
     for step in range(2):
         for tap in range(3):
             for half in range(2):
-                result += product_with_diagonal(x[tap], words[step, tap], step, half)
+                result += product_with_diagonal(x[tap], words[step, :, :, tap], step, half)
     np.testing.assert_array_equal(result, (x.astype(float) * filters[:, np.newaxis]).sum(0))
 
 
@@ -79,6 +94,39 @@ def product_with_diagonal(x: np.ndarray, words: np.ndarray, step: int, half: int
     result = np.zeros((16, 32))
     result[:, channels] = x[:, channels].astype(float) @ diagonal
     return result
+
+
+def test_what_is_read_ahead_fits_beside_the_rest() -> None:
+    work = WORKS[-1]
+    few, many = MatrixTile(1, 8, 1, 1, 1), MatrixTile(1, 1, 1, 1, 13)
+    assert held(work, few) == 1
+    assert 2 <= held(work, many) < 13
+    assert held(work, MatrixTile(4, 8, 1, 1, 13)) == 0
+    assert not fits(H200, work, MatrixTile(4, 8, 1, 1, 13))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 16), (1, 7, 7, 16), (3, 1, 1, 4)])
+def test_pairs_of_neighbours_are_all_pixels_once(shape: Shape) -> None:
+    rows, kernel, pixels = InPairs(shape), Kernel("rows", literal=True), prod(shape[:3])
+    blocks = -(-rows.count // 16)
+    spots = [
+        known(one)
+        for block in range(blocks)
+        for line in range(8)
+        for one in rows.pixels(kernel, const(block), const(line))
+    ]
+    assert sorted(spot for spot in spots if spot < pixels) == list(range(pixels))
+    for block in range(blocks):
+        for line in range(8):
+            upper, lower = map(known, rows.readable(kernel, const(block), const(line)))
+            assert 0 <= upper < pixels
+            assert lower in (upper, upper + 1)
+            assert lower < pixels
+
+
+def known(value: Expression) -> int:
+    assert value.number is not None
+    return int(value.number)
 
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
