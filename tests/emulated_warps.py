@@ -48,6 +48,11 @@ static uint2 load_if(__global const uint2 *from, int inside)
     return inside ? *from : (uint2)(0);
 }
 
+static uint2 load_streamed(__global const half *from)
+{
+    return *(__global const uint2 *)from;
+}
+
 static uint4 load_two_if(__global const half *from, int inside)
 {
     return inside ? *(__global const uint4 *)from : (uint4)(0);

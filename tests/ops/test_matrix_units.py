@@ -195,6 +195,19 @@ def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.Monkey
     check("a filter in steps of two", "1x1 by 1 split 1 ahead 4", device, kept)
 
 
+def test_more_weights_than_a_cache_keeps(
+    device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = build(GRAPHS["two layers"])
+    texts = []
+    for limit in (suit.LARGE_WEIGHTS, 0):
+        monkeypatch.setattr(suit, "LARGE_WEIGHTS", limit)
+        plan = make_plan(graph, with_matrix_units(device), Options("mixed", form="list"))
+        texts.append(plan.program.text)
+    assert ["evict_first" in text for text in texts] == [False, True]
+    check("two layers", TILES[0], device, kept)
+
+
 def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
     if device.name.startswith("pthread"):
         pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")

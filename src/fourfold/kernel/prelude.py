@@ -105,6 +105,19 @@ static uint2 from_next(uint2 words)
 }
 """
 
+# Two words that make room for others first: what a run reads once must not drive out of the cache
+# what it needs again, its instructions among that.
+_LOAD_STREAMED = """
+static uint2 load_streamed(__global const half *from)
+{
+    uint2 words;
+    asm("{ .reg .b64 p; createpolicy.fractional.L2::evict_first.b64 p, 1.0;"
+        "  ld.global.nc.L2::cache_hint.v2.u32 {%0, %1}, [%2], p; }"
+        : "=r"(words.x), "=r"(words.y) : "l"(from));
+    return words;
+}
+"""
+
 # D += A x diagonal + B x diagonal: 16 pixels x 8 channels under two taps of a filter, each channel
 # times its own weight. A weight comes in one half of a word and goes where `pick` says, which is
 # nowhere for most work-items.
@@ -217,6 +230,7 @@ NVIDIA = {
     "matrix_multiply": _MULTIPLY,
     "filter_multiply": _FILTER,
     "load_if": _LOAD_IF,
+    "load_streamed": _LOAD_STREAMED,
     "load_two_if": _LOAD_TWO_IF,
     "from_last": _FROM_LAST,
     "from_next": _FROM_NEXT,

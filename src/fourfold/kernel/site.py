@@ -34,6 +34,7 @@ class Options:
     keeps_small: bool = False  # in mixed precision, what is small stays in full precision
     keeps_values: bool = False  # in mixed precision, all values do: together they are small
     counts_bytes: bool = False  # whole numbers of at most 256 kinds are kept as bytes
+    streams: bool = False  # weights are more than a cache keeps from run to run
 
     @property
     def real(self) -> str:

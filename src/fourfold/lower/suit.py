@@ -16,6 +16,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 
 SMALL_ARENA = 1 << 22  # bytes
+LARGE_WEIGHTS = 24 << 20  # bytes: half of the cache of a GPU with matrix units
 
 
 def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
@@ -31,13 +32,19 @@ def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Option
     counts = counts_steps(graph)
     # Matrix units want halves, and are faster than dot products.
     bytes_ = counts and bool(device.dot_products) and not device.matrix_units
-    options = replace(options, counts_bytes=bytes_)
+    large = device.matrix_units and weight_bytes(graph, options) > LARGE_WEIGHTS
+    options = replace(options, counts_bytes=bytes_, streams=large)
     return replace(options, precision="mixed") if counts and options.real == "half" else options
 
 
 def counts_steps(graph: Graph) -> bool:
     """Whether there are numbers that are rounded to steps, as those of quantised models are."""
     return any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
+
+
+def weight_bytes(graph: Graph, options: Options) -> int:
+    """About what all constants take up."""
+    return sum(array.size for array in graph.constants.values()) * options.storage.size
 
 
 def peak_bytes(graph: Graph) -> int:

@@ -100,7 +100,8 @@ class MatrixConvolution:
             [kernel.variable(const(0.0, "float", 4), "sum") for _ in range(tile.columns)]
             for _ in range(tile.rows)
         ]
-        Products(kernel, tile, self.feed, self.weights, blocks, warp).add_to(sums)
+        streams = self.site.options.streams
+        Products(kernel, tile, self.feed, self.weights, blocks, warp, streams).add_to(sums)
         self._store(self._whole(sums))
 
     def _whole(self, sums: list[list[Variable]]) -> list[_Block]:

@@ -26,7 +26,9 @@ class Warp:
 
 @dataclass(frozen=True)
 class Products:
-    """All products of a warp's blocks: `weights` are packed for warps, in so many blocks."""
+    """All products of a warp: `weights` are packed for warps, in so many blocks, and may be more
+    than a cache keeps.
+    """
 
     kernel: Kernel
     tile: MatrixTile
@@ -34,6 +36,7 @@ class Products:
     weights: Pointer
     blocks: int
     warp: Warp
+    streams: bool
 
     @property
     def _stride(self) -> int:
@@ -112,7 +115,13 @@ class Products:
 
     def _factors(self, columns: list[Expression], step: Expression) -> list[Expression]:
         places = [(start + step) * WARP + self.warp.lane for start in columns]
-        return [self.kernel.let(load_raw(self.weights, place), "f") for place in places]
+        return [self.kernel.let(self._factor(place), "f") for place in places]
+
+    def _factor(self, place: Expression) -> Expression:
+        if not self.streams:
+            return load_raw(self.weights, place)
+        self.kernel.preludes.add("load_streamed")
+        return Expression("read", ("load_streamed", self.weights, place * 4), "uint", 2)
 
     def _constants(self, columns: list[Expression], step: Expression) -> list[Expression]:
         """The constants of some steps, those of each step together, its factors last."""
