@@ -1,12 +1,13 @@
 """y = f(x); z = g(y, ..)  ->  z = f(x) |> g(..), if g is pointwise, as large as y, its only reader.
 
 The fused node stays where f was if all that g reads is known there, and else moves to where g was.
-Of two nodes that both could take g as their tail, the one that is computed last does.
+Of two nodes that both could take g as their tail, the one that is computed last does; of two of the
+same op it is the one behind the longer row of nodes, so that they need not wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node, Step
@@ -37,10 +38,24 @@ class _Order:
     def __init__(self) -> None:
         self._nodes: list[Node | None] = []
         self._places: dict[str, int] = {}
+        self._depths: dict[str, int] = {}
 
     def append(self, node: Node) -> None:
-        self._places.update((name, len(self._nodes)) for name in node.outputs)
+        self._note(node, len(self._nodes))
         self._nodes.append(node)
+
+    def _note(self, node: Node, place: int) -> None:
+        depth = 1 + max((self._depths.get(name, 0) for name in node.reads), default=0)
+        for name in node.outputs:
+            self._places[name], self._depths[name] = place, depth
+
+    def last(self, names: Iterable[str]) -> list[str]:
+        """Values in the order in which their nodes should take a tail."""
+        found = sorted(names, key=self.place, reverse=True)
+        ops = {name: node.op for name in found if (node := self.producer(name)) is not None}
+        alike = [name for name in found if name in ops and ops[name] == ops.get(found[0])]
+        alike.sort(key=self._depths.__getitem__, reverse=True)
+        return [*alike, *(name for name in found if name not in alike)]
 
     def place(self, name: str) -> int:
         """Inputs and constants are there before all nodes."""
@@ -54,7 +69,7 @@ class _Order:
         place = self._places[name]
         if all(self.place(read) < place for read in node.reads):
             self._nodes[place] = node
-            self._places.update((output, place) for output in node.outputs)
+            self._note(node, place)
         else:
             self._nodes[place] = None
             self.append(node)
@@ -78,8 +93,10 @@ def _candidates(graph: Graph, node: Node) -> list[str]:
 
 def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -> Node | None:
     behind = {name: _behind_view(graph, name, order) for name in names}
-    for name in sorted(names, key=lambda name: order.place(behind[name]), reverse=True):
-        source, view = behind[name], order.producer(name)
+    ahead = {source: name for name, source in behind.items()}
+    for source in order.last(ahead):
+        name = ahead[source]
+        view = order.producer(name)
         producer = order.producer(source)
         if producer is None or not _takes_tail(producer):
             continue

@@ -32,6 +32,11 @@ CASES = {
         ("a = conv2d(x, w, -)", "b = conv2d(a, w, -)",
          "y = mean(x; axes=(0,), keep_dims=True) |> relu |> add(b)"),
     ),
+    "the longer of two rows, though its shortcut comes last": (
+        ("a = conv2d(x, w, -)", "b = conv2d(a, w, -)", "d = conv2d(x, w, -)", "e = add(b, d)",
+         "y = relu(e)"),
+        ("a = conv2d(x, w, -)", "d = conv2d(x, w, -)", "y = conv2d(a, w, -) |> add(d) |> relu"),
+    ),
     "a node moves to what it needs": (
         ("a = conv2d(x, w, -)", "m = mean(x; axes=(1, 2), keep_dims=True)", "y = mul(a, m)"),
         ("m = mean(x; axes=(1, 2), keep_dims=True)", "y = conv2d(x, w, -) |> mul(m)"),
