@@ -38,6 +38,35 @@ output h
 """
 
 
+# Shortcuts, heads and parts of joined values, some of which are needed late, and two inputs.
+BRANCHES = """
+input x: f32[1,41,37,16]
+input z: f32[1,41,37,8]
+const a: f32[8,1,1,16]
+const b: f32[8,3,3,8]
+const c: f32[32,1,1,8]
+const d: f32[32,1,1,16]
+const e: f32[20,3,3,32]
+const f: f32[7,1,1,32]
+const g: f32[5,1,1,20]
+const h: f32[6,1,1,57]
+shortcut = conv2d(x, d)
+one = conv2d(x, a) |> add(z) |> relu
+two = conv2d(one, b; padding=Padding(1,1,1,1)) |> relu
+three = conv2d(two, c) |> add(shortcut)
+head = conv2d(three, f)
+five = conv2d(three, e; stride=(2,2), padding=Padding(1,1,1,1))
+other = conv2d(five, g) |> relu
+pool = average_pool2d(three; filter=(2,2), stride=(2,2), padding=Padding(0,1,0,1))
+joined = concat(five, other, pool; axis=3)
+some = tanh(z)
+more = max_pool2d(three; filter=(3,3), stride=(1,1), padding=Padding(1,1,1,1))
+last = conv2d(joined, h)
+mean = mean(more; axes=(1,2), keep_dims=True)
+output head, some, mean, last
+"""
+
+
 def players(
     graph: Graph, device: DeviceInfo, precision: str
 ) -> tuple[opencl.Player, opencl.Player]:
@@ -78,6 +107,21 @@ def test_changing_inputs_with_poisoned_memory(device: DeviceInfo, precision: str
         np.testing.assert_array_equal(result, expected)
         seen.add(result.tobytes())
     assert len(seen) == 11
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+def test_branches_with_poisoned_memory(device: DeviceInfo, precision: str) -> None:
+    joins(device)
+    graph = build(BRANCHES)
+    listed, joined = players(graph, device, precision)
+    assert device.is_cpu or "of them crossed" in joined.plan.launches[0].node
+    for seed in range(200):
+        arrays = inputs_of(graph, seed % 13)
+        listed.poison()
+        joined.poison()
+        for expected, result in zip(listed.run(arrays), joined.run(arrays), strict=True):
+            assert not np.isnan(result).any()
+            np.testing.assert_array_equal(result, expected)
 
 
 def placed(array: np.ndarray, shift: int) -> np.ndarray:
