@@ -12,6 +12,7 @@ import numpy as np
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, NoAttributes, Node
 from fourfold.kernel.expression import Expression
+from fourfold.kernel.place import Channel, Place, dequantized_place, picture_place
 from fourfold.kernel.site import Site
 from fourfold.types import TensorType
 
@@ -48,14 +49,27 @@ class Alias:
     """An op that moves nothing: its result is another look at the same memory.
 
     `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join'
-    (each input is a box of the output), 'cut' (the output is a box of the input) or 'dequantize'
-    (the output is what the input's integers stand for: (stored - zero_point) * scale).
+    (each input is a box of the output), 'cut' (the output is a box of the input), 'dequantize'
+    (the output is what the input's integers stand for: (stored - zero_point) * scale) or 'picture'
+    (the output has `channels` of the input's bytes).
     """
 
     kind: str
     regions: tuple[Region, ...] = ()
     scale: float = 1.0
     zero_point: int = 0
+    channels: tuple[Channel, ...] = ()
+
+    @property
+    def converts(self) -> bool:
+        """Whether what is read is not what lies there."""
+        return self.kind in ("dequantize", "picture")
+
+    def converted(self, place: Place) -> Place | None:
+        """The place of the output inside that of the input, if it can be read there."""
+        if self.channels:
+            return picture_place(place, self.channels)
+        return dequantized_place(place, self.scale, self.zero_point)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,14 @@ class Layout(Enum):
     SLICED = "sliced"
 
 
+class Channel(NamedTuple):
+    """A channel of a picture: which of a pixel's bytes holds it, and (byte - zero) * scale."""
+
+    byte: int
+    zero: float
+    scale: float
+
+
 @dataclass(frozen=True)
 class Place:
     """A value's memory. `root` owns it; `offset` counts elements from the root's start.
@@ -29,7 +38,8 @@ class Place:
     `pitch` is the distance between neighbours of the outer direction: in ROWS elements from one
     pixel to
     the next, in SLICED pixels from one slice to the next. A value inside another one has the
-    other's pitch. With a `scale` there are integers, which stand for real numbers.
+    other's pitch. With a `scale` there are integers, which stand for real numbers; with `channels`
+    there are bytes of pixels, fewer than four channels of which are read as real numbers.
     """
 
     root: str
@@ -39,6 +49,12 @@ class Place:
     offset: int = 0
     scale: float | None = None
     zero_point: int = 0
+    channels: tuple[Channel, ...] = ()
+
+    @property
+    def converts(self) -> bool:
+        """Whether what is read is not what lies there."""
+        return self.scale is not None or bool(self.channels)
 
     @property
     def aligned(self) -> bool:
@@ -51,9 +67,15 @@ def dequantized_place(place: Place, scale: float, zero_point: int) -> Place | No
 
     Bytes that count steps of one are read as whole numbers, and can be read as other steps, too.
     """
-    if place.scale not in (None, 1.0):
+    if place.scale not in (None, 1.0) or place.channels:
         return None
     return replace(place, scale=scale, zero_point=place.zero_point + zero_point)
+
+
+def picture_place(place: Place, channels: tuple[Channel, ...]) -> Place | None:
+    """The same bytes, read as the channels of a picture; None if they are no plain bytes."""
+    plain = place.dtype is DType.U8 and place.layout is Layout.ROWS and not place.converts
+    return replace(place, channels=channels) if plain else None
 
 
 @dataclass(frozen=True)
@@ -98,6 +120,8 @@ def region_place(
     no view.
     """
     last = axis == outer.rank - 1
+    if last and whole.channels:
+        return None
     if whole.layout is Layout.ROWS:
         step = 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
     elif last:
@@ -118,6 +142,8 @@ def reshaped_place(place: Place, before: TensorType, after: TensorType) -> Place
     """
     if before.channels == after.channels:
         return place
+    if place.channels:
+        return None
     if place.layout is Layout.ROWS and place.pitch == before.channels:
         return replace(place, pitch=after.channels)
     return None

@@ -16,6 +16,7 @@ from fourfold.kernel.counting import Counting
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place
+from fourfold.kernel.steps import ByteSteps, byte_table
 from fourfold.kernel.view import Finish, View
 from fourfold.types import DType, TensorType
 
@@ -204,7 +205,10 @@ class Site:
     def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
         place = self.places[name]
         pointer = kernel.pointer(title, place.dtype, place, writable)
-        return View(kernel, pointer, self.types[name], place)
+        view = View(kernel, pointer, self.types[name], place)
+        if isinstance(view.steps, ByteSteps) and self.device.is_cpu:
+            view.steps.table = self.packed(kernel, "table", byte_table(place.channels))
+        return view
 
     def packed(self, kernel: Kernel, title: str, array: np.ndarray, image: bool = False) -> Pointer:
         """A pointer to a constant as it was packed for this kernel."""

@@ -5,7 +5,6 @@ not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 
 from fourfold.kernel.counting import Counting
 from fourfold.kernel.expression import (
@@ -16,13 +15,12 @@ from fourfold.kernel.expression import (
     convert,
     guarded,
     lift,
-    load,
-    round_even,
     vector,
     where,
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout, Place
+from fourfold.kernel.steps import make_steps
 from fourfold.types import DType, Shape, TensorType
 
 Finish = Callable[[Expression, Expression, Expression, int], Expression]
@@ -31,38 +29,6 @@ Finish = Callable[[Expression, Expression, Expression, int], Expression]
 def compute_kind(dtype: DType, real: str) -> str:
     """The kind in which elements of a type are computed with."""
     return real if dtype.is_float else "bool" if dtype is DType.BOOL else "int"
-
-
-class Steps:
-    """How what lies at a place stands for real numbers, where it counts steps of a scale."""
-
-    def __init__(self, kernel: Kernel, place: Place, kind: str, writable: bool) -> None:
-        self._kernel, self._place, self._kind = kernel, place, kind
-        self._counts, self._writable = place.scale is not None, writable
-
-    @cached_property
-    def _zero(self) -> Expression:
-        return self._kernel.number("zero", float(self._place.zero_point))
-
-    @cached_property
-    def _factor(self) -> Expression:
-        scale = float(self._place.scale or 1.0)
-        return self._kernel.number("scale", 1 / scale if self._writable else scale)
-
-    def real(self, stored: Expression) -> Expression:
-        """(stored - zero point) * scale."""
-        if not self._counts:
-            return stored
-        return convert((stored - self._zero) * self._factor, self._kind)
-
-    def stored(self, real: Expression) -> Expression:
-        """The step next to a number, which must lie between the first and the last. Steps of one
-        are made of whole numbers.
-        """
-        if not self._counts:
-            return real
-        steps = real if self._place.scale == 1.0 else round_even(real * self._factor)
-        return convert(steps + self._zero if self._place.zero_point else steps, "int")
 
 
 class View:
@@ -77,7 +43,7 @@ class View:
         self.counting: Counting | None = None  # how `store_four` makes bytes of real numbers
         self.known: dict[Expression, list[Expression]] = {}  # coordinates of pixels
         self.fixed = False  # whether axes are written out, for kernels that divide by them
-        self.steps = Steps(kernel, place, self.kind, pointer.writable)
+        self.steps = make_steps(kernel, place, self.kind, pointer.writable)
 
     @property
     def pixels(self) -> Expression:
@@ -93,7 +59,7 @@ class View:
 
     @property
     def pitch(self) -> Expression:
-        if self.place.pitch < 4:
+        if self.place.pitch < 4 or self.place.channels:
             return const(self.place.pitch)
         return self.kernel.size(f"{self.pointer.name}_pitch", self.place.pitch)
 
@@ -101,7 +67,8 @@ class View:
     def whole(self) -> bool:
         """Whether four channels can always be read and written at once."""
         sliced = self.place.layout is Layout.SLICED
-        return sliced or (self.place.aligned and self.type.channels % 4 == 0)
+        rows = self.type.channels % 4 == 0 or bool(self.place.channels)
+        return sliced or (self.place.aligned and rows)
 
     def axis(self, index: int) -> Expression:
         """The size of one axis."""
@@ -155,16 +122,16 @@ class View:
 
     def four(self, pixel: Operand, slice_: Operand) -> Expression:
         """Four channels read at once, where that is always possible."""
-        return self.steps.real(load(self.pointer, self.index(pixel, slice_), self.kind, 4))
+        return self.steps.four(self.pointer, self.index(pixel, slice_))
 
     def four_near(self, near: Pointer, pixels: Operand) -> Expression:
         """Four channels, some pixels behind the one that a pointer was `shifted` to."""
         steps = 1 if self.place.layout is Layout.SLICED else self.pitch // 4
-        return self.steps.real(load(near, lift(pixels) * steps, self.kind, 4))
+        return self.steps.four(near, lift(pixels) * steps)
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         """One channel of a slice, read alone. The caller knows that it exists."""
-        return self.steps.real(load(self.pointer, self.step(pixel, slice_) + lane, self.kind))
+        return self.steps.lane(self.pointer, self.step(pixel, slice_), lane)
 
     def corner(self, pixel: Operand) -> Expression:
         """Where a pixel is, in elements; with `step` and a lane it leads to its channels."""
@@ -178,7 +145,7 @@ class View:
 
     def lane_near(self, near: Pointer, corner: Expression, lane: int) -> Expression:
         """One channel, from a pointer that went a `step` ahead."""
-        return self.steps.real(load(near, corner + lane, self.kind))
+        return self.steps.lane(near, corner, lane)
 
     def element(
         self, pixel: Operand, channel: Operand, inside: Expression | None = None
@@ -186,10 +153,10 @@ class View:
         """One channel of a pixel, its number computed in the kernel."""
         channel = lift(channel)
         if self.place.layout is Layout.SLICED:
-            index = (channel // 4 * self.pitch + pixel) * 4 + channel % 4
+            start, channel = (channel // 4 * self.pitch + pixel) * 4, channel % 4
         else:
-            index = lift(pixel) * self.pitch + channel
-        value = self.steps.real(load(self.pointer, index, self.kind))
+            start = lift(pixel) * self.pitch
+        value = self.steps.element(self.pointer, start, channel)
         return value if inside is None else guarded(inside, value)
 
     def store(self, pixel: Expression, slice_: Expression, value: Expression, run: int = 1) -> None:

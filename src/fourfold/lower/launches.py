@@ -15,7 +15,6 @@ from fourfold.kernel.place import (
     Layout,
     Place,
     Stored,
-    dequantized_place,
     own_place,
     region_place,
     reshaped_place,
@@ -112,8 +111,8 @@ def is_free(site: Site) -> bool:
     before, after = site.places[str(node.inputs[0])], site.places[node.outputs[0]]
     if alias is None or alias.kind == "join":
         return False
-    if alias.kind == "dequantize":
-        return after == dequantized_place(before, alias.scale, alias.zero_point)
+    if alias.converts:
+        return after == alias.converted(before)
     if alias.kind == "same":
         return after == reshaped_place(before, site.input, site.output)
     region = alias.regions[0]

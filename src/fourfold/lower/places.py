@@ -15,7 +15,6 @@ from fourfold.kernel.place import (
     Layout,
     Place,
     Stored,
-    dequantized_place,
     own_place,
     region_place,
     reshaped_place,
@@ -32,10 +31,8 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
     aliases = [(node, alias) for node, alias in _aliases(graph)]
     layouts = _choose_layouts(graph, aliases)
     parents = _choose_parents(graph, aliases, layouts)
-    integers = {
-        node.outputs[0]: (node.inputs[0], alias)
-        for node, alias in aliases
-        if alias.kind == "dequantize"
+    converted = {
+        node.outputs[0]: (node.inputs[0], alias) for node, alias in aliases if alias.converts
     }
     storage = Storage(graph, options)
     places: dict[str, Place] = {}
@@ -54,9 +51,8 @@ def choose_places(graph: Graph, options: Options) -> dict[str, Place]:
         whole, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
         if whole.layout is not own.layout:
             return None
-        if name in integers and integers[name][0] == parent:
-            alias = integers[name][1]
-            return dequantized_place(whole, alias.scale, alias.zero_point)
+        if name in converted and converted[name][0] == parent:
+            return converted[name][1].converted(whole)
         if axis is None:
             return reshaped_place(whole, outer, inner)
         return region_place(whole, outer, inner, axis, start)
@@ -104,7 +100,7 @@ def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str
 def _wants_rows(graph: Graph, node: Node, alias: Alias) -> bool:
     output = graph.types[node.outputs[0]]
     first = graph.types[str(node.inputs[0])]
-    if alias.kind == "dequantize":
+    if alias.converts:
         return False
     if alias.kind == "same":
         return first.channels != output.channels
@@ -148,7 +144,7 @@ def _choose_parents(
             if free(output) and first not in graph.constants:
                 region = alias.regions[0]
                 parents[output] = (str(first), region.axis, region.start)
-        elif alias.kind != "dequantize" and (output in graph.outputs or output in parents):
+        elif not alias.converts and (output in graph.outputs or output in parents):
             if free(first) and not _above(parents, output, first):
                 parents[str(first)] = (output, None, 0)
         elif free(output) and first not in graph.constants:

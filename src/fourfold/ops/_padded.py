@@ -36,7 +36,7 @@ class PaddedInput:
 
     def _stored(self, source: Place) -> Stored:
         """What is kept of the copy."""
-        return Stored(source.dtype if source.scale is None else DType.F32)
+        return Stored(DType.F32 if source.converts else source.dtype)
 
     def view(self, site: Site, kernel: Kernel, writable: bool = False) -> View:
         """The copy, as a kernel sees it."""
