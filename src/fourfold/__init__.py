@@ -22,10 +22,12 @@ from fourfold.version import VERSION
 if TYPE_CHECKING:
     from fourfold.capabilities import BestOptions, Support, best_options, is_supported
     from fourfold.custom import register_op
+    from fourfold.pixels import Pixels
 
 __version__ = VERSION
 _LATER = {
     "BestOptions": _later("fourfold.capabilities"),
+    "Pixels": _later("fourfold.pixels"),
     "Support": _later("fourfold.capabilities"),
     "best_options": _later("fourfold.capabilities"),
     "is_supported": _later("fourfold.capabilities"),
@@ -42,6 +44,7 @@ __all__ = [
     "InputError",
     "KernelTime",
     "ModelError",
+    "Pixels",
     "Refusal",
     "Session",
     "Support",

@@ -10,14 +10,23 @@ from dataclasses import dataclass, field
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
-from fourfold.formats import read_model
+from fourfold.formats import Model, read_model
+from fourfold.graph import Graph
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.lower.suit import counts_steps
 from fourfold.ops.custom import Custom
+from fourfold.pixels import Given, Pixels
 from fourfold.plan import Compiled
 from fourfold.players.probe import probed
 from fourfold.rewrite import rewrite
+from fourfold.rewrite.take_pixels import (
+    Pictures,
+    byte_sizes,
+    find_pictures,
+    real_shapes,
+    take_pixels,
+)
 from fourfold.types import Shape
 
 STAGES = ("graph", "rewritten", "plan", "kernels")
@@ -33,10 +42,62 @@ class Wish:
     form: str = "auto"
     quantized: bool = True  # whether quantised operators may run as their float view
     follow: bool = True  # whether a batch goes through reshapes that have another one in them
+    pixels: Given | None = None  # inputs that come as the bytes of pictures
 
     @property
     def options(self) -> Options:
         return Options(self.precision, self.literal, self.form)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model as a wish wants it, and those of its inputs that come as bytes: the model itself
+    still has floats there.
+    """
+
+    model: Model
+    pictures: Pictures
+
+    @property
+    def graph(self) -> Graph:
+        """The main graph, for bytes."""
+        return take_pixels(self.model.main, self.pictures)
+
+    @property
+    def open_sizes(self) -> tuple[Shape, ...]:
+        """`Model.open_sizes`, for bytes."""
+        pairs = zip(self.model.main.arguments, self.model.open_sizes, strict=False)
+        return tuple(byte_sizes(sizes, self.pictures.get(value)) for value, sizes in pairs)
+
+    @property
+    def pixels(self) -> dict[str, str]:
+        """In words what bytes hold, by the caller's names of the inputs."""
+        names = zip(self.model.input_names, self.model.main.arguments, strict=True)
+        return {name: str(self.pictures[value]) for name, value in names if value in self.pictures}
+
+
+def load_model(model: str | bytes, wish: Wish, foreign: bool = False) -> Loaded:
+    """The model in the shapes of a wish, which are those that the caller sees."""
+
+    def read(shapes: Mapping[str, Shape]) -> Model:
+        return read_model(
+            model, shapes, foreign=foreign, quantized=wish.quantized, follow=wish.follow
+        )
+
+    shapes, named = wish.shapes, wish.pixels
+    if shapes and named is not None:
+        if isinstance(named, Pixels):
+            named = _named(read({}), named)
+        shapes = real_shapes(shapes, named)
+    loaded = read(shapes)
+    return Loaded(loaded, find_pictures(loaded, named))
+
+
+def _named(model: Model, pixels: Pixels) -> dict[str, Pixels]:
+    """By the name of the input that they belong to."""
+    values = find_pictures(model, pixels)
+    names = zip(model.input_names, model.main.arguments, strict=True)
+    return {name: values[value] for name, value in names if value in values}
 
 
 class Asked(Mapping[str, str]):
@@ -82,16 +143,16 @@ def compile_model(
 ) -> Compiled:
     """The plan of a model for a device; notes how long each stage took."""
     last = time.perf_counter()
-    loaded = read_model(model, wish.shapes, quantized=wish.quantized, follow=wish.follow)
+    loaded = load_model(model, wish)
     last = _note(timings, "read", last)
-    graph = rewrite(loaded.main)
+    graph = rewrite(loaded.graph)
     last = _note(timings, "rewrite", last)
     asked = Asked(choices)
     plan = make_plan(graph, probed(device, counts_steps(graph)), wish.options, asked)
     _note(timings, "lower", last)
-    names = (loaded.input_names, loaded.output_names)
-    lasts = not any(isinstance(node.attributes, Custom) for node in loaded.main.nodes)
-    return Compiled(plan, *names, asked.answers, loaded.open_sizes, lasts)
+    names = (loaded.model.input_names, loaded.model.output_names)
+    lasts = not any(isinstance(node.attributes, Custom) for node in loaded.model.main.nodes)
+    return Compiled(plan, *names, asked.answers, loaded.open_sizes, lasts, loaded.pixels)
 
 
 def _note(timings: dict[str, float], title: str, last: float) -> float:
@@ -106,7 +167,7 @@ def stage_text(model: str | bytes, stage: str, device: DeviceInfo, wish: Wish) -
         raise InputError(
             f"there is no stage {stage!r}", "stages have names", nearest(stage, STAGES)
         )
-    graph = read_model(model, wish.shapes).main
+    graph = load_model(model, wish).graph
     if stage == "graph":
         return str(graph)
     graph = rewrite(graph)

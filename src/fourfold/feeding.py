@@ -19,7 +19,8 @@ class TensorInfo:
     """What a caller needs to know of an input or output.
 
     `signature` has the sizes of an input with -1 where the model leaves one open; it is empty
-    where the model leaves none open.
+    where the model leaves none open. `pixels` says in words what the bytes of a picture hold, and
+    is empty for all else.
     """
 
     name: str
@@ -27,6 +28,7 @@ class TensorInfo:
     dtype: np.dtype
     quantization: Quantization | None = None
     signature: Shape = ()
+    pixels: str = ""
 
     def admits(self, shape: Shape) -> bool:
         """Whether the model itself says that the input may have this shape."""

@@ -22,9 +22,11 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as chain
+    from fourfold import pixels as pictures
     from fourfold.store.store import Store
 else:
     chain = later("fourfold.compile")  # the stages that make plans
+    pictures = later("fourfold.pixels")
 
 Model = str | os.PathLike[str] | bytes
 
@@ -42,6 +44,7 @@ class Request:
     token: str = ""  # of the caller, one more part of the key
     quantized: bool = True  # whether quantised operators may run as their float view
     follow: bool = True  # whether a batch goes through reshapes that have another one in them
+    pixels: pictures.Given | None = None  # inputs that come as the bytes of pictures
     timings: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -52,6 +55,22 @@ class Request:
     def literal(self) -> bool:
         """Sizes as numbers make the best code on some GPUs, as parameters few builds."""
         return self.config.sizes == "literal"
+
+    @property
+    def pixels_text(self) -> str:
+        return "" if self.pixels is None else str(pictures.pixels_text(self.pixels))
+
+    def wish(self, form: str | None = None) -> chain.Wish:
+        """How a plan is to be made for it."""
+        return chain.Wish(
+            precision=self.wanted_precision,
+            literal=self.literal,
+            shapes=dict(self.shapes or {}),
+            form=form or self.config.launches,
+            quantized=self.quantized,
+            follow=self.follow,
+            pixels=self.pixels,
+        )
 
     @property
     def title(self) -> str:
@@ -84,7 +103,7 @@ def open_model(
 
 def find_prepared(request: Request, prepared: Prepared) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
-    how = (request.precision, request.shapes, request.config.precision)
+    how = (request.precision, request.shapes, request.config.precision, request.pixels_text)
     return prepared.best(prepared.choose_model(request.name), request.device, *how)
 
 
@@ -173,6 +192,7 @@ def request_parts(request: Request, store: Store) -> Parts:
         "launches": request.config.launches,
         "quantized": str(request.quantized),
         "follow": str(request.follow),
+        "pixels": request.pixels_text,
     }
     return plan_parts(model, request.shapes or {}, request.device, how)
 
@@ -183,11 +203,8 @@ def compile_request(
     """The long way."""
     opencl.begin_compiler(request.device)
     began = time.perf_counter()
-    make_wish = chain.Wish
+    wish = request.wish(form)
     request.timings["imports"] = time.perf_counter() - began
-    shapes, form = dict(request.shapes or {}), form or request.config.launches
-    precision, quantized = request.wanted_precision, request.quantized
-    wish = make_wish(precision, request.literal, shapes, form, quantized, request.follow)
     compiled: Compiled = chain.compile_model(
         request.model, request.device, wish, tuned, request.timings
     )

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.compile import Wish, compile_model
+from fourfold.compile import Wish, compile_model, load_model
 from fourfold.device import GPU, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
-from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
@@ -93,12 +92,12 @@ def tune_model(
 def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) -> list[Graph]:
     """What runs on the device: all of the model, or those of its parts that do."""
     try:
-        graph = rewrite(read_model(model, how.wish.shapes).main)
+        graph = rewrite(load_model(model, how.wish).graph)
         make_plan(graph, probed(device, counts_steps(graph)), how.wish.options, known)
     except UnsupportedError:
         situation = read_situation(model, model, device, how.wish, Wishes())
         parts = decide(situation, known).choice.parts
-        return [rewrite(part.graph(situation.graph)) for part in parts if part.place == GPU]
+        return [rewrite(situation.part_graph(part)) for part in parts if part.place == GPU]
     return [graph]
 
 
@@ -156,8 +155,8 @@ def _add_parted(
     parted = part_model(situation, choices)
     if not parted.keepable:
         return None
-    plan, sections = parted.compiled.plan, parted_sections(parted)
-    draft.add_placed(_number(draft, model), device, plan, how.wish.shapes, sections)
+    shapes, sections = how.wish.shapes, parted_sections(parted)
+    draft.add_placed(_number(draft, model), device, parted.compiled, shapes, sections)
     return parted
 
 

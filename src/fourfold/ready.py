@@ -115,7 +115,9 @@ class Ready:
 
     def _take(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan = origin, compiled.plan
-        self.inputs = _infos(self.plan.inputs, compiled.input_names, compiled.signatures)
+        inputs = _infos(self.plan.inputs, compiled.input_names, compiled.signatures)
+        known = compiled.pixels
+        self.inputs = tuple(replace(one, pixels=known.get(one.name, "")) for one in inputs)
         self.outputs = _infos(self.plan.outputs, compiled.output_names)
 
     @property

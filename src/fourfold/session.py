@@ -27,15 +27,17 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as chain
+    from fourfold import pixels as pictures
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     chain, stores = later("fourfold.compile"), later("fourfold.store.store")
+    pictures = later("fourfold.pixels")
 
 MEMORY = "memory"
 TFLITE_WORDS = ("serialization_dir", "model_token")
-OWN_WORDS = ("quantized", "kept_shapes", "follow_batch")
+OWN_WORDS = ("quantized", "kept_shapes", "follow_batch", "pixels")
 PLACEMENT_WORDS = ("placement", "strict", "max_partitions", "on_fallback", "threads")
 
 
@@ -58,7 +60,8 @@ class Session:
     `quantized=False` keeps quantised operators off the device, as TFLite's option does: they run
     on the CPU, or with `strict=True` are an error. `kept_shapes` is for how many shapes the model
     stays ready (see `resize`); `follow_batch=False` takes reshapes literally where a batch is
-    changed, as LiteRT does.
+    changed, as LiteRT does. `pixels` makes an input take the bytes of a picture instead of floats:
+    a `fourfold.Pixels` for the only picture, or a dict of them by name.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Session:
             token=str(words.get("model_token", "")),
             quantized=bool(words.get("quantized", True)),
             follow=bool(words.get("follow_batch", True)),
+            pixels=_pixels(words.get("pixels")),
             timings=self.timings,
         )
         self._lock, self._closed = threading.Lock(), False
@@ -212,6 +216,10 @@ class Session:
         return arrays
 
 
+def _pixels(given: object) -> pictures.Given | None:
+    return None if given is None else pictures.checked_pixels(given)
+
+
 def _wishes(words: Mapping[str, Any], device: object) -> dict[str, Any]:
     """What the caller asks of placement; the device 'cpu' is a placement."""
     wishes = {word: words[word] for word in PLACEMENT_WORDS if word in words}
@@ -224,6 +232,7 @@ def stage(
     device: str | int | None = None,
     precision: str | None = None,
     shapes: Mapping[str, Shape] | None = None,
+    pixels: pictures.Given | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
@@ -232,7 +241,9 @@ def stage(
     config = Config.from_environment()
     info = NULL_GPU if device in (None, "null") else opencl.find_device(device or "auto")
     literal, form = config.sizes == "literal", config.launches
-    wish = chain.Wish(precision or config.precision, literal, dict(shapes or {}), form)
+    wish = chain.Wish(
+        precision or config.precision, literal, dict(shapes or {}), form, pixels=pixels
+    )
     source = model if isinstance(model, bytes) else os.fspath(model)
     return str(chain.stage_text(source, stage, info, wish))
 

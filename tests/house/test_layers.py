@@ -14,6 +14,7 @@ ROOMS = (
     "errors",
     "types",
     "words",
+    "pixels",
     "custom",
     "device",
     "config",

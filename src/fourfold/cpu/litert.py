@@ -12,6 +12,7 @@ import numpy as np
 
 from fourfold.cpu.direct import Direct, Lock, failure, make_direct
 from fourfold.errors import DeviceError, InputError, Refusal, UnsupportedError
+from fourfold.pixels import Pixels
 from fourfold.types import DType, Quantization, Shape, TensorType, dequantize, quantize
 
 _RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
@@ -74,14 +75,17 @@ class Wire:
     tensor: int
     type: TensorType | None  # None where only the file has the value
     grid: Grid | None = None
+    pixels: Pixels | None = None  # where bytes come in for the file's real numbers
 
     @property
     def converts(self) -> bool:
-        """Whether the graph has real numbers where the file has integers."""
+        """Whether the caller has pixels, or the graph real numbers where the file has integers."""
         real = self.type is not None and self.type.dtype is DType.F32
-        return self.grid is not None and real
+        return self.pixels is not None or (self.grid is not None and real)
 
     def into_file(self, array: np.ndarray) -> np.ndarray:
+        if self.pixels is not None:
+            return self.pixels.real(array)
         if self.grid is None or not self.converts:
             return array
         return quantize(array, *self.grid)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from fourfold.compile import Asked, Wish
+from fourfold.compile import Asked, Loaded, Wish, load_model
 from fourfold.cpu.litert import Wire
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, UnsupportedError
-from fourfold.formats import Model, read_model
+from fourfold.formats import Model
 from fourfold.graph import Graph
 from fourfold.lower import make_plan
 from fourfold.lower.suit import counts_steps
@@ -19,6 +19,7 @@ from fourfold.placing.wishes import Wishes
 from fourfold.plan import Compiled, Plan, Port
 from fourfold.players.probe import probed
 from fourfold.rewrite import rewrite
+from fourfold.rewrite.take_pixels import byte_type, take_pixels
 from fourfold.split import (
     GPU,
     LITERT,
@@ -31,21 +32,35 @@ from fourfold.split import (
     bind_units,
     choose_places,
 )
+from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class Situation:
     """A model on a device with its wishes: what placement is decided from."""
 
-    model: Model
+    loaded: Loaded
     title: str
     device: DeviceInfo
     wish: Wish
     wishes: Wishes
 
     @property
+    def model(self) -> Model:
+        return self.loaded.model
+
+    @property
     def graph(self) -> Graph:
+        """All of it as the file has it; what comes as bytes does so at the edge of each part."""
         return self.model.main
+
+    def part_graph(self, part: Part) -> Graph:
+        return take_pixels(part.graph(self.graph), self.loaded.pictures)
+
+    def type(self, value: str) -> TensorType:
+        """What goes into a part, or out of it."""
+        type_, pixels = self.graph.types[value], self.loaded.pictures.get(value)
+        return type_ if pixels is None else byte_type(type_, pixels)
 
 
 @dataclass(frozen=True)
@@ -60,9 +75,7 @@ class Decision:
 def read_situation(
     source: str | bytes, title: str, device: DeviceInfo, wish: Wish, wishes: Wishes
 ) -> Situation:
-    quantized, follow = wish.quantized, wish.follow
-    loaded = read_model(source, wish.shapes, foreign=True, quantized=quantized, follow=follow)
-    return Situation(loaded, title, device, wish, wishes)
+    return Situation(load_model(source, wish, foreign=True), title, device, wish, wishes)
 
 
 def decide(situation: Situation, choices: Mapping[str, str]) -> Decision:
@@ -110,9 +123,8 @@ def _plans(
     before = len(judge.refused)
     for number, part in enumerate(choice.parts):
         if part.place == GPU:
-            graph = part.graph(situation.graph)
             try:
-                plans[number] = make_plan_of(situation, graph, choices)
+                plans[number] = make_plan_of(situation, situation.part_graph(part), choices)
             except UnsupportedError as error:
                 judge.refuse(error.refusals, part.names)
     return plans if len(judge.refused) == before else None
@@ -151,13 +163,14 @@ def part_model(situation: Situation, choices: Mapping[str, str]) -> Parted:
         elif part.place == LITERT:
             parts.append(_in_litert(situation, part))
         else:
-            parts.append(PartedPart(*head, graph=part.graph(graph)))
-    ends = (_ports(graph, graph.arguments), _ports(graph, graph.results))
+            parts.append(PartedPart(*head, graph=situation.part_graph(part)))
+    ends = (_ports(situation, graph.arguments), _ports(situation, graph.results))
     plan = joined(graph.name, list(decision.plans.values()), ends, situation.wish.precision)
     names = (model.input_names, model.output_names)
-    compiled = Compiled(plan, *names, asked.answers, model.open_sizes)
+    loaded = situation.loaded
+    compiled = Compiled(plan, *names, asked.answers, loaded.open_sizes, pixels=loaded.pixels)
     crossing = {
-        name: graph.types[name] for part in parts for name in part.inputs if name in graph.types
+        name: situation.type(name) for part in parts for name in part.inputs if name in graph.types
     }
     return Parted(tuple(parts), crossing, compiled, asdict(decision.placement))
 
@@ -169,12 +182,14 @@ def _in_litert(situation: Situation, part: Part) -> PartedPart:
     def wire(value: str) -> Wire:
         number = origin.tensor(value)
         assert number is not None, f"'{value}' is no tensor of the file"
-        return Wire(value, number, types.get(value), origin.grid(value))
+        pixels = situation.loaded.pictures.get(value)
+        return Wire(value, number, types.get(value), origin.grid(value), pixels)
 
     content = origin.write(part.names, part.inputs, part.outputs)
     wires = (tuple(map(wire, part.inputs)), tuple(map(wire, part.outputs)))
     return PartedPart(part.place, part.inputs, part.outputs, content=content, wires=wires)
 
 
-def _ports(graph: Graph, names: Iterable[str]) -> tuple[Port, ...]:
-    return tuple(Port(name, graph.types[name], 0, graph.quantization.get(name)) for name in names)
+def _ports(situation: Situation, names: Iterable[str]) -> tuple[Port, ...]:
+    grids = situation.graph.quantization
+    return tuple(Port(name, situation.type(name), 0, grids.get(name)) for name in names)

@@ -34,11 +34,10 @@ from fourfold.store.store import Store
 FindBinary = Callable[[Parts], bytes | None]
 
 if TYPE_CHECKING:
-    from fourfold import compile as chain
     from fourfold.placing import deciding
     from fourfold.split import placement as placements
 else:
-    chain, deciding = later("fourfold.compile"), later("fourfold.placing.deciding")
+    deciding = later("fourfold.placing.deciding")
     placements = later("fourfold.split.placement")
 
 
@@ -162,7 +161,5 @@ def explain_placement(request: Request, wishes: Wishes) -> placements.Placement:
 
 
 def _situation(request: Request, wishes: Wishes) -> deciding.Situation:
-    shapes, form = dict(request.shapes or {}), request.config.launches
-    precision, quantized = request.wanted_precision, request.quantized
-    wish = chain.Wish(precision, request.literal, shapes, form, quantized, request.follow)
-    return deciding.read_situation(request.model, request.title, request.device, wish, wishes)
+    how = (request.device, request.wish(), wishes)
+    return deciding.read_situation(request.model, request.title, *how)

@@ -11,9 +11,17 @@ import numpy as np
 
 from fourfold.cpu.litert import Grid, Wire
 from fourfold.device import GPU, LITERT
-from fourfold.errors import ModelError
+from fourfold.errors import InputError, ModelError
+from fourfold.pixels import Pixels
 from fourfold.plan import Compiled, Container, Plan, Port, Program, Section, read_plan
-from fourfold.plan.record import plan_sections, port_record, read_port, read_quantization, texts
+from fourfold.plan.record import (
+    plan_sections,
+    port_record,
+    read_pixels,
+    read_port,
+    read_quantization,
+    texts,
+)
 from fourfold.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -99,7 +107,7 @@ def read_parted(file: Container, numbers: Sequence[int]) -> Parted:
         types = {str(name): TensorType.parse(text) for name, text in record["types"].items()}
         parted = Parted(parts, types, _compiled(record, parts), dict(record["placement"]))
         _check_order(parted)
-    except (*_WRONG, StopIteration, RuntimeError) as error:
+    except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
         fix = "copy it again, or prepare the model again"
         raise ModelError(f"{file.title} is damaged", why, fix) from error
@@ -115,7 +123,8 @@ def _compiled(record: Mapping[str, Any], parts: Sequence[PartedPart]) -> Compile
     if (len(names[0]), len(names[1])) != (len(inputs), len(outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
     signatures = tuple(tuple(int(size) for size in one) for one in record["signatures"])
-    return Compiled(plan, *names, dict(record["choices"]), signatures)
+    choices, pixels = dict(record["choices"]), read_pixels(record)
+    return Compiled(plan, *names, choices, signatures, pixels=pixels)
 
 
 def _check_order(parted: Parted) -> None:
@@ -143,6 +152,7 @@ def _record(parted: Parted) -> dict[str, Any]:
         "input_names": list(compiled.input_names),
         "output_names": list(compiled.output_names),
         "signatures": [list(one) for one in compiled.signatures],
+        "pixels": dict(compiled.pixels),
         "choices": dict(compiled.choices),
         "placement": parted.placement,
     }
@@ -158,7 +168,9 @@ def _wire_record(wire: Wire) -> list[Any]:
     if wire.grid is not None:
         how, dtype = wire.grid
         grid = [list(how.scale), list(how.zero_point), how.axis, dtype.value]
-    return [wire.name, wire.tensor, None if wire.type is None else str(wire.type), grid]
+    kind, pixels = None if wire.type is None else str(wire.type), wire.pixels
+    bytes_ = [] if pixels is None else [[pixels.mean, pixels.std, pixels.order]]
+    return [wire.name, wire.tensor, kind, grid, *bytes_]
 
 
 def _part(item: Sequence[Any], file: Container, number: Callable[[], int]) -> PartedPart:
@@ -176,8 +188,9 @@ def _part(item: Sequence[Any], file: Container, number: Callable[[], int]) -> Pa
 
 
 def _wire(item: Sequence[Any]) -> Wire:
-    name, tensor, kind, scales = item
+    name, tensor, kind, scales, *bytes_ = item
     grid: Grid | None = None
     if scales is not None:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
-    return Wire(str(name), int(tensor), None if kind is None else TensorType.parse(kind), grid)
+    kind = None if kind is None else TensorType.parse(kind)
+    return Wire(str(name), int(tensor), kind, grid, Pixels(*bytes_[0]) if bytes_ else None)

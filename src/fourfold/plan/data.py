@@ -131,7 +131,8 @@ class Compiled:
     `choices` has each choice that was asked for while the plan was made, None where there was none.
     `signatures` are the sizes of each input with -1 where the model leaves one open; empty for an
     input of which it leaves none open. `lasts` is false where code of the caller, which may change
-    without a trace, has a say in it: then it is good for this process only.
+    without a trace, has a say in it: then it is good for this process only. `pixels` has the names
+    of inputs that come as bytes of a picture, with what those hold, in words.
     """
 
     plan: Plan
@@ -140,3 +141,4 @@ class Compiled:
     choices: Mapping[str, str | None] = field(default_factory=dict)
     signatures: tuple[Shape, ...] = ()
     lasts: bool = True
+    pixels: Mapping[str, str] = field(default_factory=dict)

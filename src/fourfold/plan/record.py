@@ -41,6 +41,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "output_names": list(compiled.output_names),
         "choices": dict(compiled.choices),
         "signatures": [list(one) for one in compiled.signatures],
+        "pixels": dict(compiled.pixels),
     }
 
 
@@ -84,7 +85,13 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
     signatures = tuple(_signature(one) for one in record.get("signatures", ()))
-    return Compiled(plan, names[0], names[1], dict(record["choices"]), signatures)
+    choices, pixels = dict(record["choices"]), read_pixels(record)
+    return Compiled(plan, names[0], names[1], choices, signatures, pixels=pixels)
+
+
+def read_pixels(record: Mapping[str, Any]) -> dict[str, str]:
+    """What inputs that come as bytes hold; records have it since there are such."""
+    return {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
 
 
 def _launch_record(launch: Launch) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.plan import Compiled, Plan, Section, write_container
+from fourfold.plan import Compiled, Section, write_container
 from fourfold.plan.container import flat_bytes
 from fourfold.plan.record import plan_sections
 from fourfold.store.keys import Parts, digest, engine_parts, needs_of
@@ -60,40 +60,42 @@ class Draft:
     def add_plan(
         self, model: int, device: DeviceInfo, compiled: Compiled, shapes: Mapping[str, Shape]
     ) -> None:
-        self._add("plans", model, device, compiled.plan, shapes, plan_sections(compiled))
+        self._add("plans", model, device, compiled, shapes, plan_sections(compiled))
 
     def add_placed(
         self,
         model: int,
         device: DeviceInfo,
-        plan: Plan,
+        compiled: Compiled,
         shapes: Mapping[str, Shape],
         sections: Sequence[Section],
     ) -> None:
         """A model in parts: its parts on the GPU as one plan, and all sections of its file form."""
-        self._add("placed", model, device, plan, shapes, sections)
+        self._add("placed", model, device, compiled, shapes, sections)
 
     def _add(
         self,
         name: str,
         model: int,
         device: DeviceInfo,
-        plan: Plan,
+        compiled: Compiled,
         shapes: Mapping[str, Shape],
         sections: Sequence[Section],
     ) -> None:
+        plan = compiled.plan
         row = {
             "model": model,
             "device": device.name,
             "made_for": describe_device(device),
             "precision": plan.precision,
             "shapes": {one: list(size) for one, size in shapes.items()},
+            "pixels": dict(compiled.pixels),
             "needs": needs_of(plan),
             "sections": [self._section(one) for one in sections],
             "engine": engine_parts()["engine"],
             "added": time.time(),
         }
-        same = ("model", "made_for", "precision", "shapes")
+        same = ("model", "made_for", "precision", "shapes", "pixels")
         self._replace(name, row, same)
 
     def add_binary(self, parts: Parts, binary: bytes) -> None:
@@ -108,7 +110,9 @@ class Draft:
 
     def _replace(self, name: str, row: dict[str, Any], same: tuple[str, ...]) -> None:
         rows = self._lists[name]
-        self._lists[name] = [one for one in rows if any(one[key] != row[key] for key in same)]
+        self._lists[name] = [
+            one for one in rows if any(one.get(key, {}) != row[key] for key in same)
+        ]
         self._lists[name].append(row)
 
     def _section(self, section: Section) -> int:

@@ -72,11 +72,16 @@ class Prepared:
         precision: str | None,
         shapes: Mapping[str, Shape] | None,
         preferred: str = "fp32",
+        pixels: str = "",
     ) -> Mapping[str, Any]:
-        """The row of the index that fits a device best: of a plan, or of a model in parts."""
+        """The row of the index that fits a device best: of a plan, or of a model in parts.
+
+        `pixels` says in words which inputs are to come as bytes; empty where that is left open.
+        """
         try:
             rows = [*self.index["plans"], *self.index["placed"]]
             rows = [one for one in rows if one["model"] == model]
+            rows = self._for_pixels(rows, pixels)
             found = self._suitable(rows, precision, shapes)
             found = [one for one in found if _can_play(device, one)]
             if not found:
@@ -96,6 +101,15 @@ class Prepared:
             return read_plan(self.file, *row["sections"])
         except _WRONG as error:
             raise self._damaged(error) from error
+
+    def _for_pixels(self, rows: list[Any], pixels: str) -> list[Any]:
+        found = [one for one in rows if not pixels or pixels in _pixels_words(one)]
+        if not found:
+            known = sorted({_pixels_words(one)[-1] or "arrays of its own types" for one in rows})
+            what = f"{self.file.title} takes no pixels that are {pixels}"
+            fix = "leave pixels= out, add it with 'fourfold prepare --add', or open the model"
+            raise InputError(what, f"it was prepared for: {' | '.join(known)}", fix)
+        return found
 
     def _suitable(
         self, plans: list[Any], precision: str | None, shapes: Mapping[str, Shape] | None
@@ -167,12 +181,20 @@ def _can_play(device: DeviceInfo, row: Mapping[str, Any]) -> bool:
 
 
 def _distance(plan: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, ...]:
-    """How far a plan is from what is wanted: made for the model's own shapes, for the device, for
+    """How far a plan is from what is wanted: made for the model's own inputs, for the device, for
     another of its kind, for another kind, in the precision.
     """
     kind = 1 if plan["made_for"]["kind"] == device.kind else 2
     place = 0 if is_for(plan, device) else kind
-    return (int(bool(plan["shapes"])), place, int(plan["precision"] != preferred))
+    changed = int(bool(plan["shapes"])) + int(bool(plan.get("pixels")))
+    return (changed, place, int(plan["precision"] != preferred))
+
+
+def _pixels_words(row: Mapping[str, Any]) -> list[str]:
+    """What a plan takes as bytes: by name, and where there is one such input, without it."""
+    found: dict[str, str] = row.get("pixels", {})  # files have it since inputs can come as bytes
+    named = "; ".join(f"{name}: {words}" for name, words in sorted(found.items()))
+    return [named, *(found.values() if len(found) == 1 else ())]
 
 
 def is_for(row: Mapping[str, Any], device: DeviceInfo) -> bool:
