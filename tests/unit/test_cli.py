@@ -23,6 +23,7 @@ from fourfold.cli._options import parse_shape
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
+from fourfold.pixels import Pixels
 
 DEVICE = DeviceInfo(
     name="Test GPU",
@@ -48,6 +49,7 @@ class Port:
     name: str
     shape: tuple[int, ...]
     dtype: Any = np.float32
+    pixels: str = ""
     quantization: None = None
 
 
@@ -68,10 +70,14 @@ class FakeSession:
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
-    def __init__(self, model: str, device: Any, precision: Any, shapes: Any) -> None:
+    def __init__(
+        self, model: str, device: Any, precision: Any, shapes: Any, pixels: Any = None
+    ) -> None:
         self.precision = precision or "fp32"
         self.opened.append({"model": model, "device": device, "precision": precision})
-        self.opened[-1]["shapes"] = shapes
+        self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
+        if pixels is not None:
+            self.inputs = (Port("image", (1, 4, 6, pixels.bytes), "u1", str(pixels)),)
 
     def __enter__(self) -> FakeSession:
         return self
@@ -154,6 +160,7 @@ def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
         "device": None,
         "precision": None,
         "shapes": None,
+        "pixels": None,
     }
 
 
@@ -171,6 +178,32 @@ def test_run_passes_options_on(invoke: Invoke, model: str) -> None:
     assert invoke("run", model, *words).exit_code == 0
     expected = {"device": "1", "precision": "mixed", "shapes": {"image": (2, 4, 6, 3)}}
     assert FakeSession.opened[0].items() >= expected.items()
+
+
+def test_run_passes_bytes_on(invoke: Invoke, model: str, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (50, 20), (250, 100, 25)).save(tmp_path / "orange.png")
+    for order, mean, words, pixels in (
+        ("rgb", 125.0, ("--range=-1,1",), Pixels(127.5, 127.5)),
+        ("bgra", 157.5, ("--mean", "1,2,3"), Pixels((1, 2, 3), 1, "bgra")),
+        ("gray", 136.0, ("--std", "2"), Pixels(0, 2, "gray")),
+        ("rgba", 157.5, (), Pixels(0, 255, "rgba")),
+    ):
+        files = ("--input", tmp_path / "orange.png", "--pixels", order)
+        result = invoke("run", model, "--json", *files, *words)
+        assert json.loads(result.output)["outputs"][0]["min"] == pytest.approx(mean)
+        assert FakeSession.opened[-1]["pixels"] == pixels
+
+
+def test_bench_and_prepare_scale_bytes_only(invoke: Invoke, model: str, tmp_path: Path) -> None:
+    assert invoke("bench", model, "--no-compare", "--pixels", "bgr").exit_code == 0
+    assert FakeSession.opened[-1]["pixels"] == Pixels(0, 255, "bgr")
+    for command in (("bench", model), ("prepare", model, "-o", tmp_path / "x.fourfold")):
+        result = invoke(*command, "--mean", "1")
+        assert result.exit_code == 2
+        assert "add --pixels with one of rgb" in result.stderr
+    result = invoke("bench", model, "--pixels", "rgb", "--range", "1,1")
+    assert "has no width" in result.stderr
 
 
 def test_run_saves_outputs_under_safe_names(invoke: Invoke, model: str, tmp_path: Path) -> None:
@@ -282,9 +315,9 @@ def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) ->
 
     pretend(monkeypatch, "explain", "fourfold.session", stage=stage)
     result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3")
-    assert result.output == "('plan', None, None, {'x': (2, 3)})\n"
+    assert result.output == "('plan', None, None, {'x': (2, 3)}, None)\n"
     report = json.loads(invoke("explain", model, "--json").output)
-    assert report == {"model": model, "stage": "graph", "text": "('graph', None, None, None)"}
+    assert report == {"model": model, "stage": "graph", "text": "('graph', None, None, None, None)"}
 
 
 def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

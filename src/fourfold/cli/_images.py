@@ -1,16 +1,25 @@
-"""Pictures as input arrays: read with Pillow, resized to the input, scaled as the model wants."""
+"""Pictures as input arrays: read with Pillow, resized to the input, scaled as the model wants.
+
+That is done here, or by the model's first layer, which then takes bytes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
+from fourfold.cli._options import Command, Engine
 from fourfold.errors import InputError
+from fourfold.pixels import ORDERS, Pixels
 
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+RANGE = "0,1"
+ORDER_HELP = "What bytes of a picture hold: they go in as they are, and the model scales them."
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,27 @@ class Scaling:
     high: float = 1.0
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    order: str = ""  # of bytes that go in as they are; empty where the numbers go in
+
+    @property
+    def pixels(self) -> Pixels | None:
+        """The same as an option of a session, where bytes go in."""
+        if not self.order:
+            return None
+        if self.mean or self.std:
+            return Pixels(self.mean or 0.0, self.std or 1.0, self.order)
+        if self.high == self.low:
+            what, why = f"--range {self.low},{self.high} has no width", "bytes are spread over it"
+            raise InputError(what, why, "write it as --range 0,1")
+        std = 255 / (self.high - self.low)
+        return Pixels(-self.low * std, std, self.order)
+
+    def only_pixels(self) -> Pixels | None:
+        """The same for who reads no pictures: without an order there is nothing to scale."""
+        if not self.order and self != Scaling():
+            what, why = "it is not said what the bytes hold", "--range, --mean and --std scale them"
+            raise InputError(what, why, f"add --pixels with one of {', '.join(ORDERS)}")
+        return self.pixels
 
     def apply(self, pixels: np.ndarray) -> np.ndarray:
         if self.mean or self.std:
@@ -29,10 +59,55 @@ class Scaling:
         return self.low + (self.high - self.low) * pixels / np.float32(255)
 
 
+def scaling_options(command: Command) -> Command:
+    """--pixels, --range, --mean and --std, given to the command as one `scaling`."""
+
+    @click.option("--pixels", "order", type=click.Choice(tuple(ORDERS)), help=ORDER_HELP)
+    @click.option("--range", "limits", default=RANGE, show_default=True, metavar="LOW,HIGH")
+    @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
+    @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
+    @functools.wraps(command)
+    def wrapped(order: str | None, limits: str, mean: str, std: str, **rest: Any) -> None:
+        low, high = _numbers("--range", limits, 2)
+        means, deviations = _numbers("--mean", mean), _numbers("--std", std)
+        command(scaling=Scaling(low, high, means, deviations, order or ""), **rest)
+
+    return wrapped
+
+
+def pixels_options(command: Command) -> Command:
+    """The same for a command that reads no pictures, as part of its `engine`."""
+
+    @scaling_options
+    @functools.wraps(command)
+    def wrapped(engine: Engine, scaling: Scaling, **rest: Any) -> None:
+        command(engine=replace(engine, pixels=scaling.only_pixels()), **rest)
+
+    return wrapped
+
+
+def _numbers(option: str, text: str, count: int | None = None) -> tuple[float, ...]:
+    try:
+        numbers = tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        numbers = ()
+    if (text and not numbers) or (count is not None and len(numbers) != count):
+        wanted = "numbers" if count is None else f"{count} numbers"
+        raise InputError(
+            f"{option} {text!r} cannot be read",
+            f"it takes {wanted} with commas between",
+            f"write it as {option} {','.join(['0', '1', '2'][: count or 3])}",
+        )
+    return numbers
+
+
 def read_image(
-    path: Path, name: str, shape: tuple[int, ...], dtype: Any, by: Scaling
+    path: Path, name: str, shape: tuple[int, ...], dtype: Any, by: Scaling, order: str = ""
 ) -> np.ndarray:
-    """The picture as an array for the input `name` of [batch,] height, width, channels."""
+    """The picture as an array for the input `name` of [batch,] height, width, channels.
+
+    `order` is that of an input that takes bytes.
+    """
     if len(shape) not in (3, 4) or shape[-1] not in MODES:
         raise InputError(
             f"the picture {path.name} cannot become input '{name}' of shape {list(shape)}",
@@ -40,7 +115,7 @@ def read_image(
             "save the input as an array in a .npy file and pass that",
         )
     height, width, channels = shape[-3:]
-    if any(len(part) not in (0, 1, channels) for part in (by.mean, by.std)):
+    if not order and any(len(part) not in (0, 1, channels) for part in (by.mean, by.std)):
         raise InputError(
             f"--mean {list(by.mean)} and --std {list(by.std)} do not fit input '{name}'",
             f"it has {channels} channels",
@@ -48,6 +123,8 @@ def read_image(
         )
     pixels = _pixels(path, (width, height), MODES[channels])
     pixels = pixels.reshape(height, width, channels).astype(np.float32)
+    if order.startswith("bgr"):
+        pixels[..., :3] = pixels[..., 2::-1].copy()
     return np.ascontiguousarray(np.broadcast_to(_as_dtype(pixels, np.dtype(dtype), by), shape))
 
 

@@ -62,7 +62,8 @@ def read_input(path: Path, port: Port, scaling: Scaling) -> np.ndarray:
             "check the path",
         )
     if path.suffix.lower() != ".npy":
-        return read_image(path, port.name, tuple(port.shape), port.dtype, scaling)
+        order = getattr(port, "pixels", "").partition(",")[0]
+        return read_image(path, port.name, tuple(port.shape), port.dtype, scaling, order)
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:

@@ -25,8 +25,10 @@ class Engine:
     device: str | None
     precision: str | None
     shapes: Mapping[str, tuple[int, ...]] | None
+    pixels: fourfold.Pixels | None = None
 
     def open(self, **words: Any) -> fourfold.Session:
+        words |= {} if self.pixels is None else {"pixels": self.pixels}
         return fourfold.Session(self.model, self.device, self.precision, self.shapes, **words)
 
 

@@ -16,12 +16,15 @@ from typing import Any
 import click
 import numpy as np
 
+import fourfold
+from fourfold.cli._images import pixels_options
 from fourfold.cli._inputs import random_inputs
 from fourfold.cli._litert import open_litert
 from fourfold.cli._options import Engine, engine_options, json_option
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.errors import InputError
+from fourfold.pixels import Pixels
 
 OURS, THEIRS = "fourfold", "LiteRT CPU"
 
@@ -35,6 +38,7 @@ OURS, THEIRS = "fourfold", "LiteRT CPU"
 @click.option("--profile", is_flag=True, help="Time each kernel, too.")
 @click.option("--compare/--no-compare", default=True, help="With LiteRT, if it is installed.")
 @click.option("--threads", type=click.IntRange(1), help="Of LiteRT.  [default: all processors]")
+@pixels_options
 @json_option
 def command(
     engine: Engine,
@@ -54,7 +58,8 @@ def command(
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        rival = open_rival(engine, inputs, threads) if compare else None
+        given = real_inputs(session, inputs, engine.pixels)
+        rival = open_rival(engine, given, threads) if compare else None
         if rival is not None:
             calls[THEIRS] = rival
         for name, call in calls.items():
@@ -69,6 +74,16 @@ def command(
     report["compared"] = THEIRS in times
     report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
     (show_json if as_json else show)(report)
+
+
+def real_inputs(
+    session: fourfold.Session, inputs: Mapping[str, np.ndarray], pixels: Pixels | None
+) -> Mapping[str, np.ndarray]:
+    """What LiteRT gets: pictures as floats, ready made."""
+    if pixels is None:
+        return inputs
+    pictures = {one.name: pixels.real(inputs[one.name]) for one in session.inputs if one.pixels}
+    return {**inputs, **pictures}
 
 
 def open_rival(

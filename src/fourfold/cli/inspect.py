@@ -42,6 +42,7 @@ def describe(prepared: Prepared) -> dict[str, Any]:
             "device": plan["made_for"],
             "precision": plan["precision"],
             "shapes": plan["shapes"],
+            "pixels": plan.get("pixels", {}),
             "needs": plan["needs"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
             "weights": _weights(prepared, plan["sections"]),
@@ -91,6 +92,13 @@ def show(report: dict[str, Any]) -> None:
     ]
     columns = ("model", "made for", "kind", "precision", ">weights", ">in all", ">age")
     show_table("plans (equal weights are kept once)", columns, plans)
+    pictures = {
+        (one["model"], name, words)
+        for one in report["plans"]
+        for name, words in one["pixels"].items()
+    }
+    if pictures:
+        show_table("inputs that take bytes", ("model", "input", "pixels"), sorted(pictures))
     binaries = [
         (
             one["device"]["device"],

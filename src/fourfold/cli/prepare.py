@@ -16,6 +16,7 @@ from typing import Any
 import click
 from rich.progress import TextColumn
 
+from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import json_option, parse_shape
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.compile import Wish
@@ -46,6 +47,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--everywhere/--only-here", default=True, help="Also plans for other kinds of devices."
 )
+@scaling_options
 @json_option
 def command(
     models: tuple[Path, ...],
@@ -78,10 +80,12 @@ def _how(
     level: str,
     deadline: float | None,
     everywhere: bool,
+    scaling: Scaling,
 ) -> How:
     sizes = dict(parse_shape(text) for text in shapes)
     literal = config.sizes == "literal"
-    wish = Wish(precision or config.precision, literal, sizes, config.launches)
+    pixels = scaling.only_pixels()
+    wish = Wish(precision or config.precision, literal, sizes, config.launches, pixels=pixels)
     return How(wish, level, deadline, everywhere)
 
 

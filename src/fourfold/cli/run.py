@@ -7,53 +7,23 @@ resized to the input's height and width.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from fourfold.cli._images import Scaling
+from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._inputs import gather_inputs, summarise
-from fourfold.cli._options import Command, Engine, engine_options, json_option, seed_option
+from fourfold.cli._options import Engine, engine_options, json_option, seed_option
 from fourfold.cli._show import duration, number, shape_text, show_json, show_table
 from fourfold.errors import InputError
-
-
-def scaling_options(command: Command) -> Command:
-    """--range, --mean and --std, given to the command as one `scaling`."""
-
-    @click.option("--range", "limits", default="0,1", show_default=True, metavar="LOW,HIGH")
-    @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
-    @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
-    @functools.wraps(command)
-    def wrapped(limits: str, mean: str, std: str, **rest: Any) -> None:
-        low, high = _numbers("--range", limits, 2)
-        scaling = Scaling(low, high, _numbers("--mean", mean), _numbers("--std", std))
-        command(scaling=scaling, **rest)
-
-    return wrapped
-
-
-def _numbers(option: str, text: str, count: int | None = None) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(part) for part in text.split(",")) if text else ()
-    except ValueError:
-        numbers = ()
-    if (text and not numbers) or (count is not None and len(numbers) != count):
-        wanted = "numbers" if count is None else f"{count} numbers"
-        raise InputError(
-            f"{option} {text!r} cannot be read",
-            f"it takes {wanted} with commas between",
-            f"write it as {option} {','.join(['0', '1', '2'][: count or 3])}",
-        )
-    return numbers
 
 
 @click.command(help=__doc__)
@@ -72,7 +42,7 @@ def command(
     as_json: bool,
 ) -> None:
     began = time.perf_counter()
-    with engine.open() as session:
+    with replace(engine, pixels=scaling.pixels).open() as session:
         start = time.perf_counter() - began
         inputs = gather_inputs(session.inputs, files, scaling, seed)
         began = time.perf_counter()
