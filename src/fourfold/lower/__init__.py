@@ -10,7 +10,7 @@ from fourfold.kernel.site import Options
 from fourfold.lower.assemble import ARENA, CONSTANTS, Constants, Homes, Texts, make_launch
 from fourfold.lower.homes import Memory
 from fourfold.lower.launches import build_kernels
-from fourfold.lower.levels import behind
+from fourfold.lower.levels import between
 from fourfold.lower.one_launch import Load, in_turn, join_launches, state_bytes, wants_one_launch
 from fourfold.lower.places import choose_places
 from fourfold.lower.reach import reach_ports
@@ -51,7 +51,7 @@ def make_plan(
             reached = reach_ports(kernels, launches, buffers)
             kernels, launches = reached.kernels, tuple(reached.launches)
             buffers, moved, words = reached.buffers, reached.moved, reached.words
-            turns = behind(turns, len(launches) - len(turns))
+            turns = between(reached.fetched, turns, reached.delivered)
         buffers.append(Buffer("state", "state", state_bytes(len(launches), device)))
         stages = in_turn(kernels, launches, turns)
         text, launch = join_launches(stages, constants, len(buffers), device, words)

@@ -31,10 +31,14 @@ def one_by_one(count: int) -> list[Turn]:
     return [Turn(number, number) for number in range(count)]
 
 
-def behind(turns: Sequence[Turn], count: int) -> list[Turn]:
-    """The same turns behind so many stages that need nothing, and are the first level."""
-    later = min(count, 1)
-    return [Turn(0, 0)] * count + [Turn(turn.first + later, turn.last + later) for turn in turns]
+def between(before: int, turns: Sequence[Turn], after: int) -> list[Turn]:
+    """The same turns behind so many stages that need nothing, and before so many that may need any
+    of them.
+    """
+    later = min(before, 1)
+    moved = [Turn(turn.first + later, turn.last + later) for turn in turns]
+    end = 1 + max((turn.last for turn in moved), default=later - 1)
+    return [Turn(0, 0)] * before + moved + [Turn(end, end)] * after
 
 
 def arrangements(needs: Needs) -> Iterator[list[Turn]]:

@@ -3,7 +3,8 @@
 What goes in crosses the bus once, in a stage of its own, since the layers read it again and again.
 It does so piece by piece, while the host still copies the next ones to where the kernel finds them.
 What comes out is written where the caller finds it, unless another kernel reads it too, or it is
-much: numbers of few bytes each cross the bus one by one, and the copy engine is faster.
+much: a kernel writes few bytes at a time, and each write crosses the bus alone. That is delivered
+by a stage of its own at the end, whose work-items write whole lines together.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fourfold.kernel.expression import load, maximum, minimum, where
+from fourfold.kernel.expression import Expression, Pointer, load, maximum, minimum, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.plan import Argument, Buffer, BufferUse, Launch
 from fourfold.types import DType
@@ -19,16 +20,20 @@ from fourfold.words import BYTES, PIECE, pieces
 
 ITEMS = 128
 VECTOR = 16  # bytes
-MUCH = 64 << 10  # bytes
+MUCH = 16 << 10  # bytes
 VECTORS = PIECE // VECTOR // ITEMS  # that a work-item asks for before the first has come
 
 
 @dataclass(frozen=True)
 class Reached:
-    """Kernels and launches with those that fetch inputs, all buffers, and where ports moved to."""
+    """Kernels and launches between those that fetch inputs and those that deliver outputs, so many
+    of each; all buffers, and where ports moved to.
+    """
 
     kernels: list[Kernel]
     launches: list[Launch]
+    fetched: int
+    delivered: int
     buffers: list[Buffer]
     moved: dict[int, int]
     words: int | None  # the buffer by which kernel and host tell each other how far they are
@@ -40,12 +45,17 @@ def reach_ports(
     """The same work, its inputs and outputs in host memory."""
     read = _read_buffers(kernels, launches)
     fetches: list[tuple[Kernel, Launch]] = []
+    deliveries: list[tuple[Kernel, Launch]] = []
     made, moved, given = [*buffers], {}, 0
     for number, buffer in enumerate(buffers):
         if not buffer.bytes:
             continue
         if buffer.kind == "output" and number not in read and buffer.bytes <= MUCH:
             made[number] = Buffer(buffer.name, "host", buffer.bytes)
+        elif buffer.kind == "output":
+            moved[number] = len(made)
+            made.append(Buffer(buffer.name, "host", buffer.bytes))
+            deliveries.append(_deliver(buffer, number, moved[number]))
         elif buffer.kind == "input" and number in read:
             moved[number] = len(made)
             made.append(Buffer(buffer.name, "host", buffer.bytes))
@@ -54,8 +64,16 @@ def reach_ports(
     words = len(made) if fetches else None
     if fetches:
         made.append(Buffer("words", "words", BYTES))
-    first, second = [kernel for kernel, _ in fetches], [launch for _, launch in fetches]
-    return Reached([*first, *kernels], [*second, *launches], made, moved, words)
+    every = [*fetches, *zip(kernels, launches, strict=True), *deliveries]
+    return Reached(
+        kernels=[kernel for kernel, _ in every],
+        launches=[launch for _, launch in every],
+        fetched=len(fetches),
+        delivered=len(deliveries),
+        buffers=made,
+        moved=moved,
+        words=words,
+    )
 
 
 def _read_buffers(kernels: Sequence[Kernel], launches: Sequence[Launch]) -> set[int]:
@@ -80,16 +98,38 @@ def _fetch(buffer: Buffer, source: int, target: int, before: int) -> tuple[Kerne
     lane = kernel.let(kernel.local_id(0), "lane")
     ahead, end = kernel.size("before", before), kernel.size("end", before + count)
     kernel.await_host(where(item < ITEMS, end, ahead + item / ITEMS), item < 1)
-    start = kernel.let((item - lane - ITEMS) * VECTORS + lane, "start")
-    last = kernel.size("vectors", -(-buffer.bytes // VECTOR)) - 1
+    _copy(kernel, (given, taken), item - ITEMS, lane, buffer.bytes)
+    return kernel, _launch(kernel, buffer, (source, target), "fetch")
+
+
+def _deliver(buffer: Buffer, source: int, target: int) -> tuple[Kernel, Launch]:
+    """Copy a buffer to where the host finds it."""
+    kernel = Kernel("deliver", literal=False)
+    made = kernel.pointer("made", DType.I32, source)
+    given = kernel.pointer("given", DType.I32, target, writable=True)
+    (item,) = kernel.ids(pieces(buffer.bytes) * ITEMS, local=(ITEMS,), stay=True)
+    lane = kernel.let(kernel.local_id(0), "lane")
+    _copy(kernel, (made, given), item, lane, buffer.bytes)
+    return kernel, _launch(kernel, buffer, (source, target), "deliver")
+
+
+def _copy(
+    kernel: Kernel, pointers: tuple[Pointer, Pointer], item: Expression, lane: Expression, size: int
+) -> None:
+    """Copy the piece of a group, neighbours side by side; the one before the first has none."""
+    start = kernel.let((item - lane) * VECTORS + lane, "start")
+    last = kernel.size("vectors", -(-size // VECTOR)) - 1
     places = [start + number * ITEMS for number in range(VECTORS)]
     # A vector that exists stands in for those that do not: to copy it twice costs nothing.
     known = [kernel.let(minimum(maximum(place, 0), last), "place") for place in places]
-    values = [kernel.let(load(given, place, "int", 4), "value") for place in known]
+    values = [kernel.let(load(pointers[0], place, "int", 4), "value") for place in known]
     for place, value in zip(known, values, strict=True):
-        kernel.store(taken, place, value)
-    uses = (BufferUse(source, 0), BufferUse(target, 0))
+        kernel.store(pointers[1], place, value)
+
+
+def _launch(kernel: Kernel, buffer: Buffer, buffers: tuple[int, int], title: str) -> Launch:
+    uses = tuple(BufferUse(number, 0) for number in buffers)
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
-    entry = f"fetch_{target}"  # equal entries would be equal kernels
-    title = f"{buffer.name} from host memory"
-    return kernel, Launch(entry, arguments, kernel.grid, kernel.local, "fetch", title)
+    entry = f"{title}_{buffers[1]}"  # equal entries would be equal kernels
+    what = f"{buffer.name} {'from' if title == 'fetch' else 'to'} host memory"
+    return Launch(entry, arguments, kernel.grid, kernel.local, title, what)

@@ -47,6 +47,16 @@ class Bands:
             yield start, stop
 
 
+def copied(source: np.ndarray) -> np.ndarray:
+    """A new array with the same numbers; by several threads where they are many."""
+    if source.nbytes < LARGE:
+        return source.copy()
+    target = np.empty_like(source)
+    for _ in Bands(target, SHARE).copy(source):
+        pass
+    return target
+
+
 @cache
 def _pool() -> Any:
     """Threads that copy, where there are processors for them; one alone does not fill memory."""

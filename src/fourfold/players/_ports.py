@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port
 from fourfold.players import binding as cl
-from fourfold.players._bands import Bands
+from fourfold.players._bands import Bands, copied
 from fourfold.players._handover import Handover
 from fourfold.players._leads import Lead, Leads
 
@@ -134,7 +134,7 @@ class Ports:
             results.append(result)
         if queued:
             self._queue.finish()
-        return [result.copy() for result in results] if self._host else results
+        return [copied(result) for result in results] if self._host else results
 
     def close(self) -> None:
         """Let go of host memory. A device that fails now has nothing left to lose."""

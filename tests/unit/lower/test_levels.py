@@ -15,7 +15,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.persistent import ARRIVES, AWAITS
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
-from fourfold.lower.levels import Turn, arrangements, behind
+from fourfold.lower.levels import Turn, arrangements, between
 from fourfold.lower.memory import Span
 from fourfold.lower.one_launch import in_turn
 from fourfold.plan import Launch
@@ -122,9 +122,10 @@ def test_groups_meet_before_what_needs_it(seed: int) -> None:
 
 def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
     shared = share(build(BLOCK), DEVICE, Options("mixed"))
-    assert titles(shared) == ["x from host memory", "one", "shortcut", "two", "three"]
-    assert shared.meetings == [(0, 1), (1, 3), (3, 4)]
-    assert shared.plan.launches[0].node == "5 stages, 3 meetings, 1 of them crossed"
+    inner, ports = ["one", "shortcut", "two", "three"], ["x from", "three to"]
+    assert titles(shared) == [f"{ports[0]} host memory", *inner, f"{ports[1]} host memory"]
+    assert shared.meetings == [(0, 1), (1, 3), (3, 4), (4, 5)]
+    assert shared.plan.launches[0].node == "6 stages, 4 meetings, 1 of them crossed"
     assert conflicts(shared) == []
 
 
@@ -134,14 +135,14 @@ def test_dealing_goes_on_where_it_ended() -> None:
     launch = shared.plan.launches[0]
     count, start = launch.arguments[-2:]
     assert isinstance(start, int)
-    assert count == len(shared.stages) == 5
+    assert count == len(shared.stages) == 6
     stride = table_stride(shared.plan)
     table = shared.plan.constants[start:].view(np.int32)
     rows = table[: count * stride].reshape(count, stride)
     assert [*rows[:, 5]] == flags(shared)
     dealt = 0
     for number, row in enumerate(rows):
-        if number in (1, 4):
+        if number in (1, 4, 5):
             dealt = 0
         assert (dealt + row[2]) % DEVICE.compute_units == 0
         dealt += row[1]
@@ -217,7 +218,8 @@ def test_an_overlap_is_found() -> None:
 
 
 def test_lives_by_level_hold_what_runs_at_once() -> None:
-    turns = behind([Turn(0, 0), Turn(0, 1), Turn(1, 1)], 2)
-    assert turns == [Turn(0, 0), Turn(0, 0), Turn(1, 1), Turn(1, 2), Turn(2, 2)]
-    assert behind([Turn(0, 0)], 0) == [Turn(0, 0)]
+    turns = between(2, [Turn(0, 0), Turn(0, 1), Turn(1, 1)], 1)
+    assert turns == [Turn(0, 0), Turn(0, 0), Turn(1, 1), Turn(1, 2), Turn(2, 2), Turn(3, 3)]
+    assert between(0, [Turn(0, 0)], 0) == [Turn(0, 0)]
+    assert between(0, [Turn(0, 1)], 2) == [Turn(0, 1), Turn(2, 2), Turn(2, 2)]
     assert Span(64, *turns[3]).meets(Span(64, *turns[4]))

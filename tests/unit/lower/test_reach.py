@@ -53,18 +53,20 @@ def test_an_input_is_fetched_and_an_output_is_written_straight() -> None:
     found = kinds(made)
     assert found["x"] == ["input", "host"]
     assert found["d"] == ["host"]
-    assert found["c"] == ["output"]  # the mean reads it again
+    assert found["c"] == ["output", "host"]  # the mean reads it again: it is delivered at the end
     assert made.buffers[made.inputs[0].buffer].kind == "host"
-    assert made.stages == plan(reaches=False).stages + 1
+    assert {made.buffers[port.buffer].kind for port in made.outputs} == {"host"}
+    assert made.stages == plan(reaches=False).stages + 2
     assert made.buffers[-1].kind == "state"
 
 
-def test_large_outputs_are_left_to_the_copy_engine() -> None:
-    for height, kind in ((13, "host"), (397, "output")):
-        text = NETWORK.replace("f32[1,13,11,3]", f"f32[1,{height},11,3]")
-        graph = build(text.partition("d = mean")[0] + "output c")
-        made = make_plan(graph, DEVICE, Options("mixed", form="one"))
-        assert made.buffers[made.outputs[0].buffer].kind == kind
+@pytest.mark.parametrize(("height", "delivered"), [(13, 0), (397, 1)])
+def test_large_outputs_are_delivered_in_whole_lines(height: int, delivered: int) -> None:
+    text = NETWORK.replace("f32[1,13,11,3]", f"f32[1,{height},11,3]")
+    graph = build(text.partition("d = mean")[0] + "output c")
+    made = make_plan(graph, DEVICE, Options("mixed", form="one"))
+    assert made.buffers[made.outputs[0].buffer].kind == "host"
+    assert made.program.text.count("static void deliver_") == delivered
 
 
 def test_lists_of_launches_and_other_devices_copy() -> None:

@@ -168,3 +168,13 @@ def test_bands_come_in_order_and_cover_all(
         np.testing.assert_array_equal(target[:stop], source[:stop])
         end = stop
     assert end == size
+
+
+@pytest.mark.parametrize("size", [0, 4099, _bands.LARGE // 4 + 13])
+def test_a_copy_is_a_new_array(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bands, "_pool", _bands.futures.ThreadPoolExecutor)
+    source = random(size).reshape(1, size)
+    made = _bands.copied(source)
+    assert made.base is None
+    assert not np.shares_memory(made, source)
+    np.testing.assert_array_equal(made, source)
