@@ -19,7 +19,8 @@ FUNCTIONS = """
 #define LANE ((int)get_local_id(0))
 #define GROUP (LANE / 4)
 #define QUARTER (LANE % 4)
-#define WARP (((int)get_local_id(1) + (int)get_local_size(1) * (int)get_local_id(2)) * 32)
+#define ROW ((int)get_local_id(1) + (int)get_local_size(1) * (int)get_local_id(2))
+#define WARP (ROW * (int)get_local_size(0))
 #define vloada_half4(index, pointer) unpack_halves(((__global const uint2 *)(pointer))[index])
 #define vstorea_half4(value, index, pointer) \\
     (((__global uint2 *)(pointer))[index] = pack_halves(value))
@@ -76,12 +77,12 @@ static uint2 from_next(__global uint4 *warps, uint2 words)
     return from_line(warps, words, LANE + 4);
 }
 
-static float swap_neighbours(__global uint4 *warps, float value)
+static float exchange(__global uint4 *warps, float value, int apart)
 {
     barrier(CLK_GLOBAL_MEM_FENCE);
     warps[2 * (WARP + LANE)].x = as_uint(value);
     barrier(CLK_GLOBAL_MEM_FENCE);
-    return as_float(warps[2 * (WARP + (LANE ^ 1))].x);
+    return as_float(warps[2 * (WARP + (LANE ^ apart))].x);
 }
 
 static float products(uint2 a, uint2 b)
@@ -131,7 +132,7 @@ static void filter_multiply(__global uint4 *warps, float4 *d,
 }
 
 """
-_CALL = re.compile(r"\b(swap_neighbours|from_last|from_next|matrix_multiply|filter_multiply)\(")
+_CALL = re.compile(r"\b(exchange|from_last|from_next|matrix_multiply|filter_multiply)\(")
 _HEAD = re.compile(r"(__kernel void [^{]*)\)\n\{\n")
 _PARAMETERS = r"""\1,
     __global uint4 *warps_base,
@@ -145,7 +146,8 @@ _PARAMETERS = r"""\1,
 
 def with_matrix_units(device: DeviceInfo) -> DeviceInfo:
     """The facts of a GPU with matrix units, for plans that are then played on `device`."""
-    return replace(device, kind="gpu", matrix_units=True, compute_units=4, max_work_group=256)
+    facts = replace(device, kind="gpu", compute_units=4, max_work_group=256)
+    return replace(facts, matrix_units=True, subgroups="ptx")
 
 
 def emulated(plan: Plan) -> Plan:

@@ -24,11 +24,13 @@ class DeviceInfo:
     local_memory: int
     alignment: int  # bytes at which sub-allocations may start
     half_arithmetic: bool
-    subgroups: bool
     unified_memory: bool
     # Who adds four products of bytes at once: 'x86' (an instruction of the processor), 'khr' (an
     # extension), 'ptx' (an instruction of NVIDIA's GPUs), or ''.
     dot_products: str = field(default="", compare=False)
+    # Who exchanges numbers between the work-items of a sub-group: 'khr' (an extension), 'ptx' (an
+    # instruction of NVIDIA's GPUs), or ''.
+    subgroups: str = field(default="", compare=False)
     # Probed, so not part of identity: tensor cores that kernels can use (16 x 8 x 16 halves), one
     # group of work-items a unit at once that can wait for each other, host memory by its address.
     matrix_units: bool = field(default=False, compare=False)

@@ -39,7 +39,6 @@ DEVICE = DeviceInfo(
     local_memory=32768,
     alignment=128,
     half_arithmetic=False,
-    subgroups=True,
     unified_memory=False,
 )
 

@@ -10,7 +10,7 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import DeviceError
-from fourfold.players.probe import with_images
+from fourfold.players.probe import with_images, with_subgroups
 
 COLUMNS = (
     ">",
@@ -29,7 +29,7 @@ COLUMNS = (
 @click.command(help=__doc__)
 @json_option
 def command(as_json: bool) -> None:
-    found = [with_images(device) for device in fourfold.devices()]
+    found = [with_subgroups(with_images(device)) for device in fourfold.devices()]
     if not found:
         raise DeviceError(
             "this machine has no OpenCL device",
@@ -49,7 +49,7 @@ def command(as_json: bool) -> None:
             device.compute_units,
             byte_count(device.memory),
             "yes" if device.half_arithmetic else "no",
-            "yes" if device.subgroups else "no",
+            device.subgroups or "no",
             device.image_texels or "no",
         )
         for device in found

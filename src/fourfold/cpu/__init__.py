@@ -21,6 +21,5 @@ CPU = DeviceInfo(
     local_memory=0,
     alignment=64,
     half_arithmetic=False,
-    subgroups=False,
     unified_memory=True,
 )

@@ -1,68 +1,190 @@
-"""Combining what the work-items of a group hold, through local memory."""
+"""Combining what the work-items of a group hold: by exchange as far as that reaches, then through
+local memory.
+
+Neighbours of one sub-group (a warp, as NVIDIA calls it) hand each other numbers without memory and
+without a barrier. How many they are a compiler knows, and we often do not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
-from fourfold.kernel.expression import Expression, Pointer, load
+from fourfold.kernel.expression import (
+    Expression,
+    Operand,
+    Pointer,
+    call,
+    const,
+    convert,
+    lift,
+    load,
+    minimum,
+    name,
+    vector,
+    where,
+)
 from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.prelude import REACHES
 
 FEW = 8  # lanes whose numbers each of them can as well read itself
+WIDEST = 64  # lanes that exchange at most where the size of a sub-group is not known
 
 
 Combine = Callable[[Expression, Expression], Expression]
+
+
+class Team(NamedTuple):
+    """Work-items that combine what they hold: this one's place, how many they are, and how many
+    neighbours among them already have the same.
+    """
+
+    lane: Expression
+    lanes: int
+    together: Expression = const(1)
+
+    @property
+    def is_done(self) -> bool:
+        return self.together.number == self.lanes
+
+
+def team_ids(kernel: Kernel, teams: int, lanes: int) -> tuple[Expression, Expression]:
+    """A group of work-items for each of so many teams: the team's number, and this one's lane."""
+    (item,) = kernel.ids(teams * lanes, local=(lanes,))
+    return kernel.let(item // lanes, "team"), kernel.let(kernel.local_id(0), "lane")
 
 
 def group_combine(
     kernel: Kernel,
     values: list[Variable],
     lanes: int,
-    axis: int,
-    row: Expression,
     combine: Combine,
+    axis: int = 0,
+    row: Operand = 0,
 ) -> None:
     """Combine each variable over the `lanes` work-items along a local axis; all get the result.
 
     `row` tells rows of lanes in one group apart; a group of one lane needs nothing.
     """
-    if lanes == 1:
+    team = Team(kernel.local_id(axis), lanes)
+    if axis == 0:
+        team = exchange(kernel, values, team, combine)
+    if team.is_done:
         return
     rows = kernel.local_items // lanes
     kind, width = values[0].kind, values[0].width
     shared = kernel.local_array("shared", kind, width, lanes * rows * len(values))
-    shelves = [kernel.let((row + n * rows) * lanes, "shelf") for n in range(len(values))]
-    pairs = list(zip(shelves, values, strict=True))
-    combine_lanes(kernel, shared, pairs, kernel.local_id(axis), lanes, combine)
+    shelves = [kernel.let((lift(row) + n * rows) * lanes, "shelf") for n in range(len(values))]
+    combine_lanes(kernel, shared, list(zip(shelves, values, strict=True)), team, combine)
+
+
+def exchange(kernel: Kernel, values: list[Variable], team: Team, combine: Combine) -> Team:
+    """Combine each variable over as many neighbours of a team as can hand each other numbers.
+
+    Teams follow each other along the first local axis. What the lower lane holds comes first, so
+    that all compute the very same.
+    """
+    lane, lanes, _ = team
+    reach = _reach(kernel, lanes)
+    if reach.number == 1:
+        return team
+    kernel.preludes.add("exchange")
+    widest = min(lanes, WIDEST if reach.number is None else int(reach.number))
+    for apart in (1 << step for step in range(widest.bit_length() - 1)):
+        with kernel.when(reach > apart):
+            lower = kernel.let((lane // apart % 2).equals(0), "lower")
+            for value in values:
+                other = kernel.let(exchanged(value, apart), "other")
+                pair = where(lower, value, other), where(lower, other, value)
+                kernel.set(value, combine(*pair))
+    return Team(lane, lanes, kernel.let(minimum(reach, widest), "together"))
+
+
+def exchanged(value: Expression, apart: int) -> Expression:
+    """What the work-item so far away holds of a value: its number differs in that one bit."""
+    if value.kind in ("half", "bool"):
+        moved = exchanged(convert(value, "float" if value.kind == "half" else "int"), apart)
+        return convert(moved, value.kind)
+    lanes = [_exchanged_word(value.lane(number), apart) for number in range(value.width)]
+    return vector(*lanes) if value.width > 1 else lanes[0]
+
+
+def _exchanged_word(value: Expression, apart: int) -> Expression:
+    if value.kind == "float":
+        return call("exchange", value, const(apart))
+    moved = call("exchange", call("as_float", value, kind="float"), const(apart))
+    return call("as_int", moved, kind="int")
+
+
+def _reach(kernel: Kernel, lanes: int) -> Expression:
+    """How many neighbours can exchange. Where that is a known number, all of them must at once."""
+    reach = REACHES.get(kernel.subgroups, "1")
+    if lanes == 1 or lanes & (lanes - 1) or (reach.isdigit() and lanes < int(reach)):
+        return const(1)
+    return const(int(reach)) if reach.isdigit() else kernel.let(name(reach, "int"), "reach")
 
 
 def combine_lanes(
     kernel: Kernel,
     shared: Pointer,
     values: list[tuple[Expression, Variable]],
-    lane: Expression,
-    lanes: int,
+    team: Team,
     combine: Combine,
 ) -> None:
-    """Combine each variable over so many lanes, by what lies at its place in local memory.
+    """Combine each variable over a team, by what lies at its place in local memory."""
+    lane, lanes, together = team
+    parts = lanes // together
+    with kernel.when(together < lanes):
+        with kernel.when((lane % together).equals(0)):
+            for place, value in values:
+                kernel.store(shared, place + lane // together, value)
+        kernel.barrier()
+        if parts.number is None:
+            _read_any(kernel, shared, values, parts, combine)
+        else:
+            _read_known(kernel, shared, values, (lane, int(parts.number)), combine)
+        kernel.barrier()
 
-    What many lanes hold is combined by some of them first, each its share, and then by all: to read
-    a few numbers takes less time than to meet once more.
-    """
-    kind, width = values[0][1].kind, values[0][1].width
+
+def _read_any(
+    kernel: Kernel,
+    shared: Pointer,
+    values: list[tuple[Expression, Variable]],
+    parts: Expression,
+    combine: Combine,
+) -> None:
+    """All combine what so many left in local memory."""
     for place, value in values:
-        kernel.store(shared, place + lane, value)
-    kernel.barrier()
-    left = lanes
-    if lanes > FEW:
-        left = 1 << (lanes.bit_length() // 2)
+        kernel.set(value, load(shared, place, value.kind, value.width))
+        with kernel.loop(parts, 1, title="part") as part:
+            held = load(shared, place + part, value.kind, value.width)
+            kernel.set(value, combine(value, held))
+
+
+def _read_known(
+    kernel: Kernel,
+    shared: Pointer,
+    values: list[tuple[Expression, Variable]],
+    share: tuple[Expression, int],
+    combine: Combine,
+) -> None:
+    """The same where their number is known: what many left is combined by some first, each its
+    share, and then by all. To read a few numbers takes less time than to meet once more.
+    """
+    lane, parts = share
+    kind, width = values[0][1].kind, values[0][1].width
+    left = parts
+    if parts > FEW:
+        left = 1 << (parts.bit_length() // 2)
         with kernel.when(lane < left):
             for place, _ in values:
-                share = [place + lane + start for start in range(0, lanes, left)]
-                total = reduce(combine, [load(shared, at, kind, width) for at in share])
-                kernel.store(shared, place + lane, total)
+                held = [
+                    load(shared, place + lane + start, kind, width)
+                    for start in range(0, parts, left)
+                ]
+                kernel.store(shared, place + lane, reduce(combine, held))
         kernel.barrier()
     for place, value in values:
         held = [load(shared, place + number, kind, width) for number in range(left)]
         kernel.set(value, reduce(combine, held))
-    kernel.barrier()

@@ -86,6 +86,7 @@ class Kernel:
         self.preludes: set[str] = set()
         self.run: Run | None = None
         self.packs = False  # whether bytes are read and written by functions of the prelude
+        self.subgroups = ""  # who exchanges numbers between neighbours (`DeviceInfo.subgroups`)
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl_expression import STORAGE, ExpressionWriter, type_name
-from fourfold.kernel.prelude import DOTS, PRELUDES
+from fourfold.kernel.prelude import DOTS, EXCHANGES, PRELUDES
 from fourfold.kernel.statement import (
     Assign,
     Await,
@@ -181,13 +181,16 @@ class Renderer(ExpressionWriter):
         return f"__local {kind} {array.pointer.name}[{array.size}];"
 
 
-def preludes(kernels: Iterable[Kernel], also: Iterable[str] = (), dots: str = "") -> str:
+def preludes(
+    kernels: Iterable[Kernel], also: Iterable[str] = (), dots: str = "", subgroups: str = ""
+) -> str:
     """The text of the functions that kernels call and the language lacks, each once.
 
-    `dots` says who spells out dot products.
+    `dots` says who spells out dot products, `subgroups` who exchanges numbers.
     """
     called = {name for kernel in kernels for name in kernel.preludes}
     if "add_dots" in called:
         called.add("add_few_dots")
     known = {**DOTS.get(dots, {}), **PRELUDES}
+    known["exchange"] = EXCHANGES.get(subgroups, known["exchange"])
     return "".join(text for name, text in known.items() if name in called or name in also)

@@ -14,14 +14,21 @@ static void matrix_multiply(float4 *d, uint2 upper, uint2 lower, uint2 b)
 }
 """
 
-# The value of the neighbouring work-item: 0 and 1 swap, 2 and 3, and so on.
-_SWAP = """
-static float swap_neighbours(float value)
+# The value of the work-item whose number differs in one bit: one apart, 0 and 1 swap, 2 and 3, and
+# so on. All of a warp must ask at once.
+_EXCHANGE = """
+static float exchange(float value, int apart)
 {
     float other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value));
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+        : "=f"(other) : "f"(value), "r"(apart));
     return other;
 }
+"""
+
+# The same as the extension cl_khr_subgroup_shuffle has it.
+_KHR_EXCHANGE = """
+#define exchange(value, apart) sub_group_shuffle_xor(value, apart)
 """
 
 # Brings a line of memory into the second cache of a core. Compilers for other than CPUs do without.
@@ -234,7 +241,7 @@ NVIDIA = {
     "load_two_if": _LOAD_TWO_IF,
     "from_last": _FROM_LAST,
     "from_next": _FROM_NEXT,
-    "swap_neighbours": _SWAP,
+    "exchange": _EXCHANGE,
     "pack_halves": _PACK,
     "unpack_halves": _UNPACK,
     "halves_as_words": _WORDS,
@@ -294,9 +301,12 @@ DOTS = {
     "khr": {"add_few_dots": _KHR_FEW, "add_dots": _TWICE},
     "ptx": {"add_few_dots": _PTX_FEW, "add_dots": _TWICE},
 }
+# Exchange between the work-items of a sub-group (`DeviceInfo.subgroups`), and how many they are.
+EXCHANGES = {"khr": _KHR_EXCHANGE, "ptx": _EXCHANGE}
+REACHES = {"khr": "get_max_sub_group_size()", "ptx": "32"}
 PRELUDES = {**NVIDIA, "fetch_ahead": _FETCH}
 
 
-def build_options(dots: str = "") -> str:
-    """The language of a program: its extension for dot products came late."""
-    return "-cl-std=CL3.0" if dots == "khr" else "-cl-std=CL1.2"
+def build_options(*spellings: str) -> str:
+    """The language of a program that spells some things so: the extensions came late."""
+    return "-cl-std=CL3.0" if "khr" in spellings else "-cl-std=CL1.2"

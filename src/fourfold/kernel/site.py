@@ -168,6 +168,7 @@ class Site:
         """A new entry point; kernels of a node run in the order in which they are made."""
         kernel = Kernel(title, self.options.literal, self.options.real)
         kernel.packs = self.device.packs_bytes and self.options.counts_bytes
+        kernel.subgroups = self.device.subgroups
         self.kernels.append(kernel)
         return kernel
 

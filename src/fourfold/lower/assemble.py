@@ -81,7 +81,6 @@ class Texts:
     def __init__(self, device: DeviceInfo, options: Options) -> None:
         self.device, self.real, self.storage = device, options.real, options.storage
         self.counts_bytes = options.counts_bytes
-        self.options = build_options(device.dot_products if options.counts_bytes else "")
         self.entries: dict[str, tuple[str, Kernel]] = {}
         self.counts: dict[str, int] = {}
 
@@ -93,6 +92,16 @@ class Texts:
             self.entries[text] = (f"{kernel.title}_{number}", kernel)
         return self.entries[text][0]
 
+    @property
+    def options(self) -> str:
+        """How the program is built: in a late language only where its kernels are written so."""
+        kernels = (kernel for _, kernel in self.entries.values())
+        exchange = any("exchange" in kernel.preludes for kernel in kernels)
+        return build_options(
+            self.device.dot_products if self.counts_bytes else "",
+            self.device.subgroups if exchange else "",
+        )
+
     def head(self) -> str:
         """What goes before all kernels."""
         half = self.real == "half"
@@ -100,7 +109,8 @@ class Texts:
         quick = self.device.matrix_units and self.storage is DType.F16 and not half
         kernels = (kernel for _, kernel in self.entries.values())
         also = (*(HALVES if quick else ()), *(ROUND if self.counts_bytes else ()))
-        return pragma + preludes(kernels, also, self.device.dot_products)
+        device = self.device
+        return pragma + preludes(kernels, also, device.dot_products, device.subgroups)
 
     def text(self) -> str:
         named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fourfold.graph import Node
 from fourfold.kernel.broadcast import mask_beyond
-from fourfold.kernel.combine import Combine, combine_lanes
+from fourfold.kernel.combine import Combine, Team, combine_lanes, exchange, team_ids
 from fourfold.kernel.expression import Expression, Pointer, const, exp, load, maximum, widen
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.place import Stored
@@ -57,7 +57,7 @@ class Chain:
         self.parts, self.site = parts, parts.site
         self.kernel = kernel = self.site.kernel("chain")
         self.items = 1 if self.site.device.is_cpu else min(ITEMS, self.site.device.max_work_group)
-        self.row, self.me = kernel.ids(self.site.output.pixels, self.items, local=(1, self.items))
+        self.row, self.me = team_ids(kernel, self.site.output.pixels, self.items)
         self.shared: Pointer | None = None
         self.memories, self.types = dict(memories), dict(parts.types)
         for node in parts.nodes[first:]:
@@ -225,11 +225,14 @@ class Chain:
         if team == 1:
             return
         kernel = self.kernel
+        lane = kernel.let(self.me % team, "lane")
+        left = exchange(kernel, [value], Team(lane, team), combine)
+        if left.is_done:
+            return
         if self.shared is None:
             self.shared = kernel.local_array("shared", value.kind, value.width, self.items)
-        lane = kernel.let(self.me % team, "lane")
         shelf = kernel.let(self.me - lane, "shelf")
-        combine_lanes(kernel, self.shared, [(shelf, value)], lane, team, combine)
+        combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
 
     def _meet(self) -> None:
         """What was written is there for all."""

@@ -141,7 +141,7 @@ class Convolution:
             self._accumulate(sums, bases, group, checked=not self.taps.always)
         row = kernel.local_id(0) + kernel.local_id(1) * tile.local[0]
         every = [value for line in sums for value in line]
-        group_combine(kernel, every, tile.split, 2, row, operator.add)
+        group_combine(kernel, every, tile.split, operator.add, 2, row)
         self._store(sums, pixels, group)
 
     def _places(self) -> tuple[list[Expression], Expression]:

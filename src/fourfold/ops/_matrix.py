@@ -13,10 +13,10 @@ from functools import reduce
 
 import numpy as np
 
+from fourfold.kernel.combine import exchanged
 from fourfold.kernel.expression import (
     Expression,
     Pointer,
-    call,
     const,
     load,
     minimum,
@@ -154,10 +154,10 @@ class MatrixConvolution:
     def _arranged(self, block: _Block) -> tuple[Expression, Expression, Expression]:
         """Neighbours swap halves of their rows, so that each holds four channels of one pixel."""
         kernel, total = self.kernel, block.total
-        kernel.preludes.add("swap_neighbours")
+        kernel.preludes.add("exchange")
         even = kernel.let((self.warp.lane % 2).equals(0), "even")
         given = [kernel.let(where(even, total.lane(2 + n), total.lane(n)), "give") for n in (0, 1)]
-        taken = [kernel.let(call("swap_neighbours", value), "take") for value in given]
+        taken = [kernel.let(exchanged(value, 1), "take") for value in given]
         upper = vector(total.lane(0), total.lane(1), *taken)
         lower = vector(*taken, total.lane(2), total.lane(3))
         value = kernel.let(where(even, upper, lower), "value")

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from fourfold.kernel.broadcast import mask_beyond
-from fourfold.kernel.combine import group_combine
+from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.expression import Expression, const, widen
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
@@ -82,11 +82,11 @@ def _build(
                         # wrong for others.
                         value = mask_beyond(view, value, each, neutral)
                     kernel.set(total, combine(total, value))
-        share(kernel, total, combine, split)
+        group_combine(kernel, [total], split, combine)
         result: Expression = total
         if rank - 1 in axes:
             result = across(total, combine)
-        with kernel.when(kernel.local_id(1).equals(0) if split > 1 else const(True)):
+        with kernel.when(lane.equals(0)):
             target.store(pixel, slice_, finish(result, count))
 
 
@@ -162,7 +162,7 @@ def shared_grid(
         for pixel, slice_ in plain_grid(kernel, site.device, target):
             yield pixel, slice_, const(0)
         return
-    item, lane = kernel.ids(target.type.pixels * target.type.slices, split, local=(1, split))
+    item, lane = team_ids(kernel, target.type.pixels * target.type.slices, split)
     pixels = target.pixels
     yield kernel.let(item % pixels, "pixel"), kernel.let(item // pixels, "slice"), lane
 
@@ -190,11 +190,6 @@ def walk(
             places[axis] = kernel.let(rest % view.axis(axis), "r")
             rest = kernel.let(rest // view.axis(axis), "rest")
         yield places
-
-
-def share(kernel: Kernel, total: Variable, combine: Combine, split: int) -> None:
-    """Combine a variable over the lanes of a group; every lane gets the result."""
-    group_combine(kernel, [total], split, 1, const(0), combine)
 
 
 def least(kind: str, number: float) -> Expression:

@@ -77,7 +77,7 @@ class RowProduct:
                 self._add(sums, self._factors(start + first), pixel, lane + first)
         for part in range(4):
             kernel.add(total, sums.lane(part))
-        group_combine(kernel, [total], LANES, 0, row, operator.add)
+        group_combine(kernel, [total], LANES, operator.add, row=row)
         self._store(total, row, lane, output, pixel)
 
     def _factors(self, start: Expression) -> list[Expression]:

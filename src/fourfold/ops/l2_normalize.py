@@ -6,8 +6,8 @@ import operator
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine
-from fourfold.kernel.expression import const, maximum, rsqrt
+from fourfold.kernel.combine import group_combine, team_ids
+from fourfold.kernel.expression import maximum, rsqrt
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._reduce import across, least, split_for
@@ -35,12 +35,12 @@ def build(site: Site) -> None:
     split = split_for(site, site.input.slices)
     kernel = site.kernel("l2_normalize" + ("_split" if split > 1 else ""))
     view, target = site.read(kernel, 0), site.write(kernel)
-    pixel, lane = kernel.ids(site.input.pixels, split, local=(1, split))
+    pixel, lane = team_ids(kernel, site.input.pixels, split)
     total = kernel.variable(least(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = view.load(pixel, slice_)
         kernel.add(total, value * value)
-    group_combine(kernel, [total], split, 1, const(0), operator.add)
+    group_combine(kernel, [total], split, operator.add)
     share = kernel.let(rsqrt(maximum(across(total, operator.add), LEAST)), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) * share)

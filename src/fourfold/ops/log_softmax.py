@@ -7,8 +7,8 @@ import operator
 import numpy as np
 
 from fourfold.kernel.broadcast import mask_beyond
-from fourfold.kernel.combine import group_combine
-from fourfold.kernel.expression import const, exp, log, maximum
+from fourfold.kernel.combine import group_combine, team_ids
+from fourfold.kernel.expression import exp, log, maximum
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.ops._reduce import across, least, split_for
@@ -35,19 +35,19 @@ def build(site: Site) -> None:
     split = split_for(site, site.input.slices)
     kernel = site.kernel("log_softmax" + ("_split" if split > 1 else ""))
     view, target = site.read(kernel, 0), site.write(kernel)
-    pixel, lane = kernel.ids(site.input.pixels, split, local=(1, split))
+    pixel, lane = team_ids(kernel, site.input.pixels, split)
     lowest, zero = least(view.kind, float("-inf")), least(view.kind, 0.0)
     most = kernel.variable(lowest, "most")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
-    group_combine(kernel, [most], split, 1, const(0), maximum)
+    group_combine(kernel, [most], split, maximum)
     largest = kernel.let(across(most, maximum), "largest")
     total = kernel.variable(zero, "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(exp(view.load(pixel, slice_) - largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, zero))
-    group_combine(kernel, [total], split, 1, const(0), operator.add)
+    group_combine(kernel, [total], split, operator.add)
     whole = kernel.let(log(across(total, operator.add)), "whole")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, view.load(pixel, slice_) - largest - whole)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.broadcast import mask_beyond
-from fourfold.kernel.combine import group_combine
+from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.expression import Expression, const, exp, maximum
 from fourfold.kernel.site import Site
 from fourfold.op import Case, Op, Types, Variant
@@ -45,7 +45,7 @@ def build(site: Site) -> None:
     split = split_for(site, site.input.slices)
     kernel = site.kernel("softmax" + ("_split" if split > 1 else ""))
     view, target = site.read(kernel, 0), site.write(kernel)
-    pixel, lane = kernel.ids(site.input.pixels, split, local=(1, split))
+    pixel, lane = team_ids(kernel, site.input.pixels, split)
     beta = const(site.attributes.beta, kernel.real)
 
     def power(slice_: Expression, largest: Expression) -> Expression:
@@ -56,13 +56,13 @@ def build(site: Site) -> None:
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = mask_beyond(view, view.load(pixel, slice_), slice_, lowest)
         kernel.set(most, maximum(most, value))
-    group_combine(kernel, [most], split, 1, const(0), maximum)
+    group_combine(kernel, [most], split, maximum)
     largest = kernel.let(across(most, maximum), "largest")
     total = kernel.variable(least(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = kernel.let(power(slice_, largest), "power")
         kernel.add(total, mask_beyond(view, value, slice_, least(view.kind, 0.0)))
-    group_combine(kernel, [total], split, 1, const(0), operator.add)
+    group_combine(kernel, [total], split, operator.add)
     share = kernel.let(1.0 / across(total, operator.add), "share")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         target.store(pixel, slice_, power(slice_, largest) * share)

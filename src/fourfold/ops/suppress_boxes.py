@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine
+from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.expression import (
     Expression,
     const,
@@ -81,7 +81,7 @@ def build(site: Site) -> None:
     table, rows = site.read(kernel, 0, "table"), site.write(kernel)
     left = site.write(kernel, 1, "left")
     split = split_for(site, site.input.shape[0])
-    _, item = kernel.ids(1, split, local=(1, split))
+    _, item = team_ids(kernel, 1, split)
     least, gone = (kernel.number(n, getattr(attributes, n)) for n in ("score", "gone"))
     with kernel.loop(table.pixels, item, split, title="i") as i:
         score = kernel.let(table.element(i, CORNERS + 1), "x")
@@ -110,10 +110,10 @@ def _best(kernel: Kernel, left: View, item: Expression, split: int, gone: Expres
         kernel.set(best, where(wins, x, best))
         kernel.set(place, where(wins, i, place))
     mine = kernel.variable(best, "mine")
-    group_combine(kernel, [best], split, 1, const(0), maximum)
+    group_combine(kernel, [best], split, maximum)
     if split > 1:
         kernel.set(place, where(mine.equals(best), place, left.pixels))
-        group_combine(kernel, [place], split, 1, const(0), minimum)
+        group_combine(kernel, [place], split, minimum)
     return place
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.combine import group_combine
+from fourfold.kernel.combine import group_combine, team_ids
 from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.site import Site
@@ -46,7 +46,7 @@ def build(site: Site) -> None:
     split = split_for(site, site.input.channels)
     kernel = site.kernel("top_indices" + ("_split" if split > 1 else ""))
     view, target = site.read(kernel, 0), site.write(kernel)
-    pixel, item = kernel.ids(site.input.pixels, split, local=(1, split))
+    pixel, item = team_ids(kernel, site.input.pixels, split)
     value = kernel.variable(_bound(view, "inf"), "value")
     place = kernel.variable(const(-1), "place")
     with kernel.loop(target.slices, title="slice") as slice_:
@@ -82,10 +82,10 @@ def _pick(
         kernel.set(best, where(wins, x, best))
         kernel.set(where_best, where(wins, i, where_best))
     mine = kernel.variable(best, "mine")
-    group_combine(kernel, [best], split, 1, const(0), maximum)
+    group_combine(kernel, [best], split, maximum)
     if split > 1:
         kernel.set(where_best, where(mine.equals(best), where_best, view.channels))
-        group_combine(kernel, [where_best], split, 1, const(0), minimum)
+        group_combine(kernel, [where_best], split, minimum)
     kernel.set(value, best)
     kernel.set(place, where_best)
 

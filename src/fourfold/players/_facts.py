@@ -30,13 +30,11 @@ def facts_of(device: cl.Device) -> DeviceInfo:
         local_memory=device.number(0x1023),
         alignment=max(1, device.number(0x1019) // 8),
         half_arithmetic="cl_khr_fp16" in extensions,
-        subgroups=any(
-            name.startswith(("cl_khr_subgroups", "cl_intel_subgroups")) for name in extensions
-        ),
         unified_memory=bool(device.number(0x1035)),
         image_texels=device.number(0x1040) if device.number(0x1016) else 0,
         prefers_images=any(word in maker for word in _IMAGE_READERS),
         dot_products=_dot_products(kind, device.platform.name, extensions),
+        subgroups="khr" if "cl_khr_subgroup_shuffle" in extensions else "",
     )
 
 

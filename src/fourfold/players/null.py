@@ -18,6 +18,5 @@ NULL_GPU = DeviceInfo(
     local_memory=32768,
     alignment=128,
     half_arithmetic=True,
-    subgroups=False,
     unified_memory=True,
 )

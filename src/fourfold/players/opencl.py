@@ -114,13 +114,13 @@ def has_half_arithmetic(info: DeviceInfo) -> bool:
 
 
 def run_probe(
-    context: cl.Context, program: cl.Program, values: np.ndarray, items: int
+    context: cl.Context, program: cl.Program, values: np.ndarray, *local: int
 ) -> np.ndarray:
     """What the kernel 'probe' makes of some values, by one group of work-items."""
     queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
     kernel = cl.Kernel(program, "probe")
     kernel.set_buffer(0, buffer)
-    queue.replay([queue.call(kernel, (items,), (items,))])
+    queue.replay([queue.call(kernel, local, local)])
     result = np.empty_like(values)
     queue.read(buffer, result)
     return result

@@ -19,7 +19,7 @@ from fourfold import words
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.meeting import HEAR_HOST, MEET, STATE_WORDS
-from fourfold.kernel.prelude import DOTS, NVIDIA, build_options
+from fourfold.kernel.prelude import DOTS, EXCHANGES, NVIDIA, REACHES, build_options
 from fourfold.lower.assemble import CONSTANT_ALIGNMENT
 from fourfold.plan import BufferUse, Program
 from fourfold.players import binding as cl
@@ -34,7 +34,20 @@ __kernel void probe(__global float *out)
     float4 sum = (float4)(0.0f);
     const uint ones = 0x3c003c00u;
     matrix_multiply(&sum, (uint2)(ones), (uint2)(ones), (uint2)(ones));
-    out[get_local_id(0)] = sum.x + swap_neighbours((float)get_local_id(0));
+    out[get_local_id(0)] = sum.x + exchange((float)get_local_id(0), 1);
+}
+"""
+
+# Neighbours add up their numbers, as many of them as a sub-group holds.
+_EXCHANGE = """
+__kernel void probe(__global float *out)
+{
+    const int row = get_local_size(0), item = get_local_id(1) * row + get_local_id(0);
+    const int reach = REACH;
+    float sum = item;
+    for (int apart = 1; apart < row && apart < reach; apart *= 2) sum += exchange(sum, apart);
+    out[2 * item] = sum;
+    out[2 * item + 1] = reach;
 }
 """
 
@@ -138,7 +151,9 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
         facts = _ask_child(info)
         resident, reaches = facts.get("resident") is True, facts.get("reaches_host") is True
         info = replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
-    return info if info.is_cpu or info.resident else with_images(info)
+    if info.is_cpu:  # where no kernel asks for what follows
+        return info
+    return with_subgroups(info if info.resident else with_images(info))
 
 
 @cache
@@ -180,6 +195,34 @@ def _reads_images(info: DeviceInfo) -> bool:
     except (cl.Error, BuildError, DeviceError):
         return False
     return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
+
+
+def with_subgroups(info: DeviceInfo) -> DeviceInfo:
+    """The same device with what its sub-groups do, not only say."""
+    return info if exchanges(info) else replace(info, subgroups="")
+
+
+def exchanges(info: DeviceInfo) -> bool:
+    """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
+    if not info.subgroups:
+        return False
+    context = opencl._context(info)
+    text = EXCHANGES[info.subgroups] + _EXCHANGE.replace("REACH", REACHES[info.subgroups])
+    try:
+        program = build_text(context, Program(text, build_options(info.subgroups)))
+        shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
+        return all(_sums_up(context, program, shape) for shape in shapes)
+    except (cl.Error, BuildError):
+        return False
+
+
+def _sums_up(context: cl.Context, program: cl.Program, local: tuple[int, ...]) -> bool:
+    sums, reach = opencl.run_probe(context, program, np.zeros((ITEMS, 2), np.float32), *local).T
+    size = min(int(reach[0]), local[0])
+    if size < 2 or size & (size - 1) or np.any(reach != reach[0]):
+        return False
+    wanted = np.arange(ITEMS).reshape(-1, size).sum(1)
+    return np.array_equal(sums, np.repeat(wanted, size))
 
 
 def _adds_dots(info: DeviceInfo, name: str) -> bool:

@@ -105,9 +105,8 @@ _WORDS = {
     "dot_4x8packed": "khr",
     "dp4a": "ptx",
 }
-
-
-_PTX = ("mma.sync", ".release.gpu", "cvt.rn.f16x2")  # instructions of NVIDIA's GPUs
+# Instructions of NVIDIA's GPUs.
+_PTX = ("mma.sync", "shfl.sync", ".release.gpu", "cvt.rn.f16x2")
 
 
 def needs_of(plan: Plan) -> dict[str, int | bool | str]:
@@ -124,7 +123,8 @@ def needs_of(plan: Plan) -> dict[str, int | bool | str]:
     arguments = (argument for launch in plan.launches for argument in launch.arguments)
     ends = (use.end_of_image for use in arguments if isinstance(use, BufferUse))
     sizes = {"group": max(groups), "buffer": largest, "texels": max(ends, default=0)}
-    return {**sizes, "half": half, "dots": _spelling(text), "ptx": ptx}
+    subgroups = "sub_group_shuffle" in text
+    return {**sizes, "half": half, "dots": _spelling(text), "ptx": ptx, "subgroups": subgroups}
 
 
 def _spelling(text: str) -> str:

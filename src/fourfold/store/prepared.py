@@ -176,6 +176,7 @@ def _can_play(device: DeviceInfo, row: Mapping[str, Any]) -> bool:
         and (device.half_arithmetic or not needs["half"])
         and needs.get("dots") in (None, False, "", device.dot_products)
         and (needs.get("texels", 0) <= device.image_texels or is_for(row, device))
+        and (not needs.get("subgroups") or device.subgroups == "khr")
         and (not needs.get("ptx") or "nvidia" in (device.vendor + device.platform).lower())
     )
 

@@ -93,6 +93,20 @@ def test_images_are_for_devices_that_have_them(tmp_path: Path) -> None:
             factor(prepared, name="b gpu", image_texels=few)
 
 
+def test_sub_groups_are_for_devices_that_have_them(tmp_path: Path) -> None:
+    made, compiled = Draft(), line(5.0)
+    text = compiled.plan.program.text + "// sub_group_shuffle_xor(value, 1)"
+    plan = replace(compiled.plan, program=compiled.plan.program._replace(text=text))
+    number = made.add_model("m", "digest", 100)
+    made.add_plan(number, NULL_GPU, replace(compiled, plan=plan), {})
+    made.write(tmp_path / "m.fourfold")
+    prepared = Prepared.open(str(tmp_path / "m.fourfold"))
+    assert factor(prepared, name="b gpu", subgroups="khr") == (5.0, False)
+    for other in ("", "ptx"):
+        with pytest.raises(InputError, match="can run on"):
+            factor(prepared, name="b gpu", subgroups=other)
+
+
 def test_binaries_are_for_one_driver(path: Path) -> None:
     prepared = Prepared.open(str(path))
     program = line().plan.program

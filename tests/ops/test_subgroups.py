@@ -1,0 +1,199 @@
+"""Neighbours that hand each other numbers: the same answers as through local memory.
+
+Kernels for GPUs are played on any device: with its own sub-groups where it has such, and with those
+of NVIDIA by `emulated_warps`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from emulated_warps import emulated
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.kernel.combine import group_combine
+from fourfold.kernel.expression import Expression, load, maximum, minimum
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.opencl import preludes, render
+from fourfold.kernel.prelude import EXCHANGES, build_options
+from fourfold.kernel.site import Options
+from fourfold.lower import make_plan
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
+from fourfold.players import opencl, probe
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+from fourfold.types import DType, TensorType
+
+Combine = Callable[[Expression, Expression], Expression]
+QUICK = ("rows", "ptx")  # to emulate a warp takes long
+GROUPS = 3
+SHAPES = [(2, 1), (4, 7), (8, 3), (8, 32), (16, 1), (16, 5), (32, 8), (64, 3), (128, 1), (256, 1)]
+TEAMS = [*(("khr", *shape) for shape in SHAPES), ("ptx", 16, 1), ("ptx", 64, 1), ("ptx", 32, 3)]
+TOLERANCE = {"fp32": 2e-5, "mixed": 6e-3, "fp16": 3e-2}
+GRAPHS = {
+    "reductions": """
+        input x: f32[2,19,13,7]
+        a = sum(x; axes=(1, 2), keep_dims=True)
+        b = mean(x; axes=(1, 2), keep_dims=True)
+        c = reduce_max(x; axes=(1, 2, 3), keep_dims=True)
+        d = reduce_min(x; axes=(1, 2), keep_dims=True)
+        e = reduce_prod(x; axes=(1, 2), keep_dims=True)
+        f = variance(x, b; axes=(1, 2), keep_dims=True)
+        output a, b, c, d, e, f
+        """,
+    "walks over channels": """
+        input x: f32[3,1009]
+        a = softmax(x)
+        b = log_softmax(x)
+        c = l2_normalize(x)
+        d = top_indices(x; count=3)
+        output a, b, c, d
+        """,
+    "rows": """
+        input x: f32[3,263]
+        const w: f32[11,263]
+        y = fully_connected(x, w)
+        output y
+        """,
+    "a chain": """
+        input x: f32[2,7,7,257]
+        const w: f32[11,1,1,257]
+        const b: f32[11]
+        a = mean(x; axes=(1, 2), keep_dims=True)
+        p = conv2d(a, w, b)
+        y = softmax(p)
+        output y
+        """,
+}
+
+
+def like_a_gpu(device: DeviceInfo, spelling: str) -> DeviceInfo:
+    """The facts of a GPU whose sub-groups exchange so; a device that does not is skipped."""
+    if spelling == "khr" and not (device.subgroups == spelling and probe.exchanges(device)):
+        pytest.skip(f"{device.name} has no sub-groups that exchange numbers")
+    facts = replace(device, kind="gpu", compute_units=16, max_work_group=256)
+    return replace(facts, matrix_units=False, dot_products="", subgroups=spelling)
+
+
+def played(device: DeviceInfo, plan: Plan, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """What a device makes of a plan, twice the same."""
+    emulates = "shfl.sync" in plan.program.text and device.subgroups != "ptx"
+    player = opencl.Player(device, emulated(plan) if emulates else plan)
+    player.poison()
+    results, again = player.run(arrays), player.run(arrays)
+    player.close()
+    for first, second in zip(results, again, strict=True):
+        np.testing.assert_array_equal(first, second)
+    return results
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+@pytest.mark.parametrize(("title", "spelling"), [*((title, "khr") for title in GRAPHS), QUICK])
+def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -> None:
+    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+        pytest.skip(f"{device.name} does not compute in half precision")
+    graph, facts = build(GRAPHS[title]), like_a_gpu(device, spelling)
+    x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
+    if precision == "fp16":
+        x = x.astype(np.float16).astype(np.float32)
+    wanted = evaluate(graph, {"x": x})
+    results = []
+    for subgroups in (spelling, ""):
+        facts = replace(facts, subgroups=subgroups)
+        plan = make_plan(rewrite(graph), facts, Options(precision, form="list"))
+        assert ("exchange(" in plan.program.text) == bool(subgroups)
+        results.append(played(device, plan, [x]))
+    for name, exchanged, plain in zip(graph.outputs, *results, strict=True):
+        assert not np.isnan(exchanged).any()
+        limit = TOLERANCE[precision] * max(1.0, float(np.abs(wanted[name]).max()))
+        assert np.abs(exchanged - wanted[name]).max() <= limit
+        assert np.abs(exchanged - plain).max() <= limit / 4
+
+
+def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str) -> Plan:
+    """Every work-item of some groups leaves what its team makes of their numbers."""
+    kernel = Kernel("teams", literal=True)
+    kernel.subgroups = spelling
+    dtype = DType.F32 if kind == "float" else DType.I32
+    source, target = kernel.pointer("x", dtype, None), kernel.pointer("y", dtype, None, True)
+    x, y = kernel.ids(lanes, rows * GROUPS, local=(lanes, rows))
+    place = kernel.let(y * lanes + x, "place")
+    values = [kernel.variable(load(source, place * 2 + n, kind), "value") for n in range(2)]
+    group_combine(kernel, values, lanes, combine, row=kernel.local_id(1))
+    for number, value in enumerate(values):
+        kernel.store(target, place * 2 + number, value)
+    text = "".join([preludes([kernel], subgroups=spelling), "\n", render(kernel, "teams")])
+    type_ = TensorType(dtype, (GROUPS * rows, lanes, 2))
+    return Plan(
+        name="teams",
+        program=Program(text, build_options(spelling)),
+        buffers=(
+            Buffer("arena", "arena", 0),
+            Buffer("constants", "constants", 64),
+            Buffer("x", "input", type_.bytes),
+            Buffer("y", "output", type_.bytes),
+        ),
+        launches=(
+            Launch("teams", (BufferUse(2, 0), BufferUse(3, 0)), kernel.grid, kernel.local, "", ""),
+        ),
+        inputs=(Port("x", type_, 2),),
+        outputs=(Port("y", type_, 3),),
+        constants=np.zeros(64, np.uint8),
+        precision="fp32",
+    )
+
+
+@pytest.mark.parametrize(("spelling", "lanes", "rows"), TEAMS)
+def test_teams_of_any_shape(spelling: str, lanes: int, rows: int, device: DeviceInfo) -> None:
+    """Whole sub-groups or parts of them; every work-item gets the same bits, NaN or not."""
+    like_a_gpu(device, spelling)
+    generator = np.random.default_rng(lanes * 31 + rows)
+    whole = generator.integers(-99, 99, (GROUPS * rows, lanes, 2)).astype(np.int32)
+    plan = team_plan(spelling, lanes, rows, minimum, "int")
+    (least,) = played(device, plan, [whole])
+    np.testing.assert_array_equal(least, np.broadcast_to(whole.min(1, keepdims=True), least.shape))
+    real = generator.uniform(-1, 1, whole.shape).astype(np.float32)
+    (sums,) = played(device, team_plan(spelling, lanes, rows, operator.add, "float"), [real])
+    assert np.abs(sums - real.sum(1, keepdims=True)).max() <= 1e-6 * lanes
+    real[:, generator.integers(0, lanes), 1] = np.nan
+    (most,) = played(device, team_plan(spelling, lanes, rows, maximum, "float"), [real])
+    for result in (sums, most):
+        bits = result.view(np.int32)
+        np.testing.assert_array_equal(bits, np.broadcast_to(bits[:, :1], bits.shape))
+
+
+def test_a_warp_alone_needs_no_local_memory() -> None:
+    assert "__local" not in team_plan("ptx", 32, 8, operator.add, "float").program.text
+    assert "__local" in team_plan("ptx", 64, 4, operator.add, "float").program.text
+    assert "exchange" not in team_plan("ptx", 16, 2, operator.add, "float").program.text
+    assert "exchange" not in team_plan("", 64, 1, operator.add, "float").program.text
+
+
+@pytest.mark.parametrize("wrong", ["#define exchange(value, apart) (value)\n", "no such language"])
+def test_the_probe_looks_at_the_numbers(
+    wrong: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    like_a_gpu(device, device.subgroups or "khr")
+    monkeypatch.setitem(EXCHANGES, device.subgroups, wrong)
+    assert not probe.exchanges(device)
+
+
+def test_a_gpu_that_fails_the_probe_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = replace(NULL_GPU, name="a GPU that promises much", subgroups="khr")
+    monkeypatch.setattr(probe, "exchanges", lambda info: False)
+    assert probe.probed(facts).subgroups == ""
+
+
+def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:
+    if not device.is_cpu:
+        pytest.skip("a GPU may")
+    graph = build(GRAPHS["walks over channels"])
+    plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), Options(form="list"))
+    assert "exchange(" not in plan.program.text
+    assert "CL3.0" not in plan.program.options
