@@ -156,7 +156,6 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
     return with_subgroups(info if info.resident else with_images(info))
 
 
-@cache
 def with_images(info: DeviceInfo) -> DeviceInfo:
     """The same device with what a trial tells of images of buffers.
 
@@ -206,13 +205,13 @@ def exchanges(info: DeviceInfo) -> bool:
     """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
     if not info.subgroups:
         return False
-    context = opencl._context(info)
     text = EXCHANGES[info.subgroups] + _EXCHANGE.replace("REACH", REACHES[info.subgroups])
     try:
+        context = opencl._context(info)
         program = build_text(context, Program(text, build_options(info.subgroups)))
         shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
         return all(_sums_up(context, program, shape) for shape in shapes)
-    except (cl.Error, BuildError):
+    except (cl.Error, BuildError, DeviceError):
         return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,15 +30,8 @@ def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
     return found
 
 
-@pytest.fixture
-def untried() -> Iterator[None]:
-    probe.with_images.cache_clear()
-    yield
-    probe.with_images.cache_clear()
-
-
 def test_a_device_that_reads_something_else_has_no_images(
-    device: DeviceInfo, untried: None, monkeypatch: pytest.MonkeyPatch
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = probe._IMAGES.replace("halves_at + item", "halves_at + item + 1")
     monkeypatch.setattr(probe, "_IMAGES", wrong)
@@ -48,7 +40,7 @@ def test_a_device_that_reads_something_else_has_no_images(
 
 
 def test_a_device_without_images_is_not_tried(
-    device: DeviceInfo, untried: None, monkeypatch: pytest.MonkeyPatch
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "_reads_images", None)
     assert probe.with_images(replace(device, image_texels=0)).image_texels == 0
