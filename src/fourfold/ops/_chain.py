@@ -82,8 +82,7 @@ class Chain:
             const(0) if inner else self.row,
         )
         {"mean": self._mean, "softmax": self._softmax}.get(node.op, self._product)(part, way)
-        if inner:
-            self._meet()
+        self._meet()
 
     @property
     def _stored_type(self) -> DType:
@@ -235,7 +234,7 @@ class Chain:
         combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
 
     def _meet(self) -> None:
-        """What was written is there for all."""
+        """What was written is there for all, and what was read may be written again."""
         if self.items > 1:
             self.kernel.barrier()
 

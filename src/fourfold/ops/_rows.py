@@ -121,3 +121,4 @@ class RowProduct:
         with kernel.when(first & (slice_ < self.target.slices)):
             values = [load(totals, row + part, total.kind) for part in range(4)]
             self.target.store(pixel, slice_, vector(*values))
+        kernel.barrier()  # a group may go on with further outputs
