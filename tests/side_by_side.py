@@ -186,6 +186,11 @@ static void arrive(waiting *others, int group, int groups)
 {
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+
+static void meet_beside(int seat, int items)
+{
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
 """
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from emulated_warps import emulated
 from random_graphs import build
+from side_by_side import level_by_level, share
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
@@ -30,6 +31,15 @@ from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
+# Groups of 256 all, since all of them meet where they are emulated.
+STAGES = """
+input x: f32[3,1031]
+const w: f32[131,1031]
+a = fully_connected(x, w)
+b = softmax(x)
+c = l2_normalize(b)
+output a, c
+"""
 Combine = Callable[[Expression, Expression], Expression]
 QUICK = ("rows", "ptx")  # to emulate a warp takes long
 GROUPS = 3
@@ -114,6 +124,20 @@ def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -
         limit = TOLERANCE[precision] * max(1.0, float(np.abs(wanted[name]).max()))
         assert np.abs(exchanged - wanted[name]).max() <= limit
         assert np.abs(exchanged - plain).max() <= limit / 4
+
+
+def test_stages_of_one_launch(device: DeviceInfo) -> None:
+    """A group of 256 makes rows and teams one after the other, in the same local memory."""
+    facts = replace(like_a_gpu(device, "khr"), resident=True, compute_units=2)
+    graph = rewrite(build(STAGES))
+    plan = level_by_level(share(graph, facts, Options()))
+    assert "exchange(" in plan.program.text
+    assert "meet_beside(seat, 256)" in plan.program.text
+    x = np.random.default_rng(6).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
+    wanted = evaluate(graph, {"x": x})
+    for name, result in zip(graph.outputs, played(device, plan, [x]), strict=True):
+        limit = 2e-5 * max(1.0, float(np.abs(wanted[name]).max()))
+        assert np.abs(result - wanted[name]).max() <= limit
 
 
 def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str) -> Plan:
