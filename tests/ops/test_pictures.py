@@ -14,6 +14,9 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan, suit
+from fourfold.lower.launches import sites, variants_of
+from fourfold.lower.places import choose_places
+from fourfold.ops import registry
 from fourfold.pixels import Pixels
 from fourfold.plan import Plan
 from fourfold.players import opencl
@@ -30,6 +33,7 @@ ORDERS = {
 }
 READERS = {
     "conv2d": "y = conv2d(x, w; stride=(2,2), padding=Padding(1,1,0,1)) |> relu6",
+    "step by step": "y = conv2d(x, w; padding=Padding(1,1,1,1)) |> relu",
     "1x1": "y = conv2d(x, p)",
     "pad": """a = pad(x; before=(0,2,1,0), after=(0,1,3,0), value=0.0)
         y = conv2d(a, w; stride=(2,1))""",
@@ -102,6 +106,21 @@ def test_as_floats(reader: str, order: str, device: DeviceInfo) -> None:
     for facts in dict.fromkeys((device, gpu)):
         plan = make_plan(rewrite(taken, verify=True), facts, Options(form="list"))
         near(play(device, plan, picture), wanted, 5e-6)
+
+
+@pytest.mark.parametrize("order", ["bgr", "rgba"])
+@pytest.mark.parametrize("reader", ["step by step", "1x1"])
+def test_every_way_to_run_a_reader(reader: str, order: str, device: DeviceInfo) -> None:
+    graph, pixels = graph_of(reader), ORDERS[order]
+    picture = photograph(pixels)
+    wanted = evaluate(graph, {"x": pixels.real(picture)})["y"]
+    taken, options = rewrite(take_pixels(graph, {"x": pixels})), Options(form="list")
+    *_, site = sites(taken, choose_places(taken, options), device, options)
+    ways = [one.name for one in variants_of(registry()[site.node.op]) if not one.refuses(site)]
+    assert len(ways) > 1
+    for way in ways:
+        plan = make_plan(taken, device, options, {site.key: f"{way}: "})
+        near(play(device, plan, picture), wanted, 2e-5)  # Winograd's sums are rounded more
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from fourfold.cli._images import pixels_options
 from fourfold.cli._options import Engine, engine_options, json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.cli.inspect import age
@@ -94,13 +95,16 @@ def info(store: Store, as_json: bool) -> None:
 
 @command.command()
 @engine_options
+@pixels_options
 @json_option
 @click.pass_obj
 def why(store: Store, engine: Engine, as_json: bool) -> None:
     """Whether a model would start from the store; if not, what the nearest entry lacks."""
     config = Config.from_environment()
     device = find_device(config.device if engine.device is None else engine.device)
-    request = Request(engine.model, device, config, engine.precision, engine.shapes)
+    request = Request(
+        engine.model, device, config, engine.precision, engine.shapes, pixels=engine.pixels
+    )
     parts, entries = request_parts(request, store), store.entries()
     kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
     if PARTS in kinds and PLAN not in kinds:

@@ -95,7 +95,8 @@ def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
 def _stands_for(how: Quantization | None) -> str:
     if how is None:
         return ""
-    return f", each for (number - {how.zero_point[0]}) * {how.scale[0]:g}"
+    zero = how.zero_point[0]
+    return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {how.scale[0]:g}"
 
 
 def real_shapes(shapes: Mapping[str, Shape], named: Mapping[str, Pixels]) -> dict[str, Shape]:

@@ -16,6 +16,7 @@ MEANING = {
     "litert": "another LiteRT was installed",
     "model": "the model file has other content",
     "name": "it was kept for another device",
+    "pixels": "other pixels= were passed",
     "placement": "other wishes of placement were passed",
     "precision": "it was kept for another precision",
     "shapes": "it was kept for other input shapes",
