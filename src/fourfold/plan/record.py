@@ -22,7 +22,7 @@ from fourfold.plan.data import (
 )
 from fourfold.types import DType, Quantization, TensorType
 
-KINDS = ("arena", "constants", "input", "output", "variable", "host", "state")
+KINDS = ("arena", "constants", "input", "output", "variable", "host", "words", "state")
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
