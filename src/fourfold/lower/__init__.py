@@ -79,13 +79,13 @@ def _port(graph: Graph, name: str, homes: Homes, moved: Mapping[int, int]) -> Po
 
 
 def _ports(graph: Graph) -> list[Buffer]:
-    """Buffers of what goes in and out, and of what stays from one run to the next."""
-    kinds = [("input", graph.arguments), ("output", graph.results), ("variable", graph.states)]
-    return [
-        Buffer(name, kind, graph.types[name].bytes)
-        for kind, names in kinds
-        for name in dict.fromkeys(names)
-    ]
+    """Buffers of what goes in and out, and of what stays from one run to the next; an output that
+    is an input has one already.
+    """
+    kinds = [("output", graph.results), ("input", graph.arguments), ("variable", graph.states)]
+    kind_of = {name: kind for kind, names in kinds for name in names}
+    names = dict.fromkeys([*graph.arguments, *graph.results, *graph.states])
+    return [Buffer(name, kind_of[name], graph.types[name].bytes) for name in names]
 
 
 def _with_starts(ports: list[Buffer], graph: Graph, constants: Constants) -> list[Buffer]:

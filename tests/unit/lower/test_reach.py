@@ -11,7 +11,8 @@ from random_graphs import build
 from fourfold.kernel.persistent import ENTRY
 from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
-from fourfold.plan import Plan
+from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
+from fourfold.plan.record import plan_sections
 from fourfold.players.null import NULL_GPU
 
 DEVICE = replace(
@@ -67,6 +68,24 @@ def test_large_outputs_are_delivered_in_whole_lines(height: int, delivered: int)
     made = make_plan(graph, DEVICE, Options("mixed", form="one"))
     assert made.buffers[made.outputs[0].buffer].kind == "host"
     assert made.program.text.count("static void deliver_") == delivered
+
+
+def test_an_input_that_is_also_an_output_is_fetched_and_there_already() -> None:
+    graph = build(NETWORK.replace("output c, d", "output d, x"))
+    made = make_plan(graph, DEVICE, Options("mixed", form="one"))
+    assert kinds(made)["x"] == ["input", "host"]
+    assert made.outputs[1].buffer == made.inputs[0].buffer
+    assert made.buffers[made.inputs[0].buffer].kind == "host"
+
+
+def test_a_plan_comes_back_from_a_file() -> None:
+    """Every kind of buffer that there is."""
+    made = plan()
+    sections = plan_sections(Compiled(made, ("x",), ("c", "d"), {}))
+    found = read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
+    assert {buffer.kind for buffer in made.buffers} >= {"host", "words", "state"}
+    assert found.plan.buffers == made.buffers
+    assert found.plan.launches == made.launches
 
 
 def test_lists_of_launches_and_other_devices_copy() -> None:
