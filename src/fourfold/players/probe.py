@@ -129,9 +129,9 @@ __kernel void images(
 """
 _CHILD = """
 import sys
-sys.path[:] = sys.argv[2:]
+index, name, what, *sys.path[:] = sys.argv[1:]
 from fourfold.players.probe import main
-main(int(sys.argv[1]))
+main(int(index), name, what)
 """
 ITEMS = 256
 PATIENCE = 30.0  # seconds
@@ -148,7 +148,7 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
         found = (name for name in dict.fromkeys(tried) if _adds_dots(info, name))
         info = replace(info, dot_products=next(found, ""))
     if _has_matrix_units(info):
-        facts = _ask_child(info)
+        facts = _ask_child(info, "meetings")
         resident, reaches = facts.get("resident") is True, facts.get("reaches_host") is True
         info = replace(info, matrix_units=True, resident=resident, reaches_host=reaches)
     if info.is_cpu:  # where no kernel asks for what follows
@@ -159,12 +159,21 @@ def probed(info: DeviceInfo, counts: bool = False) -> DeviceInfo:
 def with_images(info: DeviceInfo) -> DeviceInfo:
     """The same device with what a trial tells of images of buffers.
 
-    It is made only where plans may have images unasked: PoCL takes a tenth of a second for it.
+    It is made only where plans may have images unasked: PoCL takes a tenth of a second for it. A
+    GPU's driver may die of it, as NVIDIA's does.
     """
-    if not info.image_texels or not _reads_images(info):
+    tell = _image_facts if info.is_cpu else lambda info: _ask_child(info, "images")
+    facts = tell(info) if info.image_texels else {}
+    if facts.get("images") is not True:
         return replace(info, image_texels=0, image_windows=False, prefers_images=False)
+    return replace(info, image_windows=facts.get("windows") is True)
+
+
+def _image_facts(info: DeviceInfo) -> dict[str, object]:
+    """Whether there are images of buffers, and of windows into them."""
     few = replace(info, image_texels=ITEMS + info.alignment // 8)  # not up to where they lie
-    return replace(info, image_windows=_reads_images(few))
+    works = _reads_images(info)
+    return {"images": works, "windows": works and _reads_images(few)}
 
 
 def _reads_images(info: DeviceInfo) -> bool:
@@ -252,9 +261,9 @@ def _has_matrix_units(info: DeviceInfo) -> bool:
     return bool(np.array_equal(result, 16.0 + neighbours))
 
 
-def _ask_child(info: DeviceInfo) -> dict[str, object]:
+def _ask_child(info: DeviceInfo, what: str) -> dict[str, object]:
     """What a process of its own finds out; one that hangs or dies has found nothing."""
-    command = [sys.executable, "-c", _CHILD, str(info.index), *sys.path]
+    command = [sys.executable, "-c", _CHILD, str(info.index), info.name, what, *sys.path]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
         found = json.loads(done.stdout)
@@ -329,12 +338,17 @@ def _hears_host(info: DeviceInfo) -> bool:
     return True
 
 
-def main(index: int) -> None:
-    """Print the facts of a device as JSON."""
-    info = opencl.devices()[index]
-    facts = {"resident": _is_resident(info)}
+def _meeting_facts(info: DeviceInfo) -> dict[str, object]:
+    """Whether groups meet each other, and the host."""
+    resident = _is_resident(info)
     try:
-        facts["reaches_host"] = _reaches_host(info) and _hears_host(info)
+        reaches = _reaches_host(info) and _hears_host(info)
     except (cl.Error, BuildError):
-        facts["reaches_host"] = False
-    sys.stdout.write(json.dumps(facts))
+        reaches = False
+    return {"resident": resident, "reaches_host": reaches}
+
+
+def main(index: int, name: str, what: str) -> None:
+    """Print facts of a device as JSON, if it is the one of that name."""
+    tell, info = {"images": _image_facts, "meetings": _meeting_facts}[what], opencl.devices()[index]
+    sys.stdout.write(json.dumps(tell(info) if info.name == name else {}))
