@@ -34,7 +34,7 @@ def facts_of(device: cl.Device) -> DeviceInfo:
         image_texels=device.number(0x1040) if device.number(0x1016) else 0,
         prefers_images=any(word in maker for word in _IMAGE_READERS),
         dot_products=_dot_products(kind, device.platform.name, extensions),
-        subgroups="khr" if "cl_khr_subgroup_shuffle" in extensions else "",
+        subgroups=_subgroups(kind, device.platform.name, extensions),
     )
 
 
@@ -45,6 +45,13 @@ def _dot_products(kind: str, platform: str, extensions: list[str]) -> str:
     if kind == "gpu" and "nvidia" in platform.lower():
         return "ptx"
     return "khr" if "cl_khr_integer_dot_product" in extensions else ""
+
+
+def _subgroups(kind: str, platform: str, extensions: list[str]) -> str:
+    """Who may exchange numbers between work-items: to be tried before it is relied on."""
+    if kind == "gpu" and "nvidia" in platform.lower():
+        return "ptx"
+    return "khr" if "cl_khr_subgroup_shuffle" in extensions else ""
 
 
 @cache
