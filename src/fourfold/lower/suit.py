@@ -16,7 +16,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 
 SMALL_ARENA = 1 << 22  # bytes
-LARGE_WEIGHTS = 24 << 20  # bytes: half of the cache of a GPU with matrix units
+MUCH_CACHE = 24 << 20  # bytes: half of what GPUs with matrix units have
 
 
 def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
@@ -26,14 +26,16 @@ def suited_options(graph: Graph, options: Options, device: DeviceInfo) -> Option
     is small stays in full precision; where matrix units want halves, only if all of it is small.
     """
     if options.precision == "mixed":
-        small = peak_bytes(graph) <= SMALL_ARENA
+        peak = peak_bytes(graph)
+        small = peak <= SMALL_ARENA
         spares = small or not device.matrix_units
-        options = replace(options, keeps_small=spares, keeps_values=small)
+        # Weights that are read once a run drive out values, which would be kept otherwise.
+        once = device.matrix_units and weight_bytes(graph, options) > MUCH_CACHE >= peak
+        options = replace(options, keeps_small=spares, keeps_values=small, streams=once)
     counts = counts_steps(graph)
     # Matrix units want halves, and are faster than dot products.
     bytes_ = counts and bool(device.dot_products) and not device.matrix_units
-    large = device.matrix_units and weight_bytes(graph, options) > LARGE_WEIGHTS
-    options = replace(options, counts_bytes=bytes_, streams=large)
+    options = replace(options, counts_bytes=bytes_)
     return replace(options, precision="mixed") if counts and options.real == "half" else options
 
 
