@@ -11,7 +11,7 @@ from fourfold.players._bands import Bands
 from fourfold.words import DONE, LATE, PIECE, READY, pieces
 
 BAND = 32 * PIECE  # bytes that are copied before the kernel is told of them
-LOOKS = 12000  # for the word that the kernel is done; then the driver waits, and others run
+LOOKS = 40000  # for the word that the kernel is done, a millisecond; then the driver waits
 
 
 class Handover:

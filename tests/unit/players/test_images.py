@@ -47,7 +47,9 @@ def test_a_device_without_images_is_not_tried(
 
 
 def test_a_gpu_is_tried_before_plans_are_made_for_it(device: DeviceInfo) -> None:
-    gone = replace(device, name="gone", kind="gpu", platform="none", vendor="nobody")
+    gone = replace(
+        device, name="gone", kind="gpu", platform="none", vendor="nobody", resident=False
+    )
     assert probe.probed(replace(gone, image_texels=65536, prefers_images=True)).image_texels == 0
 
 
