@@ -71,9 +71,9 @@ def main() -> None:
             numbers = f"{cost:9.1f} {middle * 1e3:10.3f} {least * 1e3:8.3f} {base / middle:6.2f}"
             print(f"{path.stem:32} {level:10} {numbers}", flush=True)
             kept |= found
-    if arguments.save:
-        table = {"device": device.name, "platform": device.platform, "choices": kept}
-        arguments.save.write_text(json.dumps(table, indent=1, sort_keys=True))
+        if arguments.save:
+            table = {"device": device.name, "platform": device.platform, "choices": kept}
+            arguments.save.write_text(json.dumps(table, indent=1, sort_keys=True))
 
 
 if __name__ == "__main__":
