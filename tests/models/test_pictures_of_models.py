@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fake_devices import H200
 
 import fourfold
 from fourfold.compile import Wish, compile_model
@@ -14,15 +14,6 @@ from fourfold.device import DeviceInfo
 from fourfold.players.null import NULL_GPU
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
-TENSOR_CORES = replace(
-    NULL_GPU,
-    compute_units=132,
-    max_work_group=1024,
-    local_memory=49152,
-    matrix_units=True,
-    resident=True,
-    reaches_host=True,
-)
 MODELS = (
     *("mobilenet_v1_025_224_float", "face_detection_short_range", "pnet", "iris_landmark"),
     *("posenet_mobilenet_385_float", "ssd_mobilenet_v2_fp16", "deeplab_v3_257_float"),
@@ -40,7 +31,7 @@ def path_of(name: str) -> Path:
 @pytest.mark.parametrize("facts", ["device", "gpu", "tensor cores"])
 def test_no_launch_and_no_copy_more(name: str, facts: str, device: DeviceInfo) -> None:
     path = str(path_of(name))
-    where = {"device": device, "gpu": NULL_GPU, "tensor cores": TENSOR_CORES}[facts]
+    where = {"device": device, "gpu": NULL_GPU, "tensor cores": H200}[facts]
     # By itself a plan might become one launch because less is read.
     form = "one" if facts == "tensor cores" else "list"
     for precision in ("fp32", "mixed"):

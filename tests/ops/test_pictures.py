@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated, with_matrix_units
+from fake_devices import H200
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -168,16 +169,7 @@ def test_a_gray_picture(device: DeviceInfo) -> None:
     near(play(device, plan, picture), evaluate(graph, {"x": pixels.real(picture)})["y"], 5e-6)
 
 
-HOST = replace(
-    NULL_GPU,
-    compute_units=132,
-    max_work_group=1024,
-    local_memory=49152,
-    matrix_units=True,
-    resident=True,
-    reaches_host=True,
-)
-DEVICES = {"cpu": replace(NULL_GPU, kind="cpu"), "gpu": NULL_GPU, "matrix units": HOST}
+DEVICES = {"cpu": replace(NULL_GPU, kind="cpu"), "gpu": NULL_GPU, "matrix units": H200}
 SAME = [name for name in READERS if name not in ("reshape", "concat", "slice")]
 
 
@@ -197,7 +189,7 @@ def test_no_kernel_is_added(reader: str, title: str, precision: str) -> None:
 
 def test_bytes_cross_the_bus() -> None:
     taken = rewrite(take_pixels(graph_of("conv2d"), {"x": ORDERS["rgba"]}))
-    plan = make_plan(taken, HOST, Options("mixed", form="one"))
+    plan = make_plan(taken, H200, Options("mixed", form="one"))
     (port,) = plan.inputs
     assert plan.buffers[port.buffer].kind == "host"
     assert plan.buffers[port.buffer].bytes == 2 * 11 * 13 * 4

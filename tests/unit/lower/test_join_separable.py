@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from fake_devices import TENSOR_CORES
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -13,9 +12,6 @@ from fourfold.kernel.site import Options
 from fourfold.lower.join_separable import join_separable
 from fourfold.players.null import NULL_GPU
 
-H200 = replace(
-    NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152, matrix_units=True
-)
 MIXED = Options("mixed")
 PAIR = """
 input x: f32[1,29,31,32]
@@ -29,12 +25,12 @@ y = conv2d(m, w, b) |> relu
 
 
 def ops(text: str, options: Options = MIXED) -> list[str]:
-    return [node.op for node in join_separable(build(text), H200, options).nodes]
+    return [node.op for node in join_separable(build(text), TENSOR_CORES, options).nodes]
 
 
 def test_the_result_is_the_same() -> None:
     before = build(PAIR + "output y")
-    after = join_separable(before, H200, MIXED)
+    after = join_separable(before, TENSOR_CORES, MIXED)
     assert [node.op for node in after.nodes] == ["separable_conv2d"]
     x = {"x": np.random.default_rng(0).uniform(-9, 9, (1, 29, 31, 32)).astype(np.float32)}
     one, other = evaluate(before, x)["y"], evaluate(after, x)["y"]
@@ -59,7 +55,7 @@ def test_pairs_that_stay_apart(change: tuple[str, str]) -> None:
 def test_other_devices_and_precisions_keep_them_apart() -> None:
     graph = build(PAIR + "output y")
     assert join_separable(graph, NULL_GPU, MIXED) == graph
-    assert join_separable(graph, H200, Options("fp32")) == graph
+    assert join_separable(graph, TENSOR_CORES, Options("fp32")) == graph
 
 
 def test_many_outputs_are_worth_it_where_there_are_many_pixels() -> None:

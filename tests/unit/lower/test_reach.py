@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from fake_devices import H200
 from random_graphs import build
 
 from fourfold.kernel.persistent import ENTRY
@@ -13,17 +14,7 @@ from fourfold.kernel.site import Options
 from fourfold.lower import make_plan
 from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
 from fourfold.plan.record import plan_sections
-from fourfold.players.null import NULL_GPU
 
-DEVICE = replace(
-    NULL_GPU,
-    compute_units=132,
-    max_work_group=1024,
-    local_memory=49152,
-    matrix_units=True,
-    resident=True,
-    reaches_host=True,
-)
 NETWORK = """
 input x: f32[1,13,11,3]
 const w: f32[16,3,3,3]
@@ -37,7 +28,7 @@ output c, d
 
 
 def plan(form: str = "one", reaches: bool = True) -> Plan:
-    device = replace(DEVICE, reaches_host=reaches)
+    device = replace(H200, reaches_host=reaches)
     return make_plan(build(NETWORK), device, Options("mixed", form=form))
 
 
@@ -65,14 +56,14 @@ def test_an_input_is_fetched_and_an_output_is_written_straight() -> None:
 def test_large_outputs_are_delivered_in_whole_lines(height: int, delivered: int) -> None:
     text = NETWORK.replace("f32[1,13,11,3]", f"f32[1,{height},11,3]")
     graph = build(text.partition("d = mean")[0] + "output c")
-    made = make_plan(graph, DEVICE, Options("mixed", form="one"))
+    made = make_plan(graph, H200, Options("mixed", form="one"))
     assert made.buffers[made.outputs[0].buffer].kind == "host"
     assert made.program.text.count("static void deliver_") == delivered
 
 
 def test_an_input_that_is_also_an_output_is_fetched_and_there_already() -> None:
     graph = build(NETWORK.replace("output c, d", "output d, x"))
-    made = make_plan(graph, DEVICE, Options("mixed", form="one"))
+    made = make_plan(graph, H200, Options("mixed", form="one"))
     assert kinds(made)["x"] == ["input", "host"]
     assert made.outputs[1].buffer == made.inputs[0].buffer
     assert made.buffers[made.inputs[0].buffer].kind == "host"
@@ -119,5 +110,5 @@ c = softmax(b)
 d = mean(c; axes=(1,2), keep_dims=True)
 output d
 """)
-    text = make_plan(graph, DEVICE, Options("fp32", form="one")).program.text
+    text = make_plan(graph, H200, Options("fp32", form="one")).program.text
     assert len(re.findall(r"static void fetch_\d+\(", text)) == 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
 import pytest
+from fake_devices import TENSOR_CORES
 
 from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Kernel
@@ -22,12 +22,8 @@ from fourfold.ops._matrix_tile import (
     pack_for_warps,
     tiles,
 )
-from fourfold.players.null import NULL_GPU
 from fourfold.types import Shape
 
-H200 = replace(
-    NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152, matrix_units=True
-)
 WORKS = [
     MatrixWork(12544, 32, 4),
     MatrixWork(49, 1000, 128),
@@ -102,7 +98,7 @@ def test_what_is_read_ahead_fits_beside_the_rest() -> None:
     assert held(work, few) == 1
     assert 2 <= held(work, many) < 13
     assert held(work, MatrixTile(4, 8, 1, 1, 13)) == 0
-    assert not fits(H200, work, MatrixTile(4, 8, 1, 1, 13))
+    assert not fits(TENSOR_CORES, work, MatrixTile(4, 8, 1, 1, 13))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 16), (1, 7, 7, 16), (3, 1, 1, 4)])
@@ -131,16 +127,16 @@ def known(value: Expression) -> int:
 
 @pytest.mark.parametrize("work", WORKS, ids=str)
 def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
-    found = tiles(H200, work)
+    found = tiles(TENSOR_CORES, work)
     assert found
     for tile in found:
         assert MatrixTile.parse(str(tile)) == tile
-        assert fits(H200, work, tile)
+        assert fits(TENSOR_CORES, work, tile)
         assert tile.split * tile.ahead <= work.steps
-    assert clocks(H200, work) > 0
+    assert clocks(TENSOR_CORES, work) > 0
 
 
 def test_what_is_no_tile_is_told() -> None:
     assert MatrixTile.parse(None) is None
     assert MatrixTile.parse("1x4 by 2") is None
-    assert not fits(H200, MatrixWork(2, 8, 1), MatrixTile(1, 1, 1, 2))
+    assert not fits(TENSOR_CORES, MatrixWork(2, 8, 1), MatrixTile(1, 1, 1, 2))

@@ -1,0 +1,11 @@
+"""Devices that no machine here has, for what is only planned: nothing can be played on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.players.null import NULL_GPU
+
+LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)
+TENSOR_CORES = replace(LARGE, matrix_units=True)
+H200 = replace(TENSOR_CORES, resident=True, reaches_host=True)
