@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,32 +73,58 @@ class MatrixWork:
         return across * -(-self.channels // (COLUMNS * tile.columns * tile.warps))
 
 
-def tiles(device: DeviceInfo, work: MatrixWork) -> list[MatrixTile]:
+class _Room(NamedTuple):
+    """What a device has for tiles."""
+
+    compute_units: int
+    max_work_group: int
+    local_memory: int
+
+
+_EVERY = [
+    MatrixTile(*numbers)
+    for numbers in product(
+        (1, 2, 4),
+        (1, 2, 4, 8),
+        (1, 2, 4),
+        (1, 2, 4, 8, 16),
+        (1, 2, 3, 4, 6, 8, 9, 16),
+        (False, True),
+    )
+]
+
+
+def tiles(device: DeviceInfo, work: MatrixWork) -> tuple[MatrixTile, ...]:
     """Every tile worth timing, the most promising first."""
-    every = [
-        MatrixTile(rows, columns, warps, split, ahead, early)
-        for rows in (1, 2, 4)
-        for columns in (1, 2, 4, 8)
-        for warps in (1, 2, 4)
-        for split in (1, 2, 4, 8, 16)
-        for ahead in (1, 2, 3, 4, 6, 8, 9, 16)
-        for early in (False, True)
-    ]
-    usable = [tile for tile in every if fits(device, work, tile)]
-    return sorted(usable, key=lambda tile: (_cost(device, work, tile), str(tile)))
+    return _in_order(_room(device), work)
 
 
 def clocks(device: DeviceInfo, work: MatrixWork) -> float:
     """About how many clocks the work takes, by the best tile there is."""
-    return min(_cost(device, work, tile) for tile in tiles(device, work))
+    room = _room(device)
+    return _cost(room, work, _in_order(room, work)[0])
 
 
 def fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
     """Whether the device can run this tile, and the work has a use for it."""
+    return _fits(_room(device), work, tile)
+
+
+def _room(device: DeviceInfo) -> _Room:
+    return _Room(device.compute_units, device.max_work_group, device.local_memory)
+
+
+@lru_cache(256)  # a layer is asked for several times, and many layers are equal
+def _in_order(room: _Room, work: MatrixWork) -> tuple[MatrixTile, ...]:
+    usable = (tile for tile in _EVERY if _fits(room, work, tile))
+    return tuple(sorted(usable, key=lambda tile: (_cost(room, work, tile), str(tile))))
+
+
+def _fits(room: _Room, work: MatrixWork, tile: MatrixTile) -> bool:
     items = WARP * tile.warps * tile.split
     # As stages of one launch, as many groups as fit are there at once.
     shared = UNIT_WARPS * WARP * tile.blocks * 16 if tile.split > 1 else 0
-    if items > min(UNIT_WARPS * WARP, device.max_work_group) or shared > device.local_memory - 1024:
+    if items > min(UNIT_WARPS * WARP, room.max_work_group) or shared > room.local_memory - 1024:
         return False
     columns = -(-work.channels // COLUMNS)
     narrow = tile.columns * tile.warps < 2 * columns
@@ -144,14 +173,14 @@ _PLAIN = _Clocks(wait=0.69, step=67.0, sum=17.4, read=4.4, last=166.0)
 _FILTERED = _Clocks(wait=1.46, step=0.0, sum=52.4, read=4.2, last=63.0, once=641.0)
 
 
-def _cost(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> float:
+def _cost(room: _Room, work: MatrixWork, tile: MatrixTile) -> float:
     """About how many clocks the busiest unit needs: its rounds, times what a round takes."""
     take = _FILTERED if work.filters else _PLAIN
     in_group = tile.warps * tile.split
-    at_once = max(1, UNIT_WARPS // in_group) * device.compute_units
+    at_once = max(1, UNIT_WARPS // in_group) * room.compute_units
     groups = work.groups(tile)
     rounds = -(-groups // at_once)
-    warps = in_group * -(-min(groups, at_once) // device.compute_units)
+    warps = in_group * -(-min(groups, at_once) // room.compute_units)
     waits = -(-work.steps // (tile.split * tile.ahead))
     steps = waits * tile.ahead
     reads = tile.rows * work.reads * (1 + work.wide) + tile.columns + work.filters
