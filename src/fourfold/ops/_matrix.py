@@ -35,6 +35,7 @@ from fourfold.ops._matrix_tile import (
     MatrixWork,
     fits,
     pack_for_warps,
+    split_weights,
     tiles,
 )
 
@@ -76,7 +77,8 @@ class MatrixConvolution:
         self.target = site.write(kernel)
         self.target.fixed = True
         feed.start(kernel, self.target)
-        self.weights = site.packed(kernel, "weights", pack_for_warps(weights).astype(np.float16))
+        parts = split_weights(weights, 1 + feed.work.fine)
+        self.weights = [site.packed(kernel, "weights", pack_for_warps(part)) for part in parts]
         padded = np.zeros(site.output.slices * 4, np.float32)
         padded[: site.output.channels] = 0 if bias is None else bias
         self.bias = site.packed(kernel, "bias", padded)

@@ -22,14 +22,12 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.place import Layout
-from fourfold.kernel.site import Site
+from fourfold.kernel.site import SMALL_WEIGHTS, Site
 from fourfold.kernel.view import View
 from fourfold.ops._matrix_rows import InOrder, Rows
-from fourfold.ops._matrix_tile import MatrixWork
+from fourfold.ops._matrix_tile import LARGEST_HALF, MatrixWork
 from fourfold.ops._taps import Base, Found, MakeTaps, Taps
 from fourfold.types import DType
-
-LARGEST_HALF = 65504.0
 
 
 class Feed(Protocol):
@@ -56,6 +54,16 @@ class Feed(Protocol):
         """The halves of every pixel, from what was read for a step; and what halves leave over of
         each, where that counts.
         """
+
+
+def weight_parts(site: Site, number: int) -> int:
+    """In how many parts weights are multiplied: in two where floats are kept, and they are few, and
+    no halves already, as those of many files are.
+    """
+    array = site.array(number)
+    if array is None or not site.options.keeps_values or array.size > SMALL_WEIGHTS:
+        return 1
+    return 1 if np.array_equal(array, array.astype(np.float16)) else 2
 
 
 def packed(kernel: Kernel, value: Expression) -> Expression:
@@ -116,7 +124,8 @@ class WindowFeed:
         self.wide = site.options.keeps_values
         pixels, channels = site.output.pixels, site.output.channels
         steps, sums = _steps(self.pairs, self.whole), min(count, 4)
-        self.work = MatrixWork(pixels, channels, steps, sums=sums, wide=self.wide)
+        fine = weight_parts(site, 1) > 1
+        self.work = MatrixWork(pixels, channels, steps, sums=sums, wide=self.wide, fine=fine)
         self.rows: Rows = InOrder(pixels)
 
     def start(self, kernel: Kernel, target: View) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from fourfold.kernel.expression import Expression, const, load, vector, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
-from fourfold.ops._matrix_feed import in_halves, packed
+from fourfold.ops._matrix_feed import in_halves, packed, weight_parts
 from fourfold.ops._matrix_rows import InPairs, Rows
-from fourfold.ops._matrix_tile import MatrixWork
+from fourfold.ops._matrix_tile import MatrixWork, split_weights
 from fourfold.ops._matrix_under import Spot, columns, under
 from fourfold.ops._taps import window_taps
 from fourfold.ops._window import Window
@@ -38,15 +39,18 @@ class DepthwiseFeed:
     ) -> None:
         """`filters` is [taps, channels], with an offset for each channel; `finish` comes last."""
         self.site, self.window, self.finish = site, window, finish
-        self.filters, self.bias = pack_diagonals(filters[0]), filters[1]
         self.wide = site.options.keeps_values
+        parts = split_weights(filters[0], weight_parts(site, 1))
+        self.filters, self.bias = [pack_diagonals(part) for part in parts], filters[1]
         self.rows: Rows = InPairs(site.output.shape)
-        self.work = filter_work(site.input.slices // 4, site.output, window, self.wide)
+        work = filter_work(site.input.slices // 4, site.output, window, self.wide)
+        reads = 1 + _words(work.sums) * len(parts)
+        self.work = replace(work, filters=reads, fine=weight_parts(site, 2) > 1)
 
     def start(self, kernel: Kernel, target: View) -> None:
         self.kernel, self.source = kernel, self.site.read(kernel, 0)
         self.source.fixed = True
-        self.factors = self.site.packed(kernel, "filters", self.filters)
+        self.factors = [self.site.packed(kernel, "filters", part) for part in self.filters]
         self.offsets = self.site.packed(kernel, "offsets", self.bias)
         taps = window_taps(self.window)(kernel, self.source, target)
         odd = self.site.output.shape[2] % 2 == 1
@@ -68,12 +72,10 @@ class DepthwiseFeed:
         kernel = self.kernel
         slice_ = kernel.let(step * 4 + quarter, "slice")
         offset = kernel.let(load(self.offsets, slice_, "float", 4), "offset")
-        reads = self.work.filters - 1
+        reads = _words(self.work.sums)
         start = kernel.let((slice_ * 2 + self.odd) * reads, "w")
-        return [
-            offset,
-            *(kernel.let(load(self.factors, start + n, "int", 4), "d") for n in range(reads)),
-        ]
+        words = [load(part, start + n, "int", 4) for part in self.factors for n in range(reads)]
+        return [offset, *(kernel.let(word, "d") for word in words)]
 
     def inputs(self, step: Expression, quarter: Expression) -> list[Expression]:
         return self.under.read(self.kernel.let(step * 4 + quarter, "slice"))
@@ -81,8 +83,11 @@ class DepthwiseFeed:
     def combine(
         self, constants: list[Expression], inputs: list[Expression]
     ) -> list[list[Expression]]:
-        offset, *words = constants
-        factors = [words[tap // 4].lane(tap % 4) for tap in range(self.work.sums)]
+        (offset, *words), reads = constants, _words(self.work.sums)
+        factors = [
+            [words[part * reads + tap // 4].lane(tap % 4) for tap in range(self.work.sums)]
+            for part in range(len(self.factors))
+        ]
         ends = [
             self._parts(end)
             for spots in self.under.spots(inputs)
@@ -99,7 +104,7 @@ class DepthwiseFeed:
     def _filtered(
         self,
         read: dict[Spot, Expression],
-        factors: list[Expression],
+        factors: list[list[Expression]],
         offset: Expression,
     ) -> list[Expression]:
         """The filter's result for the upper and the lower pixels of one block.
@@ -120,13 +125,14 @@ class DepthwiseFeed:
         )
         taps = [(row, tap * gap) for row in range(down) for tap in range(across)]
         for number in range(0, len(taps), 2):
-            for part in range(len(halves[0, 0])):
+            # Of what halves leave over, values times weights are too little to count.
+            for part, weight in self._products():
                 words = [
                     halves[row, column + move][part]
                     for row, column in taps[number : number + 2]
                     for move in (0, stride)
                 ]
-                weights = factors[number : number + 2]
+                weights = factors[weight][number : number + 2]
                 for half, total in enumerate(sums[number // 2 % 2]):
                     taken = [word.lane(half) for word in words] + [NOTHING] * (4 - len(words))
                     factor = weights + [const(0)] * (2 - len(weights))
@@ -134,6 +140,11 @@ class DepthwiseFeed:
         totals = [kernel.let(a + b, "total") for a, b in zip(*sums, strict=True)]
         ends = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
         return [self.finish(end) for end in ends]
+
+    def _products(self) -> list[tuple[int, int]]:
+        """Which parts of values and weights are multiplied."""
+        values = [(0, 0), (1, 0)] if self.wide else [(0, 0)]
+        return [*values, *((0, part) for part in range(1, len(self.factors)))]
 
     def _halves(self, value: Expression) -> list[Expression]:
         """A pixel as halves, and what these leave over where it counts."""
@@ -149,9 +160,14 @@ def filter_work(steps: int, output: TensorType, window: Window, wide: bool) -> M
         steps=steps,
         reads=window.filter[0] * len(columns(window)),
         sums=taps,
-        filters=1 + -(-taps // 4),
+        filters=1 + _words(taps),
         wide=wide,
     )
+
+
+def _words(taps: int) -> int:
+    """Reads of the weights of so many taps."""
+    return -(-taps // 4)
 
 
 def pack_diagonals(filters: np.ndarray) -> np.ndarray:

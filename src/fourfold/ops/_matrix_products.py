@@ -27,13 +27,13 @@ class Warp:
 @dataclass(frozen=True)
 class Products:
     """All products of a warp: `weights` are packed for warps, in so many blocks, and may be more
-    than a cache keeps.
+    than a cache keeps. What they leave over, where that counts, comes second.
     """
 
     kernel: Kernel
     tile: MatrixTile
     feed: Feed
-    weights: Pointer
+    weights: list[Pointer]
     blocks: int
     warp: Warp
     streams: bool
@@ -115,13 +115,14 @@ class Products:
 
     def _factors(self, columns: list[Expression], step: Expression) -> list[Expression]:
         places = [(start + step) * WARP + self.warp.lane for start in columns]
-        return [self.kernel.let(self._factor(place), "f") for place in places]
+        pairs = [(weights, place) for weights in self.weights for place in places]
+        return [self.kernel.let(self._factor(*pair), "f") for pair in pairs]
 
-    def _factor(self, place: Expression) -> Expression:
+    def _factor(self, weights: Pointer, place: Expression) -> Expression:
         if not self.streams:
-            return load_raw(self.weights, place)
+            return load_raw(weights, place)
         self.kernel.preludes.add("load_streamed")
-        return Expression("read", ("load_streamed", self.weights, place * 4), "uint", 2)
+        return Expression("read", ("load_streamed", weights, place * 4), "uint", 2)
 
     def _constants(self, columns: list[Expression], step: Expression) -> list[Expression]:
         """The constants of some steps, those of each step together, its factors last."""
@@ -139,12 +140,14 @@ class Products:
     def _multiply(self, sums: Sums, constants: list[Expression], inputs: list[Expression]) -> None:
         count = self.tile.ahead
         for known, taken in zip(_parts(constants, count), _parts(inputs, count), strict=True):
-            own = len(known) - self.tile.columns
+            own = len(known) - self.tile.columns * len(self.weights)
             self._add(sums, self.feed.combine(known[:own], taken), known[own:])
 
     def _add(self, sums: Sums, values: list[list[Expression]], factors: list[Expression]) -> None:
-        for halves in values:
-            for column, factor in enumerate(factors):
+        """Of what halves leave over, values times weights are too little to count."""
+        first, *rests = _parts(factors, len(self.weights))
+        for halves, some in [*((part, first) for part in values), *((values[0], r) for r in rests)]:
+            for column, factor in enumerate(some):
                 for number, line in enumerate(sums):
                     upper, lower = halves[2 * number], halves[2 * number + 1]
                     self.kernel.call("matrix_multiply", line[column], upper, lower, factor)

@@ -17,6 +17,7 @@ ROWS, COLUMNS, DEPTH, WARP = 16, 8, 16, 32
 REGISTERS = 190  # that a work-item may spend on blocks and on what is read ahead
 LATENCY = 170.0  # clocks that a wait for memory adds
 UNIT_WARPS = 8  # that a unit runs at once
+LARGEST_HALF = 65504.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class MatrixWork:
 
     `reads` and `sums` tell what two inputs cost: reads of four numbers, and clocks to combine them;
     `filters` are reads of what they are combined with. A `wide` input is floats, which are
-    multiplied in two parts.
+    multiplied in two parts, and so are `fine` weights.
     """
 
     pixels: int
@@ -67,6 +68,7 @@ class MatrixWork:
     sums: int = 0
     filters: int = 0
     wide: bool = False
+    fine: bool = False
 
     def groups(self, tile: MatrixTile) -> int:
         across = -(-self.pixels // (ROWS * tile.rows))
@@ -134,7 +136,7 @@ def _fits(room: _Room, work: MatrixWork, tile: MatrixTile) -> bool:
         return False
     if work.filters:
         return narrow and low and whole and held(work, tile) >= min(tile.ahead, 2)
-    words = tile.ahead * (_inputs(work, tile) + 2 * tile.columns)
+    words = tile.ahead * (_inputs(work, tile) + _factors(work, tile))
     words = words * (1 + tile.early) + 4 * tile.blocks
     return narrow and low and whole and words <= REGISTERS
 
@@ -143,13 +145,18 @@ def held(work: MatrixWork, tile: MatrixTile) -> int:
     """How many steps of inputs there is room for where a filter is applied on the way: beside the
     factors of all steps, the sums, and filters for two steps.
     """
-    taken = 2 * tile.columns * tile.ahead + 4 * tile.blocks + 8 * work.filters
+    taken = _factors(work, tile) * tile.ahead + 4 * tile.blocks + 8 * work.filters
     return max(0, min(tile.ahead, (REGISTERS - taken) // _inputs(work, tile)))
 
 
 def _inputs(work: MatrixWork, tile: MatrixTile) -> int:
     """Words of what a step reads for its pixels."""
     return 2 * tile.rows * work.reads * (1 + work.wide)
+
+
+def _factors(work: MatrixWork, tile: MatrixTile) -> int:
+    """Words of the weights of a step."""
+    return 2 * tile.columns * (1 + work.fine)
 
 
 @dataclass(frozen=True)
@@ -183,7 +190,7 @@ def _cost(room: _Room, work: MatrixWork, tile: MatrixTile) -> float:
     warps = in_group * -(-min(groups, at_once) // room.compute_units)
     waits = -(-work.steps // (tile.split * tile.ahead))
     steps = waits * tile.ahead
-    reads = tile.rows * work.reads * (1 + work.wide) + tile.columns + work.filters
+    reads = (_inputs(work, tile) + _factors(work, tile)) // 2 + work.filters
     more_waits = (waits - 1) * (0.01 if tile.early else take.wait)
     chain = steps * (take.step + 21.6 * tile.early + take.sum * tile.rows * work.sums)
     share = 2.2 * tile.blocks + 7.8 * tile.split if tile.split > 1 else 0.0
@@ -200,3 +207,11 @@ def pack_for_warps(weights: np.ndarray) -> np.ndarray:
     padded[:outputs, :inputs] = weights
     parts = padded.reshape(blocks, COLUMNS, steps, 4, 4)
     return parts.transpose(0, 2, 1, 3, 4).reshape(-1)
+
+
+def split_weights(weights: np.ndarray, parts: int) -> list[np.ndarray]:
+    """Weights as halves, and as a second part what these leave over: together almost as good as
+    floats.
+    """
+    first = np.clip(weights, -LARGEST_HALF, LARGEST_HALF).astype(np.float16)
+    return [first] if parts == 1 else [first, (weights - first).astype(np.float16)]

@@ -20,6 +20,7 @@ from fourfold.ops._matrix_tile import (
     fits,
     held,
     pack_for_warps,
+    split_weights,
     tiles,
 )
 from fourfold.types import Shape
@@ -90,6 +91,18 @@ def product_with_diagonal(x: np.ndarray, words: np.ndarray, step: int, half: int
     result = np.zeros((16, 32))
     result[:, channels] = x[:, channels].astype(float) @ diagonal
     return result
+
+
+def test_two_parts_are_almost_floats() -> None:
+    weights = np.random.default_rng(3).normal(0, 0.1, (37, 41)).astype(np.float32)
+    weights[0, :2] = 1e5, -7e4
+    (alone,) = split_weights(weights, 1)
+    first, rest = split_weights(weights, 2)
+    np.testing.assert_array_equal(first, alone)
+    assert np.isfinite(first).all()
+    near = first.astype(np.float32) + rest.astype(np.float32)
+    np.testing.assert_allclose(near, weights, rtol=1e-6, atol=4e-8)
+    assert np.abs(alone - weights)[1:].max() > 1e-5
 
 
 def test_what_is_read_ahead_fits_beside_the_rest() -> None:
