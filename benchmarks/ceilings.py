@@ -13,9 +13,9 @@ import numpy as np
 import pyopencl as cl
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.prelude import NVIDIA
-from fourfold.players.opencl import _context, find_device
-from fourfold.players.probe import probed
+from fourfold.kernel.opencl.prelude import NVIDIA
+from fourfold.players.opencl.player import _context, find_device
+from fourfold.players.opencl.probe import probed
 
 ROUNDS = 7
 COPY = """

@@ -16,7 +16,7 @@ from setting import SHARED, describe_setting, relative_error, replace_section, w
 import fourfold
 from fourfold.cli._inputs import random_inputs
 from fourfold.formats.tflite.read import read_file
-from fourfold.players.opencl import find_device
+from fourfold.players.opencl.player import find_device
 from fourfold.report.verify import run_litert
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
@@ -56,7 +56,7 @@ def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> d
         "operators": len(placement.rows),
         "on_gpu": placement.on_gpu,
         "share": placement.share,
-        "parts": [part.place for part in placement.parts],
+        "parts": [part.target for part in placement.parts],
         "reasons": sorted({f"{r.op}: {r.reason}" for r in placement.fallbacks if not r.able}),
         "kind": kind_of(path),
     }

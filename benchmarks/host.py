@@ -32,9 +32,9 @@ from setting import SHARED, describe_setting, write_json
 
 import fourfold
 from fourfold.graph import Graph, Node
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.types import TensorType
 
 LINKS = 200

@@ -16,11 +16,11 @@ import click
 
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Plan
-from fourfold.players.opencl import Player, find_device
-from fourfold.players.probe import probed, with_images
+from fourfold.players.opencl.player import Player, find_device
+from fourfold.players.opencl.probe import probed, with_images
 from fourfold.rewrite import rewrite
 
 WAYS = {"buffer": False, "image": True}

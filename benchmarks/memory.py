@@ -17,10 +17,10 @@ import click
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl import find_device
-from fourfold.players.probe import probed
+from fourfold.players.opencl.player import find_device
+from fourfold.players.opencl.probe import probed
 from fourfold.rewrite import rewrite
 from fourfold.types import DType
 

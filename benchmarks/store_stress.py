@@ -45,10 +45,10 @@ def work(folder: str, opens: int, seed: int, notes: str) -> None:
     from tiny_plan import X, line
 
     import fourfold
-    from fourfold import opening
+    from fourfold.runtime import loading
     from fourfold.store.store import Store
 
-    opening.compile_request = lambda request, tuned: line(*_line_of(request.model))
+    loading.compile_request = lambda request, tuned: line(*_line_of(request.model))
     chance = random.Random(seed)
     for number in range(opens):
         model = bytes([chance.randrange(8)])

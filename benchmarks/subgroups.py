@@ -17,13 +17,13 @@ import numpy as np
 
 import fourfold
 from fourfold.graph import NONE, Graph, Node
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.ops import registry
-from fourfold.ops._rules import Reduce
+from fourfold.op.registry import registry
+from fourfold.op.rules import Reduce
 from fourfold.ops.softmax import Softmax
-from fourfold.players import opencl
-from fourfold.players.probe import exchanges
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import exchanges
 from fourfold.types import TensorType
 
 GROUP = 256

@@ -19,10 +19,10 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl import Player, find_device
-from fourfold.players.probe import probed
+from fourfold.players.opencl.player import Player, find_device
+from fourfold.players.opencl.probe import probed
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 

@@ -9,8 +9,8 @@ import os
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.players import opencl
-from fourfold.players.probe import probed
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import probed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node, Step
-from fourfold.ops import registry
-from fourfold.ops._rules import Reduce, Resize
-from fourfold.ops._window import Padding, Pool2d
+from fourfold.op.registry import registry
+from fourfold.op.rules import Reduce, Resize
+from fourfold.op.window import Padding, Pool2d
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d

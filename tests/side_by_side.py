@@ -13,9 +13,9 @@ import numpy as np
 from fourfold import lower
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.meeting import MEET
-from fourfold.kernel.place import Layout, Place, region_place
-from fourfold.kernel.site import Options, Scratch
+from fourfold.kernel.context import Options, Scratch
+from fourfold.kernel.location import Layout, Location, region_location
+from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER
 from fourfold.lower.one_launch import Stage
 from fourfold.ops.concat import Concat
 from fourfold.plan import BufferUse, Plan
@@ -29,7 +29,7 @@ class Shared:
     plan: Plan
     stages: Sequence[Stage]
     graph: Graph
-    places: Mapping[str, Place]
+    locations: Mapping[str, Location]
     nodes: Mapping[int, Node]  # by the kernel's id; inputs are fetched by kernels that have none
 
     @property
@@ -101,7 +101,7 @@ def _touched(shared: Shared, stage: Stage) -> list[tuple[Bytes, bool]]:
         elif isinstance(memory, Scratch):
             start = use.offset * size
             pieces = np.array([[start, start + memory.bytes]])
-        elif isinstance(memory, Place) and memory.root in shared.places:
+        elif isinstance(memory, Location) and memory.root in shared.locations:
             type_ = _type_at(shared, stage, memory, argument.pointer.writable)
             pieces = _pieces(type_, memory) - memory.offset
             pieces = (pieces + use.offset) * memory.dtype.size
@@ -111,7 +111,7 @@ def _touched(shared: Shared, stage: Stage) -> list[tuple[Bytes, bool]]:
     return found
 
 
-def _type_at(shared: Shared, stage: Stage, place: Place, writes: bool) -> TensorType:
+def _type_at(shared: Shared, stage: Stage, place: Location, writes: bool) -> TensorType:
     """What a node has at a place: one of its values, or the part of a joined one that it copies."""
     node, types = shared.nodes[id(stage.kernel)], shared.graph.types
     whole = node.outputs[0]
@@ -122,15 +122,15 @@ def _type_at(shared: Shared, stage: Stage, place: Place, writes: bool) -> Tensor
         found = (
             part
             for part, start in zip(parts, starts, strict=False)
-            if region_place(shared.places[whole], types[whole], part, axis, start) == place
+            if region_location(shared.locations[whole], types[whole], part, axis, start) == place
         )
     else:
         names = (*node.outputs, *node.reads)
-        found = (types[name] for name in names if shared.places.get(name) == place)
+        found = (types[name] for name in names if shared.locations.get(name) == place)
     return next(found)
 
 
-def _pieces(type_: TensorType, place: Place) -> np.ndarray:
+def _pieces(type_: TensorType, place: Location) -> np.ndarray:
     """The elements of a value in the memory of its root, as pieces from where to where."""
     if place.layout is Layout.ROWS:
         starts, length = np.arange(type_.pixels) * place.pitch, type_.channels
@@ -202,13 +202,13 @@ def cuts(shared: Shared) -> list[int]:
 def level_by_level(shared: Shared) -> Plan:
     """The persistent kernel once for each level, so that the end of a launch is the meeting."""
     plan, (launch,) = shared.plan, shared.plan.launches
-    assert MEET in plan.program.text
+    assert GRID_BARRIER in plan.program.text
     *others, _, start = launch.arguments
     assert isinstance(start, int)
     stride = table_stride(plan) * 4
     return replace(
         plan,
-        program=plan.program._replace(text=plan.program.text.replace(MEET, _ALONE)),
+        program=plan.program._replace(text=plan.program.text.replace(GRID_BARRIER, _ALONE)),
         launches=tuple(
             launch._replace(arguments=(*others, end - first, start + first * stride), stages=2)
             for first, end in pairwise(cuts(shared))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fourfold.cli._litert import open_litert
-from peers import Missing, Opened, Task
+from peers import LoadedPlan, Missing, Task
 
 
-def open_peer(task: Task) -> Opened:
+def open_peer(task: Task) -> LoadedPlan:
     run = open_litert(str(task.model), task.arrays(), task.threads)
     if run is None:
         raise Missing("ai-edge-litert is not installed")
-    return Opened(run)
+    return LoadedPlan(run)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fourfold
-from fourfold.players.opencl import Player
-from peers import Opened, Task
+from fourfold.players.opencl.player import Player
+from peers import LoadedPlan, Task
 
 
-def open_peer(task: Task) -> Opened:
+def open_peer(task: Task) -> LoadedPlan:
     session = fourfold.Session(
         task.model, device=task.device, precision=task.precision, shapes=task.shapes
     )
@@ -18,4 +18,4 @@ def open_peer(task: Task) -> Opened:
         "precision": plan.precision,
     }
     device = player.replay if isinstance(player, Player) else None
-    return Opened(lambda: list(session.run(arrays).values()), device=device, facts=facts)
+    return LoadedPlan(lambda: list(session.run(arrays).values()), device=device, facts=facts)

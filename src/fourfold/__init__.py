@@ -12,10 +12,10 @@ from fourfold.errors import (
     Refusal,
     UnsupportedError,
 )
-from fourfold.feeding import TensorInfo
-from fourfold.later import later as _later
-from fourfold.players.opencl import devices
-from fourfold.ready import KernelTime
+from fourfold.lazy import lazy_import as _lazy_import
+from fourfold.players.opencl.player import devices
+from fourfold.runtime.inputs import TensorInfo
+from fourfold.runtime.instance import KernelTime
 from fourfold.session import Session
 from fourfold.version import VERSION
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 _LATER = {
-    "BestOptions": _later("fourfold.capabilities"),
-    "Pixels": _later("fourfold.pixels"),
-    "Support": _later("fourfold.capabilities"),
-    "best_options": _later("fourfold.capabilities"),
-    "is_supported": _later("fourfold.capabilities"),
-    "register_op": _later("fourfold.custom"),
+    "BestOptions": _lazy_import("fourfold.capabilities"),
+    "Pixels": _lazy_import("fourfold.pixels"),
+    "Support": _lazy_import("fourfold.capabilities"),
+    "best_options": _lazy_import("fourfold.capabilities"),
+    "is_supported": _lazy_import("fourfold.capabilities"),
+    "register_op": _lazy_import("fourfold.custom"),
 }
 del VERSION
 

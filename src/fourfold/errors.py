@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fourfold.later import later
+from fourfold.lazy import lazy_import
 
 if TYPE_CHECKING:
     import difflib
 else:
-    difflib = later("difflib")
+    difflib = lazy_import("difflib")
 
 
 class FourfoldError(Exception):

@@ -18,7 +18,7 @@ from fourfold.delegate.options import GpuOptions
 from fourfold.delegate.source import Source, read_source
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 
 __all__ = ["Claims", "GpuDelegate", "GpuOptions"]
 log = logging.getLogger("fourfold")

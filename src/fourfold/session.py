@@ -16,13 +16,13 @@ from fourfold.config import PRECISIONS, Config, count
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError, nearest
-from fourfold.feeding import Inputs, Shapes, TensorInfo, feed, name_shapes
-from fourfold.later import later
-from fourfold.opening import Model, Request
+from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
-from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
-from fourfold.ready import AUTO, KernelTime, Ready, ReadyShapes, not_direct
+from fourfold.players.opencl import player as opencl
+from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, feed, name_shapes
+from fourfold.runtime.instance import AUTO, InstanceCache, KernelTime, ModelInstance, not_direct
+from fourfold.runtime.loading import Model, Request
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
-    chain, stores = later("fourfold.compile"), later("fourfold.store.store")
-    pictures = later("fourfold.pixels")
+    chain, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
+    pictures = lazy_import("fourfold.pixels")
 
 MEMORY = "memory"
 TFLITE_WORDS = ("serialization_dir", "model_token")
@@ -101,12 +101,12 @@ class Session:
         )
         self._lock, self._closed = threading.Lock(), False
         limit = count("kept_shapes", words.get("kept_shapes", config.kept_shapes))
-        make = partial(Ready, store=store, wishes=wishes, lock=self._lock)
-        self._shapes = ReadyShapes(request, make, limit)
+        make = partial(ModelInstance, store=store, wishes=wishes, lock=self._lock)
+        self._shapes = InstanceCache(request, make, limit)
         self._direct = self._ready.direct
 
     @property
-    def _ready(self) -> Ready:
+    def _ready(self) -> ModelInstance:
         return self._shapes.current
 
     @property
@@ -241,7 +241,7 @@ def stage(
     config = Config.from_environment()
     info = NULL_GPU if device in (None, "null") else opencl.find_device(device or "auto")
     literal, form = config.sizes == "literal", config.launches
-    wish = chain.Wish(
+    wish = chain.CompileOptions(
         precision or config.precision, literal, dict(shapes or {}), form, pixels=pixels
     )
     source = model if isinstance(model, bytes) else os.fspath(model)

@@ -17,7 +17,8 @@ from fourfold import ops
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.convert._registry import RULES
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.op.registry import registry
 from fourfold.session import stage
 
 PAGE = ROOT / "docs" / "add-an-op.md"
@@ -25,7 +26,7 @@ PACKAGES = (ops, convert)
 
 
 def forget() -> None:
-    ops.registry.cache_clear()
+    registry.cache_clear()
     convert.rules.cache_clear()
 
 
@@ -79,7 +80,7 @@ def test_the_page_has_one_file_for_the_op_and_one_for_the_format(overlay: list[s
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_cases_of_the_new_op(overlay: list[str], precision: str, device: DeviceInfo) -> None:
-    check(ops.registry()["softplus"], device, Options(precision), like=device)
+    check(registry()["softplus"], device, Options(precision), like=device)
 
 
 def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:
@@ -101,6 +102,6 @@ def test_other_custom_operators_are_still_refused(overlay: list[str]) -> None:
 
 
 def test_nothing_of_it_stays_behind() -> None:
-    assert "softplus" not in ops.registry()
+    assert "softplus" not in registry()
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Softplus"):
         stage(model(), "graph")

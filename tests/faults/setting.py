@@ -12,10 +12,10 @@ import pytest
 from tiny_plan import X, line
 
 import fourfold
-from fourfold import opening
 from fourfold.device import DeviceInfo
 from fourfold.plan import Compiled
-from fourfold.store import saying
+from fourfold.runtime import loading
+from fourfold.store import log
 from fourfold.store.store import Store
 
 RIGHT = 2.0 * X + 1.0
@@ -32,7 +32,7 @@ class World:
     made: int = 0
     origins: list[str] = field(default_factory=list)
 
-    def compile(self, request: opening.Request, tuned: Mapping[str, str]) -> Compiled:
+    def compile(self, request: loading.Request, tuned: Mapping[str, str]) -> Compiled:
         self.made += 1
         return line(choices={"line": tuned.get("line")})
 
@@ -42,7 +42,7 @@ class World:
 
     def start(self, source: Path | bytes | None = None) -> str:
         """Open the model, check the result, and say where the plan came from."""
-        saying._said.clear()
+        log._said.clear()
         self.log.clear()
         wanted = self.model if source is None else source
         with fourfold.Session(wanted, self.device, cache=self.folder) as session:
@@ -68,6 +68,6 @@ def new_world(
     model = tmp_path / "model.bin"
     model.write_bytes(b"a model")
     world = World(model, tmp_path / "store", device, log)
-    monkeypatch.setattr(opening, "compile_request", world.compile)
+    monkeypatch.setattr(loading, "compile_request", world.compile)
     monkeypatch.setenv("FOURFOLD_BINARIES", "always")
     return world

@@ -11,7 +11,7 @@ import pytest
 from faults.setting import World
 from tiny_plan import line
 
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.store.keys import program_parts
 from fourfold.store.store import Store
 

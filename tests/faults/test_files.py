@@ -11,7 +11,7 @@ from tiny_plan import line
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
-from fourfold.players.opencl import Player
+from fourfold.players.opencl.player import Player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 

@@ -9,9 +9,9 @@ from random_graphs import Random
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 SEEDS = range(500, 512)

@@ -6,7 +6,7 @@ import pytest
 from house.source import PACKAGE, modules
 
 from fourfold.op import Case, Op
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.types import TensorType
 
 FOLDER = PACKAGE / "ops"

@@ -9,7 +9,7 @@ import pytest
 from fake_devices import H200
 
 import fourfold
-from fourfold.compile import Wish, compile_model
+from fourfold.compile import CompileOptions, compile_model
 from fourfold.device import DeviceInfo
 from fourfold.players.null import NULL_GPU
 
@@ -35,10 +35,10 @@ def test_no_launch_and_no_copy_more(name: str, facts: str, device: DeviceInfo) -
     # By itself a plan might become one launch because less is read.
     form = "one" if facts == "tensor cores" else "list"
     for precision in ("fp32", "mixed"):
-        plain = compile_model(path, where, Wish(precision, form=form), {}, {}).plan
+        plain = compile_model(path, where, CompileOptions(precision, form=form), {}, {}).plan
         for order, bytes_ in (("bgr", 3), ("rgba", 4)):
             pixels = fourfold.Pixels(127.5, 127.5, order)
-            wish = Wish(precision, form=form, pixels=pixels)
+            wish = CompileOptions(precision, form=form, pixels=pixels)
             made = compile_model(path, where, wish, {}, {}).plan
             assert (len(made.launches), made.stages) == (len(plain.launches), plain.stages)
             assert made.bytes("arena") == plain.bytes("arena")

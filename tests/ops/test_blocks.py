@@ -7,10 +7,10 @@ import pytest
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernels.conv import tiled
 from fourfold.lower import make_plan
-from fourfold.ops import _convolve
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 NETWORK = """
@@ -34,8 +34,8 @@ def test_blocks(
     x = np.random.default_rng(3).uniform(-1, 1, (3, 17, 13, 11)).astype(np.float32)
     results = []
     for far in (1 << 40, near):
-        monkeypatch.setattr(_convolve, "FAR_BYTES", far)
-        monkeypatch.setattr(_convolve, "NEAR_BYTES", near)
+        monkeypatch.setattr(tiled, "FAR_BYTES", far)
+        monkeypatch.setattr(tiled, "NEAR_BYTES", near)
         plan = make_plan(graph, device, Options(precision, form="list"))
         player = opencl.Player(device, plan)
         player.poison()

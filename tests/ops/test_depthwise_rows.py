@@ -9,12 +9,12 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.lower.launches import sites
-from fourfold.lower.places import choose_places
-from fourfold.lower.suit import suited_options
-from fourfold.players import opencl
+from fourfold.lower.kernels import node_contexts
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.specialise import specialise_options
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 # No edge, one at a side, at both, many; rows missing above and below; images too narrow for two
@@ -45,8 +45,8 @@ TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 
 def plays(graph: Graph, device: DeviceInfo, options: Options, rows: int) -> opencl.Player:
     """Every depthwise layer in so many rows, where it has as many."""
-    suited = suited_options(graph, options, device)
-    every = sites(graph, choose_places(graph, suited), device, suited)
+    suited = specialise_options(graph, options, device)
+    every = node_contexts(graph, choose_locations(graph, suited), device, suited)
     ways = {s.key: f"rows: {rows} rows" for s in every if s.node.op == "depthwise_conv2d"}
     return opencl.Player(device, make_plan(graph, device, options, ways))
 

@@ -9,17 +9,17 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.ops import registry
-from fourfold.ops._window import Padding
+from fourfold.op.registry import registry
+from fourfold.op.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Program
-from fourfold.players import opencl
-from fourfold.players.probe import _adds_dots, probed
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import _adds_dots, probed
 from fourfold.types import DType, TensorType
 
 AROUND = Padding(1, 1, 1, 1)

@@ -9,14 +9,14 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.ops import registry
-from fourfold.ops._rules import Resize
+from fourfold.op.registry import registry
+from fourfold.op.rules import Resize
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.players import opencl
-from fourfold.players.probe import probed
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import probed
 from fourfold.types import TensorType
 
 GRID = FakeQuantize(1.0, -97, 158, 1.0)

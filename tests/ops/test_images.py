@@ -11,14 +11,14 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernels.conv.tile import Tile
 from fourfold.lower import make_plan
-from fourfold.lower.launches import sites
-from fourfold.lower.places import choose_places
-from fourfold.ops._tile import Tile
+from fourfold.lower.kernels import node_contexts
+from fourfold.lower.locations import choose_locations
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import opencl
-from fourfold.players.probe import with_images
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import with_images
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 NETWORK = """
@@ -124,7 +124,9 @@ def test_one_launch_has_no_images(able: DeviceInfo) -> None:
 
 def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: DeviceInfo) -> None:
     graph, options = network(), Options(form="list")
-    keys = [one.key for one in sites(graph, choose_places(graph, options), able, options)]
+    keys = [
+        one.key for one in node_contexts(graph, choose_locations(graph, options), able, options)
+    ]
     chosen = {keys[1]: f"tiled: {Tile(3, 1, 8, image=True)}"}
     plan = make_plan(graph, able, options, chosen)
     assert [use.image.shape[0] for use in images(plan) if use.image] == [5 * 4 * 5 * 2]

@@ -12,12 +12,12 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernels.matrix import tile as matrix_tile
 from fourfold.lower import make_plan, suit
-from fourfold.lower.launches import sites
-from fourfold.lower.places import choose_places
-from fourfold.ops import _matrix_tile
-from fourfold.players import opencl
+from fourfold.lower.kernels import node_contexts
+from fourfold.lower.locations import choose_locations
+from fourfold.players.opencl import player as opencl
 
 GRAPHS = {
     "few channels": """
@@ -163,9 +163,9 @@ SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local
 
 
 def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
-    options = suit.suited_options(graph, Options("mixed"), device)
-    found = sites(graph, choose_places(graph, options), device, options)
-    return {site.key: f"matrix: {tile}" for site in found}
+    options = suit.specialise_options(graph, Options("mixed"), device)
+    found = node_contexts(graph, choose_locations(graph, options), device, options)
+    return {context.key: f"matrix: {tile}" for context in found}
 
 
 @pytest.fixture(params=["halves", "floats"])
@@ -191,7 +191,7 @@ def test_shared_reductions(title: str, device: DeviceInfo, kept: str) -> None:
 
 
 def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_matrix_tile, "REGISTERS", 104 if kept == "halves" else 164)
+    monkeypatch.setattr(matrix_tile, "REGISTERS", 104 if kept == "halves" else 164)
     check("a filter in steps of two", "1x1 by 1 split 1 ahead 4", device, kept)
 
 

@@ -12,11 +12,11 @@ from random_graphs import Random, build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.persistent import ENTRY
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower import make_plan
-from fourfold.players import opencl
-from fourfold.players._bands import Bands
+from fourfold.players.chunked_copy import ChunkedCopy
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 NETWORK = """
@@ -167,14 +167,14 @@ def test_a_host_that_stops_while_it_hands_over(
         pytest.skip("kernels of this device are not launched before their inputs are there")
     graph = build(NETWORK)
     listed, joined = players(graph, device, "fp32")
-    copy = Bands.copy
+    copy = ChunkedCopy.copy
 
-    def slowly(bands: Bands, source: np.ndarray) -> Iterator[tuple[int, int]]:
+    def slowly(bands: ChunkedCopy, source: np.ndarray) -> Iterator[tuple[int, int]]:
         time.sleep(3.0)
         yield from copy(bands, source)
 
     for seed, way in enumerate((copy, slowly, copy)):
-        monkeypatch.setattr(Bands, "copy", way)
+        monkeypatch.setattr(ChunkedCopy, "copy", way)
         joined.poison()
         arrays = inputs_of(graph, seed)
         np.testing.assert_array_equal(joined.run(arrays)[0], listed.run(arrays)[0])

@@ -13,11 +13,11 @@ from op_inputs import make_inputs
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.op import Case, Op
-from fourfold.ops import registry
-from fourfold.players import opencl
+from fourfold.op.registry import registry
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 

@@ -13,15 +13,15 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan, suit
-from fourfold.lower.launches import sites, variants_of
-from fourfold.lower.places import choose_places
-from fourfold.ops import registry
+from fourfold.lower.kernels import node_contexts, variants_of
+from fourfold.lower.locations import choose_locations
+from fourfold.op.registry import registry
 from fourfold.pixels import Pixels
 from fourfold.plan import Plan
-from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 from fourfold.rewrite.take_pixels import take_pixels
 
@@ -116,11 +116,13 @@ def test_every_way_to_run_a_reader(reader: str, order: str, device: DeviceInfo) 
     picture = photograph(pixels)
     wanted = evaluate(graph, {"x": pixels.real(picture)})["y"]
     taken, options = rewrite(take_pixels(graph, {"x": pixels})), Options(form="list")
-    *_, site = sites(taken, choose_places(taken, options), device, options)
-    ways = [one.name for one in variants_of(registry()[site.node.op]) if not one.refuses(site)]
+    *_, context = node_contexts(taken, choose_locations(taken, options), device, options)
+    ways = [
+        one.name for one in variants_of(registry()[context.node.op]) if not one.refuses(context)
+    ]
     assert len(ways) > 1
     for way in ways:
-        plan = make_plan(taken, device, options, {site.key: f"{way}: "})
+        plan = make_plan(taken, device, options, {context.key: f"{way}: "})
         near(play(device, plan, picture), wanted, 2e-5)  # Winograd's sums are rounded more
 
 

@@ -10,9 +10,9 @@ from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 
 GRAPHS = {
     "one vector, whole steps": """

@@ -14,10 +14,10 @@ from side_by_side import as_list, cuts, in_some_order, level_by_level, share
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.plan import Plan
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 BLOCKS = """

@@ -9,13 +9,13 @@ from random_graphs import Random, build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel import site
-from fourfold.kernel.site import Options
+from fourfold.kernel import context
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan, storage, suit
-from fourfold.lower.places import choose_places
-from fourfold.lower.suit import peak_bytes, suited_options
-from fourfold.players import opencl
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.specialise import peak_bytes, specialise_options
 from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 MIXED = Options("mixed")
@@ -26,7 +26,7 @@ BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}
 def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is so small that it stays in floats."""
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)
-    monkeypatch.setattr(site, "SMALL_WEIGHTS", 0)
+    monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
     monkeypatch.setattr(suit, "SMALL_ARENA", 0)
 
 
@@ -68,11 +68,11 @@ def chain(op: str, channels: int) -> Graph:
 )
 def test_bounded_values_are_kept_as_steps(op: str, kind: str) -> None:
     graph = chain(op, 8)
-    places = choose_places(graph, suited_options(graph, MIXED, NULL_GPU))
+    places = choose_locations(graph, specialise_options(graph, MIXED, NULL_GPU))
     assert [places[name].dtype.value for name in "xyz"] == ["f32", kind, "f16"]
     assert (places["y"].scale is None) == (kind == "f16")
-    assert choose_places(graph, Options("fp32"))["y"].dtype.value == "f32"
-    assert choose_places(graph, Options("fp16"))["y"].dtype.value == "f16"
+    assert choose_locations(graph, Options("fp32"))["y"].dtype.value == "f32"
+    assert choose_locations(graph, Options("fp16"))["y"].dtype.value == "f16"
 
 
 @pytest.mark.usefixtures("no_limits")
@@ -119,7 +119,7 @@ def test_what_is_small_together_stays_in_floats() -> None:
     few, many = chain("relu", 8), chain("relu", 20011)
     assert peak_bytes(few) <= suit.SMALL_ARENA < peak_bytes(many)
     for graph, kinds in ((few, "f32 f32"), (many, "f16 f32")):
-        places = choose_places(graph, suited_options(graph, MIXED, NULL_GPU))
+        places = choose_locations(graph, specialise_options(graph, MIXED, NULL_GPU))
         assert " ".join(places[name].dtype.value for name in "yz") == kinds
 
 

@@ -19,15 +19,16 @@ from side_by_side import level_by_level, share
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.kernel.combine import group_combine
+from fourfold.kernel.context import Options
 from fourfold.kernel.expression import Expression, load, maximum, minimum
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl import preludes, render
-from fourfold.kernel.prelude import EXCHANGES, build_options
-from fourfold.kernel.site import Options
+from fourfold.kernel.opencl.prelude import EXCHANGES, build_options
+from fourfold.kernel.opencl.renderer import preludes, render
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
-from fourfold.players import opencl, probe
 from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl import probe
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 

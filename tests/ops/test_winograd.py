@@ -12,12 +12,12 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.lower.launches import sites
-from fourfold.lower.places import choose_places
-from fourfold.lower.suit import suited_options
-from fourfold.players import opencl
+from fourfold.lower.kernels import node_contexts
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.specialise import specialise_options
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
@@ -53,9 +53,9 @@ FORMS = (
 
 def ways(graph: Graph, device: DeviceInfo, options: Options, form: str) -> dict[str, str]:
     """This form for every convolution of the graph."""
-    options = suited_options(graph, options, device)
-    every = sites(graph, choose_places(graph, options), device, options)
-    return {site.key: f"winograd: {form}" for site in every if site.node.op == "conv2d"}
+    options = specialise_options(graph, options, device)
+    every = node_contexts(graph, choose_locations(graph, options), device, options)
+    return {context.key: f"winograd: {form}" for context in every if context.node.op == "conv2d"}
 
 
 def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:

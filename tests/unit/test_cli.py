@@ -320,7 +320,6 @@ def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    ops = pytest.importorskip("fourfold.ops")
     case = SimpleNamespace(inputs=("f32[2,3]", None))
     relu = SimpleNamespace(name="relu", cases=(case,), pointwise=abs, view=None, variants=())
     variant = SimpleNamespace(name="conv2d_1x1")
@@ -329,7 +328,9 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     table = {"CONV_2D": "conv2d + relu", "SHAPE": "a constant"}
     pretend(monkeypatch, "ops", "fourfold.formats.tflite.convert", supported=lambda: table)
-    monkeypatch.setattr(ops, "registry", lambda: {"relu": relu, "conv2d": conv})
+    pretend(
+        monkeypatch, "ops", "fourfold.op.registry", registry=lambda: {"relu": relu, "conv2d": conv}
+    )
     result = invoke("ops")
     assert result.exit_code == 0, result.output
     for part in ("CONV_2D", "a constant", "kernel", "pointwise", "f32", "2 ops of TFLite"):

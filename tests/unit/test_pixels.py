@@ -11,7 +11,7 @@ import pytest
 import tflite_writer as writer
 
 import fourfold
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
 from fourfold.cpu import litert
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
@@ -20,7 +20,7 @@ from fourfold.formats import read_model
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.pixels import ORDERS, Pixels, pixels_text
-from fourfold.preparing import How, prepare_model
+from fourfold.prepare import How, prepare_model
 from fourfold.session import stage
 from fourfold.store.draft import Draft
 
@@ -182,7 +182,7 @@ def test_a_prepared_file_takes_bytes(tmp_path: Path, device: DeviceInfo) -> None
     path, out = tmp_path / "model.tflite", tmp_path / "out.fourfold"
     path.write_bytes(image_model())
     draft = Draft()
-    prepare_model(draft, path, device, How(Wish(pixels=PIXELS)), {})
+    prepare_model(draft, path, device, How(CompileOptions(pixels=PIXELS)), {})
     draft.write(out)
     for given in (None, PIXELS, {"image": PIXELS}):
         with fourfold.Session(out, device, cache=None, pixels=given) as session:
@@ -207,7 +207,7 @@ def test_a_prepared_file_in_parts(
     path, out = tmp_path / "model.tflite", tmp_path / "out.fourfold"
     path.write_bytes(image_model())
     draft = Draft()
-    prepare_model(draft, path, device, How(Wish(pixels=PIXELS)), {})
+    prepare_model(draft, path, device, How(CompileOptions(pixels=PIXELS)), {})
     draft.write(out)
     picture = photograph((*OWN[:3], 4))
     with fourfold.Session(out, device, cache=None) as session:

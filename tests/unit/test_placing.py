@@ -63,7 +63,7 @@ def run(model: bytes, **words: object) -> tuple[np.ndarray, fourfold.Session]:
 
 
 def places(session: fourfold.Session) -> list[str]:
-    return [part.place for part in session.placement.parts]
+    return [part.target for part in session.placement.parts]
 
 
 @pytest.mark.usefixtures("without_tanh")
@@ -116,7 +116,7 @@ def test_all_of_it_on_the_cpu() -> None:
 
 
 def test_all_of_it_on_the_cpu_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fourfold.placing.judge.runtime", lambda: None)
+    monkeypatch.setattr("fourfold.compile.support.runtime", lambda: None)
     result, session = run(TANH, device="cpu")
     assert places(session) == [NUMPY]
     np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)

@@ -10,7 +10,7 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
 from fourfold.cpu import litert
-from fourfold.placing import race
+from fourfold.runtime import race
 
 pytestmark = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
 

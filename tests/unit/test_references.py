@@ -9,11 +9,11 @@ from op_inputs import make_inputs
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Node
 from fourfold.kernel.expression import const, name
+from fourfold.kernels.move import Block
 from fourfold.op import Alias, Case, Region
-from fourfold.ops import registry
-from fourfold.ops._move import Block
-from fourfold.ops._rules import Reduce, Resize
-from fourfold.ops._window import Padding, Pool2d, same
+from fourfold.op.registry import registry
+from fourfold.op.rules import Reduce, Resize
+from fourfold.op.window import Padding, Pool2d, same
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cast import Cast
 from fourfold.ops.concat import Concat

@@ -11,8 +11,8 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
 from fourfold.errors import DeviceError, InputError
-from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import player as opencl
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import pytest
 from tflite_writer import Operator, Tensor, write
 
 import fourfold
-from fourfold import opening
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import read_model
-from fourfold.preparing import How, prepare_model
+from fourfold.prepare import How, prepare_model
+from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 
 OPEN = (-1, -1, -1, 3)
@@ -127,9 +127,9 @@ def test_nothing_is_made_again_for_a_shape_that_comes_back(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[object] = []
-    compile_request = opening.compile_request
+    compile_request = loading.compile_request
     monkeypatch.setattr(
-        opening, "compile_request", lambda *args: made.append(args) or compile_request(*args)
+        loading, "compile_request", lambda *args: made.append(args) or compile_request(*args)
     )
     with fourfold.Session(image_model(), device, cache=None) as session:
         for seed in range(3):
@@ -142,13 +142,13 @@ def test_the_least_recently_used_goes_first(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[dict[str, tuple[int, ...]]] = []
-    compile_request = opening.compile_request
+    compile_request = loading.compile_request
 
-    def noted(request: opening.Request, *rest: object) -> object:
+    def noted(request: loading.Request, *rest: object) -> object:
         made.append(dict(request.shapes or {}))
         return compile_request(request, *rest)
 
-    monkeypatch.setattr(opening, "compile_request", noted)
+    monkeypatch.setattr(loading, "compile_request", noted)
     first, second, _, own = SHAPES
     with fourfold.Session(image_model(), device, cache=None, kept_shapes=2) as session:
         for shape in (first, own, second, own, first):
@@ -176,7 +176,7 @@ def test_a_prepared_file_has_the_shapes_that_were_prepared(
     draft = Draft()
     for shape in (SHAPES[0], OWN, SHAPES[1]):
         sizes = {} if shape == OWN else {"x": shape}
-        prepare_model(draft, path, device, How(Wish(shapes=sizes)), {})
+        prepare_model(draft, path, device, How(CompileOptions(shapes=sizes)), {})
     draft.write(prepared)
     with fourfold.Session(prepared, device, cache=None, kept_shapes=1) as session:
         assert session.inputs[0].shape == OWN

@@ -18,7 +18,7 @@ from stateful_models import (
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.preparing import How, prepare_model
+from fourfold.prepare import How, prepare_model
 from fourfold.store.draft import Draft
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
@@ -79,7 +79,7 @@ def test_parts_remember_wherever_they_run(device: DeviceInfo, place: str) -> Non
     model = lstm_before_a_diagonal()
     rival = InStep(interpreters, model)
     with opened(model, device, placement="gpu" if place == "GPU" else "cpu") as session:
-        rows = {row.op: row.place for row in session.placement.rows}
+        rows = {row.op: row.target for row in session.placement.rows}
         assert rows["MATRIX_DIAG"] == "litert"
         assert rows["UNIDIRECTIONAL_SEQUENCE_LSTM"] == ("gpu" if place == "GPU" else "litert")
         for seed in range(3):

@@ -18,7 +18,7 @@ from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.store.keys import device_key
 from fourfold.store.store import folder_store
 
@@ -118,7 +118,7 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     title = "the model" if isinstance(content, bytes) else Path(content).name
     check, chain = import_module("fourfold.report.check"), import_module("fourfold.compile")
     try:
-        placement = check.check_model(content, title, info, chain.Wish()).placement
+        placement = check.check_model(content, title, info, chain.CompileOptions()).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
     return _support(placement, info, on_cpu)

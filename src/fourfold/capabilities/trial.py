@@ -10,11 +10,11 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.graph import Graph, Node
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
-from fourfold.players.opencl import Player
-from fourfold.players.probe import probed
+from fourfold.players.opencl.player import Player
+from fourfold.players.opencl.probe import probed
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 

@@ -17,10 +17,10 @@ from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.cli.inspect import age
 from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
-from fourfold.opening import Request, request_parts
-from fourfold.placing.opening import parted_parts
-from fourfold.placing.wishes import Wishes
-from fourfold.players.opencl import find_device
+from fourfold.options import PlacementOptions
+from fourfold.players.opencl.player import find_device
+from fourfold.runtime.hybrid_loading import hybrid_key_parts
+from fourfold.runtime.loading import Request, request_parts
 from fourfold.store.entry import PARTS, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
@@ -108,7 +108,7 @@ def why(store: Store, engine: Engine, as_json: bool) -> None:
     parts, entries = request_parts(request, store), store.entries()
     kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
     if PARTS in kinds and PLAN not in kinds:
-        parts = parted_parts(request, store, Wishes())
+        parts = hybrid_key_parts(request, store, PlacementOptions())
     answer = explain(parts, entries, request.title)
     if as_json:
         show_json({"model": engine.model, "parts": parts, **asdict(answer)})

@@ -11,10 +11,10 @@ import click
 
 from fourfold.cli._options import Engine, engine_options, json_option
 from fourfold.cli._show import duration, show_json, show_table
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
 from fourfold.config import Config
-from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import player as opencl
 from fourfold.report.check import Report, check_model
 from fourfold.split.placement import TITLES, Placement
 
@@ -27,7 +27,7 @@ def command(engine: Engine, as_json: bool) -> None:
     wanted = engine.device or config.device
     device = NULL_GPU if wanted == "null" else opencl.find_device(wanted)
     precision = engine.precision or config.precision
-    wish = Wish(precision, config.sizes == "literal", dict(engine.shapes or {}))
+    wish = CompileOptions(precision, config.sizes == "literal", dict(engine.shapes or {}))
     report = check_model(engine.model, Path(engine.model).name, device, wish)
     if as_json:
         show_json({"model": engine.model, "device": str(device), **report.to_json()})
@@ -58,7 +58,7 @@ def show_parts(placement: Placement) -> None:
     rows = (
         (
             number,
-            TITLES[part.place],
+            TITLES[part.target],
             part.operators,
             duration(part.seconds),
             duration(part.transfer),

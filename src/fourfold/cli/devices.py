@@ -10,7 +10,7 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import DeviceError
-from fourfold.players.probe import with_images, with_subgroups
+from fourfold.players.opencl.probe import with_images, with_subgroups
 
 COLUMNS = (
     ">",

@@ -11,7 +11,7 @@ from fourfold.cli._options import json_option
 from fourfold.cli._show import show_json, show_table
 from fourfold.formats.tflite.convert import supported
 from fourfold.op import Op
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.types import TensorType
 
 

@@ -19,12 +19,12 @@ from rich.progress import TextColumn
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import json_option, parse_shape
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
 from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players.opencl import find_device
-from fourfold.preparing import How, Progress, prepare_kinds, prepare_model, tune_model
+from fourfold.players.opencl.player import find_device
+from fourfold.prepare import How, Progress, prepare_kinds, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, folder_store
@@ -85,7 +85,9 @@ def _how(
     sizes = dict(parse_shape(text) for text in shapes)
     literal = config.sizes == "literal"
     pixels = scaling.only_pixels()
-    wish = Wish(precision or config.precision, literal, sizes, config.launches, pixels=pixels)
+    wish = CompileOptions(
+        precision or config.precision, literal, sizes, config.launches, pixels=pixels
+    )
     return How(wish, level, deadline, everywhere)
 
 

@@ -18,7 +18,7 @@ from fourfold.cli._images import Scaling
 from fourfold.cli._inputs import Port, random_inputs, read_input
 from fourfold.cli._options import Engine, engine_options, json_option, seed_option
 from fourfold.cli._show import shape_text, show_json, show_table
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
 from fourfold.config import Config
 from fourfold.errors import InputError
 from fourfold.report.verify import (
@@ -65,7 +65,7 @@ def verify(
     on_the_way: tuple[Layer, ...] = ()
     if layers:
         literal = Config.from_environment().sizes == "literal"
-        wish = Wish(session.precision, literal, dict(engine.shapes or {}), follow=False)
+        wish = CompileOptions(session.precision, literal, dict(engine.shapes or {}), follow=False)
         on_the_way = compare_layers(engine.model, session.device, wish, inputs)
     return Verification(session.precision, str(session.device), outputs, on_the_way)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -12,11 +11,10 @@ import numpy as np
 
 from fourfold.cpu.direct import Direct, Lock, failure, make_direct
 from fourfold.errors import DeviceError, InputError, Refusal, UnsupportedError
-from fourfold.pixels import Pixels
-from fourfold.types import DType, Quantization, Shape, TensorType, dequantize, quantize
+from fourfold.plan.tensor_binding import TensorBinding
+from fourfold.types import Shape
 
 _RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
-Grid = tuple[Quantization, DType]
 
 
 @cache
@@ -67,43 +65,14 @@ def refuses_shapes(error: RuntimeError) -> InputError:
     return InputError("LiteRT does not take these shapes", why, "compare with it without --shape")
 
 
-@dataclass(frozen=True)
-class Wire:
-    """A value that goes in or out: its tensor, the graph's type, and the file's own form of it."""
-
-    name: str
-    tensor: int
-    type: TensorType | None  # None where only the file has the value
-    grid: Grid | None = None
-    pixels: Pixels | None = None  # where bytes come in for the file's real numbers
-
-    @property
-    def converts(self) -> bool:
-        """Whether the caller has pixels, or the graph real numbers where the file has integers."""
-        real = self.type is not None and self.type.dtype is DType.F32
-        return self.pixels is not None or (self.grid is not None and real)
-
-    def into_file(self, array: np.ndarray) -> np.ndarray:
-        if self.pixels is not None:
-            return self.pixels.real(array)
-        if self.grid is None or not self.converts:
-            return array
-        return quantize(array, *self.grid)
-
-    def into_graph(self, array: np.ndarray) -> np.ndarray:
-        if self.grid is None or not self.converts:
-            return array
-        return dequantize(array, self.grid[0])
-
-
 class LitertEngine:
     """A file made ready in LiteRT. What `run` gives is valid until the next run."""
 
     def __init__(
         self,
         content: bytes,
-        inputs: Sequence[Wire],
-        outputs: Sequence[Wire],
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
         threads: int | None = None,
         keep_all: bool = False,
     ) -> None:
@@ -115,7 +84,10 @@ class LitertEngine:
         except (RuntimeError, ValueError) as error:
             raise UnsupportedError(
                 "LiteRT cannot take its part of the model",
-                [Refusal(wire.name, "output", _first_line(error)) for wire in self._outputs[:1]],
+                [
+                    Refusal(binding.name, "output", _first_line(error))
+                    for binding in self._outputs[:1]
+                ],
                 "see 'fourfold check' for which operators stay on the CPU, and why",
             ) from error
 
@@ -124,21 +96,21 @@ class LitertEngine:
         shapes: Mapping[int, Any] = {
             detail["index"]: detail["shape"] for detail in interpreter.get_input_details()
         }
-        for wire in self._inputs:
-            if wire.type is not None and tuple(shapes[wire.tensor]) != wire.type.shape:
-                interpreter.resize_tensor_input(wire.tensor, wire.type.shape)
+        for binding in self._inputs:
+            if binding.type is not None and tuple(shapes[binding.tensor]) != binding.type.shape:
+                interpreter.resize_tensor_input(binding.tensor, binding.type.shape)
         interpreter.allocate_tensors()
         return interpreter
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         interpreter = self._interpreter
-        for wire, array in zip(self._inputs, arrays, strict=True):
-            interpreter.set_tensor(wire.tensor, wire.into_file(array))
+        for binding, array in zip(self._inputs, arrays, strict=True):
+            interpreter.set_tensor(binding.tensor, binding.into_file(array))
         try:
             interpreter.invoke()
         except RuntimeError as error:
             raise failure(error) from error
-        return [wire.into_graph(self._view(wire)) for wire in self._outputs]
+        return [binding.into_graph(self._view(binding)) for binding in self._outputs]
 
     def direct(
         self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock
@@ -147,8 +119,8 @@ class LitertEngine:
         where a value has to be converted or is not of this part.
         """
         sources, results = (
-            {wire.name: wire.tensor for wire in wires if not wire.converts}
-            for wires in (self._inputs, self._outputs)
+            {binding.name: binding.tensor for binding in bindings if not binding.converts}
+            for bindings in (self._inputs, self._outputs)
         )
         if {*inputs.values()} != sources.keys() or not {*outputs.values()} <= results.keys():
             return None
@@ -159,24 +131,24 @@ class LitertEngine:
             lock,
         )
 
-    def _view(self, wire: Wire) -> np.ndarray:
+    def _view(self, binding: TensorBinding) -> np.ndarray:
         """The result where it lies. An empty one or one without a buffer has to be copied."""
         try:
-            found: np.ndarray = self._interpreter.tensor(wire.tensor)()
+            found: np.ndarray = self._interpreter.tensor(binding.tensor)()
         except (ValueError, RuntimeError):
-            found = self._interpreter.get_tensor(wire.tensor)
+            found = self._interpreter.get_tensor(binding.tensor)
         return found
 
-    def value(self, wire: Wire) -> np.ndarray:
+    def value(self, binding: TensorBinding) -> np.ndarray:
         """A copy of any tensor after a run, as the graph sees it (see `keep_all`)."""
-        return wire.into_graph(self._interpreter.get_tensor(wire.tensor))
+        return binding.into_graph(self._interpreter.get_tensor(binding.tensor))
 
     def shapes(self) -> Mapping[str, Shape]:
         """What the results are by LiteRT's own count, which knows operators that are not known
         here.
         """
         found = {one["index"]: one["shape"] for one in self._interpreter.get_output_details()}
-        return {wire.name: tuple(map(int, found[wire.tensor])) for wire in self._outputs}
+        return {binding.name: tuple(map(int, found[binding.tensor])) for binding in self._outputs}
 
     def reset(self) -> None:
         """Forget all states. Variables with a name of their own begin anew with a new

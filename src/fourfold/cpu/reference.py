@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.types import TensorType
 
 Arrays = dict[str, np.ndarray]

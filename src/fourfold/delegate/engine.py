@@ -9,10 +9,10 @@ from fourfold.config import Config
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
-from fourfold.kernel.site import Options
-from fourfold.lower.suit import counts_steps
-from fourfold.players.probe import probed
-from fourfold.preparing import Keeping
+from fourfold.kernel.context import Options
+from fourfold.lower.specialise import has_quantised_steps
+from fourfold.players.opencl.probe import probed
+from fourfold.prepare import Keeping
 from fourfold.rewrite import rewrite
 from fourfold.session import Session
 from fourfold.store.keys import device_key
@@ -61,5 +61,5 @@ class Workshop:
         level = level_named(TUNING, self.options.tuning_seconds)
         listener = Keeping(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))
-        device = probed(self.device, counts_steps(graph))
+        device = probed(self.device, has_quantised_steps(graph))
         tune(graph, device, kernels, level, known, efforts, listener)

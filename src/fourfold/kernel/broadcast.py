@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.kernel.counted import load_two
+from fourfold.kernel.byte_io import load_two
 from fourfold.kernel.expression import Expression, const, lift, vector, where, widen
 from fourfold.kernel.view import View
 

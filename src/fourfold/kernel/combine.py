@@ -26,7 +26,7 @@ from fourfold.kernel.expression import (
     where,
 )
 from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.prelude import REACHES
+from fourfold.kernel.opencl.prelude import REACHES
 
 FEW = 8  # lanes whose numbers each of them can as well read itself
 WIDEST = 64  # lanes that exchange at most where the size of a sub-group is not known

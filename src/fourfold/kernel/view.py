@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fourfold.kernel.counting import Counting
+from fourfold.kernel.byte_rounding import ByteRounding
+from fourfold.kernel.encoding import make_encoding
 from fourfold.kernel.expression import (
     Expression,
     Operand,
@@ -19,8 +20,7 @@ from fourfold.kernel.expression import (
     where,
 )
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.place import Layout, Place
-from fourfold.kernel.steps import make_steps
+from fourfold.kernel.location import Layout, Location
 from fourfold.types import DType, Shape, TensorType
 
 Finish = Callable[[Expression, Expression, Expression, int], Expression]
@@ -36,14 +36,14 @@ class View:
     channels.
     """
 
-    def __init__(self, kernel: Kernel, pointer: Pointer, type_: TensorType, place: Place) -> None:
-        self.kernel, self.pointer, self.type, self.place = kernel, pointer, type_, place
-        self.kind = compute_kind(type_.dtype, kernel.real)
+    def __init__(self, kernel: Kernel, pointer: Pointer, type: TensorType, at: Location) -> None:
+        self.kernel, self.pointer, self.type, self.location = kernel, pointer, type, at
+        self.kind = compute_kind(type.dtype, kernel.real)
         self.finish: Finish | None = None
-        self.counting: Counting | None = None  # how `store_four` makes bytes of real numbers
+        self.counting: ByteRounding | None = None  # how `store_four` makes bytes of real numbers
         self.known: dict[Expression, list[Expression]] = {}  # coordinates of pixels
         self.fixed = False  # whether axes are written out, for kernels that divide by them
-        self.steps = make_steps(kernel, place, self.kind, pointer.writable)
+        self.steps = make_encoding(kernel, at, self.kind, pointer.writable)
 
     @property
     def pixels(self) -> Expression:
@@ -59,16 +59,16 @@ class View:
 
     @property
     def pitch(self) -> Expression:
-        if self.place.pitch < 4 or self.place.channels:
-            return const(self.place.pitch)
-        return self.kernel.size(f"{self.pointer.name}_pitch", self.place.pitch)
+        if self.location.pitch < 4 or self.location.channels:
+            return const(self.location.pitch)
+        return self.kernel.size(f"{self.pointer.name}_pitch", self.location.pitch)
 
     @property
     def whole(self) -> bool:
         """Whether four channels can always be read and written at once."""
-        sliced = self.place.layout is Layout.SLICED
-        rows = self.type.channels % 4 == 0 or bool(self.place.channels)
-        return sliced or (self.place.aligned and rows)
+        sliced = self.location.layout is Layout.SLICED
+        rows = self.type.channels % 4 == 0 or bool(self.location.channels)
+        return sliced or (self.location.aligned and rows)
 
     def axis(self, index: int) -> Expression:
         """The size of one axis."""
@@ -126,7 +126,7 @@ class View:
 
     def four_near(self, near: Pointer, pixels: Operand) -> Expression:
         """Four channels, some pixels behind the one that a pointer was `shifted` to."""
-        steps = 1 if self.place.layout is Layout.SLICED else self.pitch // 4
+        steps = 1 if self.location.layout is Layout.SLICED else self.pitch // 4
         return self.steps.four(near, lift(pixels) * steps)
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
@@ -135,11 +135,11 @@ class View:
 
     def corner(self, pixel: Operand) -> Expression:
         """Where a pixel is, in elements; with `step` and a lane it leads to its channels."""
-        return lift(pixel) * (4 if self.place.layout is Layout.SLICED else self.pitch)
+        return lift(pixel) * (4 if self.location.layout is Layout.SLICED else self.pitch)
 
     def step(self, pixels: Operand, slice_: Operand) -> Expression:
         """How far it is to a slice of another pixel, in elements."""
-        if self.place.layout is Layout.SLICED:
+        if self.location.layout is Layout.SLICED:
             return (lift(slice_) * self.pitch + pixels) * 4
         return lift(pixels) * self.pitch + lift(slice_) * 4
 
@@ -152,7 +152,7 @@ class View:
     ) -> Expression:
         """One channel of a pixel, its number computed in the kernel."""
         channel = lift(channel)
-        if self.place.layout is Layout.SLICED:
+        if self.location.layout is Layout.SLICED:
             start, channel = (channel // 4 * self.pitch + pixel) * 4, channel % 4
         else:
             start = lift(pixel) * self.pitch
@@ -205,7 +205,7 @@ class View:
 
     def index(self, pixel: Operand, slice_: Operand) -> Expression:
         """The number of four channels among all such, where they can be read at once."""
-        if self.place.layout is not Layout.SLICED:
+        if self.location.layout is not Layout.SLICED:
             return lift(pixel) * (self.pitch // 4) + slice_
         run = self.kernel.run
         steps = None if run is None or slice_ is not run.slice else run.steps(lift(pixel))
@@ -227,6 +227,6 @@ class View:
 
     def _zero_beyond(self, value: Expression, slice_: Expression, rest: int) -> Expression:
         value = self.kernel.let(value, "result")
-        zero = const(self.place.zero_point, value.kind)
+        zero = const(self.location.zero_point, value.kind)
         masked = vector(*(value.lane(lane) if lane < rest else zero for lane in range(4)))
         return where(lift(slice_).equals(self.slices - 1), masked, value)

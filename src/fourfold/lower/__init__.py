@@ -1,4 +1,4 @@
-"""From a graph to a plan: places, kernels, memory, and the flat list of launches."""
+"""From a graph to a plan: locations, kernels, memory, and the flat list of launches."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from collections.abc import Mapping
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
-from fourfold.lower.assemble import ARENA, CONSTANTS, Constants, Homes, Texts, make_launch
-from fourfold.lower.homes import Memory
-from fourfold.lower.launches import build_kernels
+from fourfold.kernel.context import Options
+from fourfold.lower.allocation import Memory
+from fourfold.lower.assemble import ARENA, CONSTANTS, Allocation, Constants, Texts, make_launch
+from fourfold.lower.host_access import use_host_ports
+from fourfold.lower.kernels import build_kernels
 from fourfold.lower.levels import between
-from fourfold.lower.one_launch import Load, in_turn, join_launches, state_bytes, wants_one_launch
-from fourfold.lower.places import choose_places
-from fourfold.lower.reach import reach_ports
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.one_launch import (
+    Load,
+    in_level_order,
+    join_launches,
+    state_bytes,
+    wants_one_launch,
+)
+from fourfold.lower.specialise import specialise_graph, specialise_options
 from fourfold.lower.states import copy_states, settle_states
-from fourfold.lower.suit import suit_graph, suited_options
 from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.split.cost import flops
 
@@ -25,35 +31,35 @@ def make_plan(
 ) -> Plan:
     """The plan that computes the graph on a device with these facts.
 
-    `choices` says for what is computed (`Site.key`) how it is best done there.
+    `choices` says for what is computed (`NodeContext.key`) how it is best done there.
     """
-    choices, options = {} if choices is None else choices, suited_options(graph, options, device)
+    choices = {} if choices is None else choices
+    options = specialise_options(graph, options, device)
     ports = _ports(graph)
-    results, graph = graph.results, copy_states(suit_graph(graph, device, options))
-    places = choose_places(graph, options)
-    built, into = settle_states(graph, build_kernels(graph, places, device, options, choices))
+    results, graph = graph.results, copy_states(specialise_graph(graph, device, options))
+    locations = choose_locations(graph, options)
+    built, into = settle_states(graph, build_kernels(graph, locations, device, options, choices))
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
-    memory = Memory(graph, built, places, fixed, device.alignment)
-    homes = memory.homes()
+    memory = Memory(graph, built, locations, fixed, device.alignment)
+    allocation = memory.allocate()
     constants, texts = Constants(graph), Texts(device, options)
     ports = _with_starts(ports, graph, constants)
-    launches = tuple(make_launch(item, texts, homes, constants) for item in built)
-    buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0), *ports]
-    kernels = [item.kernel for item in built]
+    launches = tuple(make_launch(item, texts, allocation, constants) for item in built)
+    arena = Buffer("arena", "arena", allocation.arena)
+    buffers = [arena, Buffer("constants", "constants", 0), *ports]
+    kernels, moved, words = [item.kernel for item in built], dict[int, int](), None
     load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
-    moved: dict[int, int] = {}
-    words = None
     if wants_one_launch(kernels, launches, device, options, choices, load):
-        turns, launches, arena = memory.arranged(launches, homes, shares=not device.is_cpu)
-        buffers[ARENA] = Buffer("arena", "arena", arena)
+        levels, launches, size = memory.arranged(launches, allocation, shares=not device.is_cpu)
+        buffers[ARENA] = Buffer("arena", "arena", size)
         if device.reaches_host:
-            reached = reach_ports(kernels, launches, buffers)
+            reached = use_host_ports(kernels, launches, buffers)
             kernels, launches = reached.kernels, tuple(reached.launches)
             buffers, moved, words = reached.buffers, reached.moved, reached.words
-            turns = between(reached.fetched, turns, reached.delivered)
+            levels = between(reached.fetched, levels, reached.delivered)
         buffers.append(Buffer("state", "state", state_bytes(len(launches), device)))
-        stages = in_turn(kernels, launches, turns)
+        stages = in_level_order(kernels, launches, levels)
         text, launch = join_launches(stages, constants, len(buffers), device, words)
         launches, text = (launch,), texts.head() + text
     else:
@@ -65,15 +71,15 @@ def make_plan(
         program=Program(text, texts.options),
         buffers=tuple(buffers),
         launches=launches,
-        inputs=tuple(_port(graph, name, homes, moved) for name in graph.arguments),
-        outputs=tuple(_port(graph, name, homes, moved) for name in results),
+        inputs=tuple(_port(graph, name, allocation, moved) for name in graph.arguments),
+        outputs=tuple(_port(graph, name, allocation, moved) for name in results),
         constants=blob,
         precision=options.precision,
     )
 
 
-def _port(graph: Graph, name: str, homes: Homes, moved: Mapping[int, int]) -> Port:
-    buffer = homes.buffers[name][0]
+def _port(graph: Graph, name: str, allocation: Allocation, moved: Mapping[int, int]) -> Port:
+    buffer = allocation.buffers[name][0]
     how = graph.quantization.get(name)
     return Port(name, graph.types[name], moved.get(buffer, buffer), how)
 

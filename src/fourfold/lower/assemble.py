@@ -9,12 +9,12 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
+from fourfold.kernel.context import Options, Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
-from fourfold.kernel.opencl import preludes, render
-from fourfold.kernel.place import Place, storage_elements
-from fourfold.kernel.prelude import HALVES, ROUND, build_options
-from fourfold.kernel.site import Options, Packed, Scratch
-from fourfold.lower.launches import Built, constant_storage
+from fourfold.kernel.location import Location, storage_elements
+from fourfold.kernel.opencl.prelude import HALVES, ROUND, build_options
+from fourfold.kernel.opencl.renderer import preludes, render
+from fourfold.lower.kernels import Built, constant_storage
 from fourfold.plan import BufferUse, Launch
 from fourfold.types import DType, TensorType
 
@@ -24,7 +24,7 @@ _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
 
 @dataclass(frozen=True)
-class Homes:
+class Allocation:
     """For every root: its buffer's number and its first byte there."""
 
     buffers: dict[str, tuple[int, int]]
@@ -53,7 +53,7 @@ class Constants:
         self.end += -(-flat.size // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
         return start
 
-    def place_offset(self, place: Place) -> int:
+    def place_offset(self, place: Location) -> int:
         """The start of a constant of the graph, in the layout that kernels read tensors in."""
         root = place.root
         if root not in self.roots:
@@ -117,10 +117,10 @@ class Texts:
         return "\n".join([self.head(), *named])
 
 
-def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -> Launch:
+def make_launch(item: Built, texts: Texts, allocation: Allocation, constants: Constants) -> Launch:
     kernel = item.kernel
     uses = {
-        argument.pointer.name: _use_of(argument, texts.device, homes, constants)
+        argument.pointer.name: _use_of(argument, texts.device, allocation, constants)
         for argument in kernel.buffers
     }
     images = frozenset(name for name, use in uses.items() if use.image is not None)
@@ -135,7 +135,7 @@ def make_launch(item: Built, texts: Texts, homes: Homes, constants: Constants) -
 
 
 def _use_of(
-    argument: BufferArgument, device: DeviceInfo, homes: Homes, constants: Constants
+    argument: BufferArgument, device: DeviceInfo, allocation: Allocation, constants: Constants
 ) -> BufferUse:
     memory, size = argument.memory, argument.pointer.dtype.size
     if isinstance(memory, Packed):
@@ -144,20 +144,20 @@ def _use_of(
         shape = (memory.array.size // 4, 4)
         type_ = TensorType(argument.pointer.dtype, shape) if image else None
         return BufferUse(CONSTANTS, start // size, type_)
-    use = value_use(argument, homes)
+    use = value_use(argument, allocation)
     if use is not None:
         return use
-    assert isinstance(memory, Place)
+    assert isinstance(memory, Location)
     start = constants.place_offset(memory)
     return BufferUse(CONSTANTS, start // memory.dtype.size + memory.offset)
 
 
-def value_use(argument: BufferArgument, homes: Homes) -> BufferUse | None:
+def value_use(argument: BufferArgument, allocation: Allocation) -> BufferUse | None:
     """The pointer to a value or to scratch memory in its home; None for constants."""
     memory = argument.memory
-    if not isinstance(memory, Place | Scratch) or memory.root not in homes.buffers:
+    if not isinstance(memory, Location | Scratch) or memory.root not in allocation.buffers:
         return None
-    buffer, start = homes.buffers[memory.root]
+    buffer, start = allocation.buffers[memory.root]
     if isinstance(memory, Scratch):
         return BufferUse(buffer, start // argument.pointer.dtype.size)
     return BufferUse(buffer, start // memory.dtype.size + memory.offset)
@@ -172,12 +172,12 @@ def fits_image(device: DeviceInfo, array: np.ndarray, start: int) -> bool:
     return needed <= device.image_texels * 4 * array.dtype.itemsize
 
 
-def value_bytes(graph: Graph, place: Place, root: str) -> int:
+def value_bytes(graph: Graph, place: Location, root: str) -> int:
     return storage_elements(place.layout, graph.types[root]) * place.dtype.size
 
 
 def memory_uses(
-    graph: Graph, built: Sequence[Built], places: Mapping[str, Place]
+    graph: Graph, built: Sequence[Built], locations: Mapping[str, Location]
 ) -> Iterator[tuple[int, str, int]]:
     """What kernels touch besides constants: the kernel's number, the root, and its bytes."""
     for number, item in enumerate(built):
@@ -185,5 +185,5 @@ def memory_uses(
             memory = argument.memory
             if isinstance(memory, Scratch):
                 yield number, memory.root, memory.bytes
-            elif isinstance(memory, Place) and memory.root in places:
-                yield number, memory.root, value_bytes(graph, places[memory.root], memory.root)
+            elif isinstance(memory, Location) and memory.root in locations:
+                yield number, memory.root, value_bytes(graph, locations[memory.root], memory.root)

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernels.chain.costs import PRODUCTS, forms, is_heavy
+from fourfold.kernels.joined import Joined
 from fourfold.lower.storage import Storage
-from fourfold.ops._chain_costs import PRODUCTS, forms, is_heavy
-from fourfold.ops._parts import Joined
-from fourfold.ops._rules import Reduce
-from fourfold.ops._window import NO_PADDING
+from fourfold.op.rules import Reduce
+from fourfold.op.window import NO_PADDING
 from fourfold.ops.conv2d import Conv2d
 
 MOST_ROWS = 8

@@ -11,10 +11,10 @@ from math import inf
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.site import Options
-from fourfold.ops._matrix_filter import filter_work
-from fourfold.ops._matrix_tile import MatrixWork, clocks
-from fourfold.ops._window import NO_PADDING, Window
+from fourfold.kernel.context import Options
+from fourfold.kernels.matrix.depthwise_feed import filter_work
+from fourfold.kernels.matrix.tile import MatrixWork, clocks
+from fourfold.op.window import NO_PADDING, Window
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.separable_conv2d import SeparableConv2d

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-Needs = Sequence[frozenset[int]]
+Dependencies = Sequence[frozenset[int]]
 
 
-class Turn(NamedTuple):
+class LevelSpan(NamedTuple):
     """The first and the last level of a stage."""
 
     first: int
@@ -26,66 +26,66 @@ class Turn(NamedTuple):
         return self.last > self.first
 
 
-def one_by_one(count: int) -> list[Turn]:
+def one_by_one(count: int) -> list[LevelSpan]:
     """A level for each stage, as they come."""
-    return [Turn(number, number) for number in range(count)]
+    return [LevelSpan(number, number) for number in range(count)]
 
 
-def between(before: int, turns: Sequence[Turn], after: int) -> list[Turn]:
-    """The same turns behind so many stages that need nothing, and before so many that may need any
+def between(before: int, levels: Sequence[LevelSpan], after: int) -> list[LevelSpan]:
+    """The same levels behind so many stages that need nothing, and before so many that may need any
     of them.
     """
     later = min(before, 1)
-    moved = [Turn(turn.first + later, turn.last + later) for turn in turns]
-    end = 1 + max((turn.last for turn in moved), default=later - 1)
-    return [Turn(0, 0)] * before + moved + [Turn(end, end)] * after
+    moved = [LevelSpan(span.first + later, span.last + later) for span in levels]
+    end = 1 + max((span.last for span in moved), default=later - 1)
+    return [LevelSpan(0, 0)] * before + moved + [LevelSpan(end, end)] * after
 
 
-def arrangements(needs: Needs) -> Iterator[list[Turn]]:
-    """Turns for stages that need others before them, the way with the fewest meetings first, then
+def arrangements(dependencies: Dependencies) -> Iterator[list[LevelSpan]]:
+    """Levels for stages that need others before them, the way with the fewest meetings first, then
     one that keeps their order.
     """
-    yield _fill_meetings(needs)
-    yield _keep_order(needs)
+    yield _fill_barriers(dependencies)
+    yield _keep_order(dependencies)
 
 
-def _fill_meetings(needs: Needs) -> list[Turn]:
+def _fill_barriers(dependencies: Dependencies) -> list[LevelSpan]:
     """As early as can be; who can wait crosses the next meeting that nobody else does."""
-    latest = _latest(needs)
-    turns: list[Turn] = []
+    latest = _latest(dependencies)
+    levels: list[LevelSpan] = []
     crossed: set[int] = set()
-    for number, others in enumerate(needs):
-        first = _after(turns, others)
+    for number, others in enumerate(dependencies):
+        first = _after(levels, others)
         free = (level for level in range(first, latest[number]) if level not in crossed)
         level = next(free, None)
         if level is None:
-            turns.append(Turn(first, first))
+            levels.append(LevelSpan(first, first))
         else:
             crossed.add(level)
-            turns.append(Turn(level, level + 1))
-    return turns
+            levels.append(LevelSpan(level, level + 1))
+    return levels
 
 
-def _keep_order(needs: Needs) -> list[Turn]:
+def _keep_order(dependencies: Dependencies) -> list[LevelSpan]:
     """None begins before those in front of it: neighbours share a level if they may."""
-    turns: list[Turn] = []
-    for others in needs:
-        level = max(_after(turns, others), turns[-1].last if turns else 0)
-        turns.append(Turn(level, level))
-    return turns
+    levels: list[LevelSpan] = []
+    for others in dependencies:
+        level = max(_after(levels, others), levels[-1].last if levels else 0)
+        levels.append(LevelSpan(level, level))
+    return levels
 
 
-def _after(turns: Sequence[Turn], others: frozenset[int]) -> int:
-    return 1 + max((turns[other].last for other in others), default=-1)
+def _after(levels: Sequence[LevelSpan], others: frozenset[int]) -> int:
+    return 1 + max((levels[other].last for other in others), default=-1)
 
 
-def _latest(needs: Needs) -> list[int]:
+def _latest(dependencies: Dependencies) -> list[int]:
     """The last level in which each stage can run, if there are as few of them as can be."""
     earliest: list[int] = []
-    for others in needs:
+    for others in dependencies:
         earliest.append(1 + max((earliest[other] for other in others), default=-1))
-    latest = [max(earliest, default=0)] * len(needs)
-    for number in reversed(range(len(needs))):
-        for other in needs[number]:
+    latest = [max(earliest, default=0)] * len(dependencies)
+    for number in reversed(range(len(dependencies))):
+        for other in dependencies[number]:
             latest[other] = min(latest[other], latest[number] - 1)
     return latest

@@ -11,9 +11,10 @@ from math import prod
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.kernel.context import Options
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.meeting import STATE_WORDS
-from fourfold.kernel.persistent import (
+from fourfold.kernel.opencl.grid_barrier import STATE_WORDS
+from fourfold.kernel.opencl.persistent import (
     ARRIVES,
     AWAITS,
     CHUNKS,
@@ -23,11 +24,10 @@ from fourfold.kernel.persistent import (
     persistent_text,
     row_stride,
 )
-from fourfold.kernel.site import Options
-from fourfold.kernel.stage import Kind, render_stage
+from fourfold.kernel.opencl.stage import Kind, render_stage
 from fourfold.kernel.statement import LocalArray
 from fourfold.lower.assemble import CONSTANTS, Constants
-from fourfold.lower.levels import Turn
+from fourfold.lower.levels import LevelSpan
 from fourfold.plan import Argument, BufferUse, Launch
 
 GPU_ITEMS = 256
@@ -66,16 +66,16 @@ class Stage:
         return counts + [1] * (3 - len(counts))
 
 
-def in_turn(
-    kernels: Sequence[Kernel], launches: Sequence[Launch], turns: Sequence[Turn]
+def in_level_order(
+    kernels: Sequence[Kernel], launches: Sequence[Launch], levels: Sequence[LevelSpan]
 ) -> list[Stage]:
     """Stages level by level. In each those come first that end with it; then groups arrive, and
     who crosses the meeting begins.
     """
-    order = sorted(range(len(turns)), key=lambda number: (turns[number], number))
+    order = sorted(range(len(levels)), key=lambda number: (levels[number], number))
     stages = []
-    for turn, numbers in groupby(order, key=turns.__getitem__):
-        some, meets = list(numbers), not turn.crosses
+    for span, numbers in groupby(order, key=levels.__getitem__):
+        some, meets = list(numbers), not span.crosses
         for number in some:
             first, last = meets and number == some[0], meets and number == some[-1]
             stages.append(Stage(kernels[number], launches[number], first, last))

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.kernel.place import Place
-from fourfold.lower.launches import Built
+from fourfold.kernel.location import Location
+from fourfold.lower.kernels import Built
 
 
 def copy_states(graph: Graph) -> Graph:
@@ -45,7 +45,7 @@ def settle_states(graph: Graph, built: Sequence[Built]) -> tuple[list[Built], Ma
 def _roots(item: Built) -> set[str]:
     """The values whose memory a kernel touches."""
     memories = (argument.memory for argument in item.kernel.buffers)
-    return {memory.root for memory in memories if isinstance(memory, Place)}
+    return {memory.root for memory in memories if isinstance(memory, Location)}
 
 
 def _copy(state: str) -> str:

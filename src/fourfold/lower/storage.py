@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fourfold.graph import Graph, Node
-from fourfold.kernel.place import Stored
-from fourfold.kernel.site import Options
-from fourfold.ops import registry
+from fourfold.kernel.context import Options
+from fourfold.kernel.location import Stored
+from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.formula import all_terms
 from fourfold.types import DType

@@ -8,22 +8,22 @@ from itertools import accumulate
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.place import Place
-from fourfold.kernel.site import Options, Site
+from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.location import Location
 from fourfold.lower.assemble import (
     ARENA,
     CONSTANTS,
+    Allocation,
     Constants,
-    Homes,
     Texts,
     make_launch,
     memory_uses,
     value_bytes,
 )
-from fourfold.lower.launches import Built, Way, build_site, sites
+from fourfold.lower.kernels import Built, KernelChoice, build_node, node_contexts
+from fourfold.lower.locations import choose_locations
 from fourfold.lower.one_launch import Stage, join_runs, refuses_one_launch, state_bytes
-from fourfold.lower.places import choose_places
-from fourfold.lower.suit import suit_graph, suited_options
+from fourfold.lower.specialise import specialise_graph, specialise_options
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.types import DType
 
@@ -60,36 +60,34 @@ class Trials:
 
 
 def plan_trials(
-    graph: Graph,
-    device: DeviceInfo,
-    options: Options,
-    wanted: Mapping[str, list[Way]],
+    graph: Graph, device: DeviceInfo, options: Options, wanted: Mapping[str, list[KernelChoice]]
 ) -> Trials:
     """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
 
-    `wanted` maps what is computed (`Site.key`) to the ways to try.
+    `wanted` maps what is computed (`NodeContext.key`) to the ways to try.
     """
-    options = suited_options(graph, options, device)
-    graph = suit_graph(graph, device, options)
-    places = choose_places(graph, options)
-    tried: list[tuple[str, Way, Site, list[Built]]] = []
+    options = specialise_options(graph, options, device)
+    graph = specialise_graph(graph, device, options)
+    locations = choose_locations(graph, options)
+    tried: list[tuple[str, KernelChoice, NodeContext, list[Built]]] = []
     seen: set[str] = set()
-    for site in sites(graph, places, device, options):
-        if site.key in wanted and site.key not in seen:
-            seen.add(site.key)
-            tried += [(site.key, way, site, build_site(site, way)) for way in wanted[site.key]]
+    for context in node_contexts(graph, locations, device, options):
+        if context.key in wanted and context.key not in seen:
+            seen.add(context.key)
+            ways = wanted[context.key]
+            tried += [(context.key, way, context, build_node(context, way)) for way in ways]
     built = [item for *_, items in tried for item in items]
-    homes = _apart(graph, built, places)
+    allocation = _apart(graph, built, locations)
     constants, texts = Constants(graph), Texts(device, options)
-    launches = tuple(make_launch(item, texts, homes, constants) for item in built)
+    launches = tuple(make_launch(item, texts, allocation, constants) for item in built)
     extents = {
-        root: Extent(start, value_bytes(graph, places[root], root), places[root].dtype)
-        for root, (_, start) in homes.buffers.items()
-        if root in places
+        root: Extent(start, value_bytes(graph, locations[root], root), locations[root].dtype)
+        for root, (_, start) in allocation.buffers.items()
+        if root in locations
     }
     ends = list(accumulate(len(items) for *_, items in tried))
     runs = [range(end - len(items), end) for end, (*_, items) in zip(ends, tried, strict=True)]
-    buffers = [Buffer("arena", "arena", homes.arena), Buffer("constants", "constants", 0)]
+    buffers = [Buffer("arena", "arena", allocation.arena), Buffer("constants", "constants", 0)]
     text, repeats, kernels = texts.text(), 1, [item.kernel for item in built]
     if device.resident and refuses_one_launch(kernels, launches, device) is None:
         # What is best alone need not be best among others in one launch.
@@ -101,8 +99,8 @@ def plan_trials(
         launches, text = tuple(joined), texts.head() + text
         runs = [range(number, number + 1) for number in range(len(joined))]
     trials: dict[str, list[Trial]] = {}
-    for (key, way, site, _), run in zip(tried, runs, strict=True):
-        span = extents[places[site.node.outputs[0]].root]
+    for (key, way, context, _), run in zip(tried, runs, strict=True):
+        span = extents[locations[context.node.outputs[0]].root]
         trials.setdefault(key, []).append(Trial(str(way), run, span))
     blob = constants.blob()
     buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
@@ -111,14 +109,14 @@ def plan_trials(
     return Trials(plan, trials, tuple(extents.values()), repeats)
 
 
-def _apart(graph: Graph, built: list[Built], places: dict[str, Place]) -> Homes:
+def _apart(graph: Graph, built: list[Built], locations: dict[str, Location]) -> Allocation:
     """Every value at a place of its own in the arena, inputs and outputs too."""
     sizes: dict[str, int] = {}
-    for _, root, size in memory_uses(graph, built, places):
+    for _, root, size in memory_uses(graph, built, locations):
         sizes[root] = max(size, sizes.get(root, 0))
-    homes: dict[str, tuple[int, int]] = {}
+    allocation: dict[str, tuple[int, int]] = {}
     end = 0
     for root, size in sizes.items():
-        homes[root] = (ARENA, end)
+        allocation[root] = (ARENA, end)
         end += -(-size // ARENA_ALIGNMENT) * ARENA_ALIGNMENT
-    return Homes(homes, end)
+    return Allocation(allocation, end)

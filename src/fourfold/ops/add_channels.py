@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Case, Op, Types
-from fourfold.ops._rules import NUMBERS, require, require_kind, takes
+from fourfold.op.rules import NUMBERS, require, require_kind, takes
 from fourfold.types import TensorType
 
 

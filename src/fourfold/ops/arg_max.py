@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
-from fourfold.kernel.site import Site
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._reduce import least
-from fourfold.ops._rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
+from fourfold.op.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
 from fourfold.types import DType, TensorType
 
 
@@ -40,14 +40,14 @@ def reference(attributes: ArgMax, x: np.ndarray) -> np.ndarray:
     return np.asarray(index, attributes.dtype.numpy)
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """One walk along the axis; a later element must be larger to win."""
-    assert isinstance(site.attributes, ArgMax)
-    axis, rank = site.attributes.axis, site.input.rank
-    kernel = site.kernel("arg_max")
-    view, target = site.read(kernel, 0), site.write(kernel)
+    assert isinstance(context.attributes, ArgMax)
+    axis, rank = context.attributes.axis, context.input.rank
+    kernel = context.kernel("arg_max")
+    view, target = context.read(kernel, 0), context.write(kernel)
     last = axis == rank - 1
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = target.coordinates(pixel)
         width = 1 if last else 4
         best = kernel.variable(least(view.kind, float("-inf")).part(0, width), "best")
@@ -61,9 +61,9 @@ def build(site: Site) -> None:
         target.store(pixel, slice_, widen(winner, 4))
 
 
-def refuses(site: Site) -> str | None:
-    assert isinstance(site.attributes, ArgMax)
-    return None if site.attributes.keep_dims else "axes that go must first become ones"
+def refuses(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, ArgMax)
+    return None if context.attributes.keep_dims else "axes that go must first become ones"
 
 
 OP = Op(

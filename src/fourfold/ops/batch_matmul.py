@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, minimum, vector, widen
 from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._rules import FLOATS, require, require_kind, stretched, takes
+from fourfold.op.rules import FLOATS, require, require_kind, stretched, takes
 from fourfold.types import TensorType
 
 ROWS = 4  # of the result that a work-item makes, four columns wide
@@ -43,24 +43,28 @@ def reference(attributes: BatchMatmul, a: np.ndarray, b: np.ndarray) -> np.ndarr
     return y
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """A tile of rows by four columns in accumulators, walked along k four at a time."""
-    assert isinstance(site.attributes, BatchMatmul)
-    transposed = site.attributes.transposed
-    kernel = site.kernel("batch_matmul" + ("_transposed" if transposed else ""))
-    left, right, target = site.read(kernel, 0), site.read(kernel, 1, "right"), site.write(kernel)
-    rows, slice_, batch = _places(site, kernel)
+    assert isinstance(context.attributes, BatchMatmul)
+    transposed = context.attributes.transposed
+    kernel = context.kernel("batch_matmul" + ("_transposed" if transposed else ""))
+    left, right, target = (
+        context.read(kernel, 0),
+        context.read(kernel, 1, "right"),
+        context.write(kernel),
+    )
+    rows, slice_, batch = _places(context, kernel)
     first, second = (_matrix(view, target, batch) for view in (left, right))
     sums = [kernel.variable(const(0.0, kernel.real, 4), "sum") for _ in rows]
     lines = [kernel.let(first + row, "line") for row in rows]
     factors = _by_rows if transposed else _by_columns
     read = factors(kernel, right, second, slice_)
-    whole = site.input.channels // 4
+    whole = context.input.channels // 4
     if whole:
         with kernel.loop(kernel.size("whole", whole), title="k") as k:
             _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, 4))
-    if site.input.channels % 4:
-        rest = site.input.channels % 4
+    if context.input.channels % 4:
+        rest = context.input.channels % 4
         k = kernel.size("whole", whole)
         _multiply(kernel, sums, [left.load(line, k) for line in lines], read(k, rest))
     start = kernel.let(batch * target.axis(target.type.rank - 2), "start")
@@ -68,20 +72,22 @@ def build(site: Site) -> None:
         target.store(kernel.let(start + row, "pixel"), slice_, total)
 
 
-def _places(site: Site, kernel: Kernel) -> tuple[list[Expression], Expression, Expression]:
+def _places(
+    context: NodeContext, kernel: Kernel
+) -> tuple[list[Expression], Expression, Expression]:
     """The rows of this work-item's tile, its four columns, and its matrix.
 
     Neighbouring work-items take neighbouring rows. Rows beyond the last are the last one again.
     """
-    rows = site.output.shape[-2]
+    rows = context.output.shape[-2]
     most = min(ROWS, rows)
     tiles = -(-rows // most)
-    matrices = site.output.pixels // rows
+    matrices = context.output.pixels // rows
     group = (1, 1)
-    if not site.device.is_cpu:
+    if not context.device.is_cpu:
         wide = min(GPU_GROUP[0], 1 << (tiles * matrices - 1).bit_length())
-        group = (wide, min(GPU_GROUP[1], 1 << (site.output.slices - 1).bit_length()))
-    x, slice_ = kernel.ids(tiles * matrices, site.output.slices, local=group)
+        group = (wide, min(GPU_GROUP[1], 1 << (context.output.slices - 1).bit_length()))
+    x, slice_ = kernel.ids(tiles * matrices, context.output.slices, local=group)
     step = kernel.size("tiles", tiles)
     tile, batch = kernel.let(x % step, "tile"), kernel.let(x // step, "batch")
     last = kernel.size("last_row", rows - 1)

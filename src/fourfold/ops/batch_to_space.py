@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.expression import Expression, const
+from fourfold.kernels.move import moves
 from fourfold.op import Case, Op, Types
-from fourfold.ops._move import moves
-from fourfold.ops._rules import ANY, require, require_kind, takes
+from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import Shape, TensorType
 
 

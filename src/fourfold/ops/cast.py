@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, convert
 from fourfold.op import Case, Op, Types
-from fourfold.ops._rules import BOOLS, NUMBERS, require, require_kind, takes, unary_cases
+from fourfold.op.rules import BOOLS, NUMBERS, require, require_kind, takes, unary_cases
 from fourfold.types import DType, TensorType
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.op import Case, Op, Types
-from fourfold.ops._rules import require_kind, takes
+from fourfold.op.rules import require_kind, takes
 from fourfold.types import DType, TensorType
 
 

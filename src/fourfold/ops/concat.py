@@ -8,14 +8,14 @@ from itertools import accumulate
 import numpy as np
 
 from fourfold.graph import Node
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.place import region_place
-from fourfold.kernel.site import Site
+from fourfold.kernel.location import region_location
 from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Alias, Case, Op, Region, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import ANY, require, require_axis, require_kind
+from fourfold.op.rules import ANY, require, require_axis, require_kind
 from fourfold.types import TensorType
 
 
@@ -54,37 +54,37 @@ def view(node: Node, inputs: Types, outputs: Types) -> Alias:
     return Alias("join", tuple(Region(part, axis, start) for part, start in enumerate(starts)))
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Copies what is not in its place yet: often nothing, since producers write straight into the
     result.
     """
-    assert isinstance(site.attributes, Concat)
-    axis, start = site.attributes.axis, 0
-    whole = site.places[site.node.outputs[0]]
+    assert isinstance(context.attributes, Concat)
+    axis, start = context.attributes.axis, 0
+    whole = context.locations[context.node.outputs[0]]
     boxes = []
-    for name in site.node.inputs:
-        part = site.types[str(name)]
-        boxes.append((str(name), part, region_place(whole, site.output, part, axis, start)))
+    for name in context.node.inputs:
+        part = context.types[str(name)]
+        boxes.append((str(name), part, region_location(whole, context.output, part, axis, start)))
         start += part.shape[axis]
-    if any(place is None for _, _, place in boxes) or site.tail:
-        _choose(site, axis)
+    if any(place is None for _, _, place in boxes) or context.tail:
+        _choose(context, axis)
         return
     for name, part, place in boxes:
-        if place is not None and site.places[name] != place:
-            kernel = site.kernel("concat_copy")
-            source = site.view(kernel, name, "src")
+        if place is not None and context.locations[name] != place:
+            kernel = context.kernel("concat_copy")
+            source = context.view(kernel, name, "src")
             pointer = kernel.pointer("dst", place.dtype, place, writable=True)
             target = View(kernel, pointer, part, place)
-            for pixel, slice_ in plain_grid(kernel, site.device, target):
+            for pixel, slice_ in plain_grid(kernel, context.device, target):
                 target.store(pixel, slice_, source.load(pixel, slice_))
 
 
-def _choose(site: Site, axis: int) -> None:
+def _choose(context: NodeContext, axis: int) -> None:
     """Each output element finds the input that it comes from."""
-    kernel = site.kernel("concat_choose")
-    sources = [site.read(kernel, number) for number in range(len(site.node.inputs))]
-    target = site.write(kernel)
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    kernel = context.kernel("concat_choose")
+    sources = [context.read(kernel, number) for number in range(len(context.node.inputs))]
+    target = context.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
         lanes = []
         for lane in range(4):

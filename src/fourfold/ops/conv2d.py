@@ -6,21 +6,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fourfold.kernel.site import Site
+from fourfold.kernel.context import NodeContext
+from fourfold.kernels.conv.direct import direct_convolution
+from fourfold.kernels.conv.padded import PaddedInput
+from fourfold.kernels.conv.taps import plain_taps, window_taps
+from fourfold.kernels.conv.tiled import Convolution, Source, tile_choices
+from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
+from fourfold.kernels.matrix.convolution import (
+    MatrixConvolution,
+    matrix_choices,
+    refuses_matrix_units,
+)
+from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
+from fourfold.kernels.quantised.convolution import (
+    DotConvolution,
+    is_in_words,
+    read_words,
+    refuses_dots,
+)
+from fourfold.kernels.quantised.padded import PaddedBytes
+from fourfold.kernels.winograd.convolution import Winograd
+from fourfold.kernels.winograd.forms import choose_form, suits_winograd, winograd_choices
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, Source, tile_choices
-from fourfold.ops._direct import direct_convolution
-from fourfold.ops._dots import DotConvolution, is_in_words, read_words, refuses_dots
-from fourfold.ops._dots_padded import PaddedBytes
-from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
-from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
-from fourfold.ops._padded import PaddedInput
-from fourfold.ops._rows import RowProduct, refuses_rows, row_choices
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._taps import plain_taps, window_taps
-from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
-from fourfold.ops._winograd_forms import choose_form, suits_winograd, winograd_choices
-from fourfold.ops._winograd_kernels import Winograd
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
 
 WIDEST = 128  # beyond it few pixels of a row are near an edge
@@ -72,138 +81,142 @@ def reference(
     return y if bias is None else y + bias
 
 
-def _is_plain(site: Site) -> bool:
+def _is_plain(context: NodeContext) -> bool:
     """Whether each output pixel needs just the input pixel of the same number."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, Conv2d)
-    size = site.input_type(1).shape[1:3]
+    size = context.input_type(1).shape[1:3]
     return size == (1, 1) and attributes.stride == (1, 1) and attributes.padding == NO_PADDING
 
 
-def refuses_tiled(site: Site) -> str | None:
-    assert isinstance(site.attributes, Conv2d)
-    if site.array(1) is None:
+def refuses_tiled(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, Conv2d)
+    if context.array(1) is None:
         return "the weights are computed at run time"
-    if len(site.node.inputs) > 2 and site.node.inputs[2] is not None and site.array(2) is None:
+    if (
+        len(context.node.inputs) > 2
+        and context.node.inputs[2] is not None
+        and context.array(2) is None
+    ):
         return "the bias is computed at run time"
-    return None if site.attributes.groups == 1 else "it has groups"
+    return None if context.attributes.groups == 1 else "it has groups"
 
 
-def tiled(site: Site) -> None:
-    attributes, weights = site.attributes, site.array(1)
+def tiled(context: NodeContext) -> None:
+    attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, Conv2d)
     assert weights is not None
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
-    if _is_plain(site):
-        Convolution(site, "conv2d_1x1", flat, plain_taps).write()
+    if _is_plain(context):
+        Convolution(context, "conv2d_1x1", flat, plain_taps).write()
     else:
         taps = window_taps(window(attributes, weights.shape))
-        Convolution(site, "conv2d_tiled", flat, taps).write()
+        Convolution(context, "conv2d_tiled", flat, taps).write()
 
 
-def refuses_matrix(site: Site) -> str | None:
-    return refuses_tiled(site) or refuses_matrix_units(site)
+def refuses_matrix(context: NodeContext) -> str | None:
+    return refuses_tiled(context) or refuses_matrix_units(context)
 
 
-def _feed(site: Site) -> WindowFeed:
-    attributes, shape = site.attributes, site.input_type(1).shape
+def _feed(context: NodeContext) -> WindowFeed:
+    attributes, shape = context.attributes, context.input_type(1).shape
     assert isinstance(attributes, Conv2d)
-    taps = plain_taps if _is_plain(site) else window_taps(window(attributes, shape))
-    return WindowFeed(site, taps, shape[1] * shape[2])
+    taps = plain_taps if _is_plain(context) else window_taps(window(attributes, shape))
+    return WindowFeed(context, taps, shape[1] * shape[2])
 
 
-def matrix(site: Site) -> None:
-    weights = site.array(1)
+def matrix(context: NodeContext) -> None:
+    weights = context.array(1)
     assert weights is not None
     flat = flatten_taps(weights.reshape(weights.shape[0], -1, weights.shape[3]))
-    title = "conv2d_1x1" if _is_plain(site) else "conv2d"
-    MatrixConvolution(site, title, _feed(site), flat, site.array(2)).write()
+    title = "conv2d_1x1" if _is_plain(context) else "conv2d"
+    MatrixConvolution(context, title, _feed(context), flat, context.array(2)).write()
 
 
-def choose_matrix(site: Site) -> list[str]:
-    return matrix_choices(site, _feed(site).work)
+def choose_matrix(context: NodeContext) -> list[str]:
+    return matrix_choices(context, _feed(context).work)
 
 
-def refuses_padded(site: Site) -> str | None:
-    assert isinstance(site.attributes, Conv2d)
-    if not site.device.is_cpu or site.attributes.padding == NO_PADDING:
+def refuses_padded(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, Conv2d)
+    if not context.device.is_cpu or context.attributes.padding == NO_PADDING:
         return "there is no padding, or it costs little"
-    return refuses_tiled(site)
+    return refuses_tiled(context)
 
 
-def suits_padded(site: Site) -> bool:
+def suits_padded(context: NodeContext) -> bool:
     """Whether many pixels are near an edge, and there is more than one tap to ask for each."""
-    rows, columns = site.input_type(1).shape[1:3]
-    return rows * columns > 1 and site.input.channels >= 4 and site.output.shape[2] <= WIDEST
+    rows, columns = context.input_type(1).shape[1:3]
+    return rows * columns > 1 and context.input.channels >= 4 and context.output.shape[2] <= WIDEST
 
 
-def padded(site: Site) -> None:
-    attributes, weights = site.attributes, site.array(1)
+def padded(context: NodeContext) -> None:
+    attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, Conv2d)
     assert weights is not None
-    copy = PaddedInput(site, attributes.padding)
+    copy = PaddedInput(context, attributes.padding)
     copy.write()
     taps = window_taps(window(replace(attributes, padding=NO_PADDING), weights.shape))
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
-    Convolution(site, "conv2d_tiled", flat, taps, copy.view).write()
+    Convolution(context, "conv2d_tiled", flat, taps, copy.view).write()
 
 
-def refuses_winograd(site: Site) -> str | None:
-    assert isinstance(site.attributes, Conv2d)
-    steps = (site.attributes.stride, site.attributes.dilation)
-    if site.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
+def refuses_winograd(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, Conv2d)
+    steps = (context.attributes.stride, context.attributes.dilation)
+    if context.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
         return "Winograd's way is for filters of 3x3 that go step by step"
-    return refuses_tiled(site)
+    return refuses_tiled(context)
 
 
-def winograd(site: Site) -> None:
-    attributes, weights = site.attributes, site.array(1)
+def winograd(context: NodeContext) -> None:
+    attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, Conv2d)
     assert weights is not None
-    Winograd(site, choose_form(site), attributes.padding, weights).write()
+    Winograd(context, choose_form(context), attributes.padding, weights).write()
 
 
-def refuses_dot_products(site: Site) -> str | None:
-    return refuses_tiled(site) or refuses_dots(site)
+def refuses_dot_products(context: NodeContext) -> str | None:
+    return refuses_tiled(context) or refuses_dots(context)
 
 
-def dots(site: Site) -> None:
-    attributes, weights = site.attributes, site.array(1)
+def dots(context: NodeContext) -> None:
+    attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, Conv2d)
     assert weights is not None
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
     source: Source = read_words
-    if attributes.padding != NO_PADDING or not is_in_words(site):
-        copy = PaddedBytes(site, attributes.padding)
+    if attributes.padding != NO_PADDING or not is_in_words(context):
+        copy = PaddedBytes(context, attributes.padding)
         copy.write()
         source = copy.view
-    plain = _is_plain(site)
+    plain = _is_plain(context)
     whole = window(replace(attributes, padding=NO_PADDING), weights.shape)
     taps = plain_taps if plain else window_taps(whole)
     title = "conv2d_1x1_dots" if plain else "conv2d_dots"
-    DotConvolution(site, title, flat, taps, source).write()
+    DotConvolution(context, title, flat, taps, source).write()
 
 
-def refuses_rows_here(site: Site) -> str | None:
-    reason = None if _is_plain(site) else "its window has more than one tap"
-    return reason or refuses_tiled(site) or refuses_rows(site)
+def refuses_rows_here(context: NodeContext) -> str | None:
+    reason = None if _is_plain(context) else "its window has more than one tap"
+    return reason or refuses_tiled(context) or refuses_rows(context)
 
 
-def rows(site: Site) -> None:
-    weights = site.array(1)
+def rows(context: NodeContext) -> None:
+    weights = context.array(1)
     assert weights is not None
-    RowProduct(site, "conv2d_1x1", weights[:, 0, 0], site.array(2)).write()
+    RowProduct(context, "conv2d_1x1", weights[:, 0, 0], context.array(2)).write()
 
 
-def tiled_choices(site: Site) -> list[str]:
-    rows, columns = site.input_type(1).shape[1:3]
-    return tile_choices(site, rows * columns)
+def tiled_choices(context: NodeContext) -> list[str]:
+    rows, columns = context.input_type(1).shape[1:3]
+    return tile_choices(context, rows * columns)
 
 
-def direct(site: Site) -> None:
-    assert isinstance(site.attributes, Conv2d)
-    shape = site.input_type(1).shape
-    direct_convolution(site, window(site.attributes, shape), site.attributes.groups)
+def direct(context: NodeContext) -> None:
+    assert isinstance(context.attributes, Conv2d)
+    shape = context.input_type(1).shape
+    direct_convolution(context, window(context.attributes, shape), context.attributes.groups)
 
 
 def _case(x: str, weights: str, attributes: Conv2d, bias: bool = True) -> Case:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.conv.taps import Taps
+from fourfold.kernels.conv.tiled import Convolution
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._taps import Taps
-from fourfold.ops._window import Pair, check_bias
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import Pair, check_bias
 from fourfold.types import Shape, TensorType
 
 Triple = tuple[int, int, int]
@@ -69,20 +69,20 @@ def reference(
     return y if bias is None else y + bias
 
 
-def refuses(site: Site) -> str | None:
-    bias = len(site.node.inputs) > 2 and site.node.inputs[2] is not None
-    missing = site.array(1) is None or (bias and site.array(2) is None)
+def refuses(context: NodeContext) -> str | None:
+    bias = len(context.node.inputs) > 2 and context.node.inputs[2] is not None
+    missing = context.array(1) is None or (bias and context.array(2) is None)
     return "weights or bias are computed at run time" if missing else None
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """The tiled convolution; its taps across are height and width together."""
-    attributes, weights = site.attributes, site.array(1)
+    attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, Conv3d)
     assert weights is not None
     flat = weights.reshape(weights.shape[0], -1, weights.shape[4])
     filter = (weights.shape[1], weights.shape[2], weights.shape[3])
-    Convolution(site, "conv3d", flat, lambda *views: _taps(attributes, filter, *views)).write()
+    Convolution(context, "conv3d", flat, lambda *views: _taps(attributes, filter, *views)).write()
 
 
 def _taps(attributes: Conv3d, filter: Triple, kernel: Kernel, source: View, target: View) -> Taps:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.site import Site
+from fourfold.kernels.lines import line_grid
+from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._lines import line_grid
-from fourfold.ops._reduce import least
-from fourfold.ops._rules import NUMBERS, require_axis, require_kind, takes
+from fourfold.op.rules import NUMBERS, require_axis, require_kind, takes
 from fourfold.types import TensorType
 
 
@@ -40,12 +40,12 @@ def reference(attributes: Cumsum, x: np.ndarray) -> np.ndarray:
     return np.flip(sums, attributes.axis) if attributes.reverse else sums
 
 
-def build(site: Site) -> None:
-    assert isinstance(site.attributes, Cumsum)
-    if site.attributes.axis == site.input.rank - 1:
-        _along_channels(site, site.attributes)
+def build(context: NodeContext) -> None:
+    assert isinstance(context.attributes, Cumsum)
+    if context.attributes.axis == context.input.rank - 1:
+        _along_channels(context, context.attributes)
     else:
-        _along_pixels(site, site.attributes)
+        _along_pixels(context, context.attributes)
 
 
 def _from(attributes: Cumsum, kernel: Kernel, step: Expression, count: Expression) -> Expression:
@@ -53,11 +53,11 @@ def _from(attributes: Cumsum, kernel: Kernel, step: Expression, count: Expressio
     return kernel.let(count - 1 - step, "place") if attributes.reverse else step
 
 
-def _along_pixels(site: Site, attributes: Cumsum) -> None:
+def _along_pixels(context: NodeContext, attributes: Cumsum) -> None:
     """total += x, four channels at once, one work-item a line."""
-    kernel = site.kernel("cumsum")
-    source, target = site.read(kernel, 0), site.write(kernel)
-    pixel, slice_ = line_grid(kernel, site.device, source, attributes.axis)
+    kernel = context.kernel("cumsum")
+    source, target = context.read(kernel, 0), context.write(kernel)
+    pixel, slice_ = line_grid(kernel, context.device, source, attributes.axis)
     total = kernel.variable(least(source.kind, 0.0), "total")
     count = source.axis(attributes.axis)
     with kernel.loop(count, title="step") as step:
@@ -71,11 +71,11 @@ def _along_pixels(site: Site, attributes: Cumsum) -> None:
             target.store(at, slice_, total)
 
 
-def _along_channels(site: Site, attributes: Cumsum) -> None:
+def _along_channels(context: NodeContext, attributes: Cumsum) -> None:
     """total += x, channel by channel, one work-item a pixel."""
-    kernel = site.kernel("cumsum_channels")
-    source, target = site.read(kernel, 0), site.write(kernel)
-    (pixel,) = kernel.ids(site.input.pixels)
+    kernel = context.kernel("cumsum_channels")
+    source, target = context.read(kernel, 0), context.write(kernel)
+    (pixel,) = kernel.ids(context.input.pixels)
     total = kernel.variable(const(0, source.kind), "total")
     count = source.slices
     with kernel.loop(count, title="step") as step:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.custom import CUSTOM_OPS
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
-from fourfold.kernel.site import Site
+from fourfold.kernels.pointwise import pointwise_kernel
 from fourfold.op import Op, Types, Variant
-from fourfold.ops._pointwise import pointwise_kernel
 from fourfold.types import TensorType
 
 
@@ -37,34 +37,34 @@ def reference(attributes: Custom, *arrays: np.ndarray | None) -> tuple[np.ndarra
     )
 
 
-def _build_kernel(site: Site) -> None:
-    assert isinstance(site.attributes, Custom)
-    kernel = CUSTOM_OPS[site.attributes.name].kernel
+def _build_kernel(context: NodeContext) -> None:
+    assert isinstance(context.attributes, Custom)
+    kernel = CUSTOM_OPS[context.attributes.name].kernel
     assert kernel is not None
-    kernel(site)
+    kernel(context)
 
 
-def _refuse_kernel(site: Site) -> str | None:
-    assert isinstance(site.attributes, Custom)
-    there = CUSTOM_OPS[site.attributes.name].kernel is not None
+def _refuse_kernel(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, Custom)
+    there = CUSTOM_OPS[context.attributes.name].kernel is not None
     return None if there else "it was registered without a kernel"
 
 
-def _build_pointwise(site: Site) -> None:
-    assert isinstance(site.attributes, Custom)
-    rule = CUSTOM_OPS[site.attributes.name].pointwise
+def _build_pointwise(context: NodeContext) -> None:
+    assert isinstance(context.attributes, Custom)
+    rule = CUSTOM_OPS[context.attributes.name].pointwise
     assert rule is not None
 
     def pointwise(attributes: Custom, *operands: Expression) -> Expression:
         found: Expression = rule(attributes.options, *operands)
         return found
 
-    pointwise_kernel(site, "custom", pointwise)
+    pointwise_kernel(context, "custom", pointwise)
 
 
-def _refuse_pointwise(site: Site) -> str | None:
-    assert isinstance(site.attributes, Custom)
-    there = CUSTOM_OPS[site.attributes.name].pointwise is not None
+def _refuse_pointwise(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, Custom)
+    there = CUSTOM_OPS[context.attributes.name].pointwise is not None
     return None if there else "it was registered without an expression"
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, exp, vector, where
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.boxes import CORNERS, corners_of
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._boxes import CORNERS, corners_of
-from fourfold.ops._rules import require, takes
+from fourfold.op.rules import require, takes
 from fourfold.types import DType, TensorType
 
 
@@ -57,14 +57,14 @@ def reference(
     return np.concatenate([corners, found.reshape(len(anchors), -1)], 1).astype(np.float32)
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each work-item has a box of its own."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, DecodeBoxes)
-    kernel = site.kernel("decode_boxes")
-    boxes, scores = site.read(kernel, 0, "boxes"), site.read(kernel, 1, "scores")
-    anchors, target = site.read(kernel, 2, "anchors"), site.write(kernel)
-    (box,) = kernel.ids(site.output.pixels)
+    kernel = context.kernel("decode_boxes")
+    boxes, scores = context.read(kernel, 0, "boxes"), context.read(kernel, 1, "scores")
+    anchors, target = context.read(kernel, 2, "anchors"), context.write(kernel)
+    (box,) = kernel.ids(context.output.pixels)
     target.store(box, const(0), _corners(kernel, boxes, anchors, attributes, box))
     lanes = [const(0.0, "float")] * (-attributes.best % 2 * 2)
     lanes = [*_best(kernel, scores, attributes, box), *lanes]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.kernel.site import Site
+from fourfold.kernel.context import NodeContext
+from fourfold.kernels.depthwise.rows import DepthwiseRows, depthwise_plain, row_choices, uses_rows
+from fourfold.kernels.depthwise.walk import DepthwiseWalk
+from fourfold.kernels.quantised.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._depthwise import DepthwiseRows, depthwise_plain, row_choices, uses_rows
-from fourfold.ops._depthwise_walk import DepthwiseWalk
-from fourfold.ops._dots_depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
 
 
@@ -57,53 +57,53 @@ def reference(
     return y if bias is None else y + bias
 
 
-def refuses_any(site: Site) -> str | None:
-    bias = len(site.node.inputs) > 2 and site.node.inputs[2] is not None
-    missing = site.array(1) is None or (bias and site.array(2) is None)
+def refuses_any(context: NodeContext) -> str | None:
+    bias = len(context.node.inputs) > 2 and context.node.inputs[2] is not None
+    missing = context.array(1) is None or (bias and context.array(2) is None)
     return "weights or bias are computed at run time" if missing else None
 
 
-def refuses_rows(site: Site) -> str | None:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    if site.attributes.multiplier != 1:
+def refuses_rows(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    if context.attributes.multiplier != 1:
         return "several outputs share one input channel"
-    fits = uses_rows(site, window(site.attributes, site.input_type(1).shape))
-    return refuses_any(site) if fits else "the filter is too large to unroll"
+    fits = uses_rows(context, window(context.attributes, context.input_type(1).shape))
+    return refuses_any(context) if fits else "the filter is too large to unroll"
 
 
-def rows(site: Site) -> None:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    make = DepthwiseWalk if site.device.is_cpu else DepthwiseRows
-    make(site, window(site.attributes, site.input_type(1).shape)).write()
+def rows(context: NodeContext) -> None:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    make = DepthwiseWalk if context.device.is_cpu else DepthwiseRows
+    make(context, window(context.attributes, context.input_type(1).shape)).write()
 
 
-def choices(site: Site) -> list[str]:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    return row_choices(site, window(site.attributes, site.input_type(1).shape))
+def choices(context: NodeContext) -> list[str]:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    return row_choices(context, window(context.attributes, context.input_type(1).shape))
 
 
-def refuses_dots(site: Site) -> str | None:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    if site.attributes.multiplier != 1:
+def refuses_dots(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    if context.attributes.multiplier != 1:
         return "several outputs share one input channel"
-    shape = site.input_type(1).shape
-    return refuses_any(site) or refuses_dot_rows(site, window(site.attributes, shape))
+    shape = context.input_type(1).shape
+    return refuses_any(context) or refuses_dot_rows(context, window(context.attributes, shape))
 
 
-def dots(site: Site) -> None:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    DotDepthwise(site, window(site.attributes, site.input_type(1).shape)).write()
+def dots(context: NodeContext) -> None:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    DotDepthwise(context, window(context.attributes, context.input_type(1).shape)).write()
 
 
-def dot_choices(site: Site) -> list[str]:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    return dot_row_choices(site, window(site.attributes, site.input_type(1).shape))
+def dot_choices(context: NodeContext) -> list[str]:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    return dot_row_choices(context, window(context.attributes, context.input_type(1).shape))
 
 
-def plain(site: Site) -> None:
-    assert isinstance(site.attributes, DepthwiseConv2d)
-    shape = site.input_type(1).shape
-    depthwise_plain(site, window(site.attributes, shape), site.attributes.multiplier)
+def plain(context: NodeContext) -> None:
+    assert isinstance(context.attributes, DepthwiseConv2d)
+    shape = context.input_type(1).shape
+    depthwise_plain(context, window(context.attributes, shape), context.attributes.multiplier)
 
 
 def _case(x: str, weights: str, attributes: DepthwiseConv2d, bias: bool = True) -> Case:

@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression, convert
 from fourfold.op import Alias, Case, Op, Types
-from fourfold.ops._rules import NUMBERS, require_kind, takes, unary_cases
+from fourfold.op.rules import NUMBERS, require_kind, takes, unary_cases
 from fourfold.types import DType, TensorType
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernels.boxes import COLUMNS, corners_of, overlap_of
 from fourfold.op import Case, Op, Types
-from fourfold.ops._boxes import COLUMNS, corners_of, overlap_of
-from fourfold.ops._rules import require, require_kind, require_rank, takes
+from fourfold.op.rules import require, require_kind, require_rank, takes
 from fourfold.types import DType, TensorType
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.ops._compare import compared, comparison, comparison_cases
-from fourfold.ops._rules import BOOLS, NUMBERS, broadcast_cases
+from fourfold.op.comparison import compared, comparison, comparison_cases
+from fourfold.op.rules import BOOLS, NUMBERS, broadcast_cases
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:

@@ -9,8 +9,8 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.ops._rules import same_type, unary_cases
-from fourfold.ops._steps import count_steps, inverse_of, reference_steps
+from fourfold.op.rounding import inverse_of, reference_round_to_grid, round_to_grid
+from fourfold.op.rules import same_type, unary_cases
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class FakeQuantize:
 
 
 def reference(attributes: FakeQuantize, x: np.ndarray) -> np.ndarray:
-    steps = reference_steps(attributes, x)
+    steps = reference_round_to_grid(attributes, x)
     return np.asarray(steps * np.float32(attributes.distance), x.dtype)
 
 
 def pointwise(attributes: FakeQuantize, x: Expression) -> Expression:
-    return count_steps(attributes, x) * attributes.distance
+    return round_to_grid(attributes, x) * attributes.distance
 
 
 OP = Op(

@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, remainder, where
 from fourfold.op import Op
-from fourfold.ops._rules import broadcast, broadcast_cases, elementwise
+from fourfold.op.rules import broadcast, broadcast_cases, elementwise
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:

@@ -11,8 +11,8 @@ import numpy as np
 from fourfold.graph import NONE
 from fourfold.kernel.expression import Expression
 from fourfold.op import Case, Op, Types
-from fourfold.ops import registry
-from fourfold.ops._rules import require
+from fourfold.op.registry import registry
+from fourfold.op.rules import require
 from fourfold.types import TensorType
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.site import Site
+from fourfold.kernel.context import NodeContext
+from fourfold.kernels.conv.direct import direct_product
+from fourfold.kernels.conv.taps import plain_taps
+from fourfold.kernels.conv.tiled import Convolution, tile_choices
+from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
+from fourfold.kernels.matrix.convolution import (
+    MatrixConvolution,
+    matrix_choices,
+    refuses_matrix_units,
+)
+from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
+from fourfold.kernels.quantised.convolution import DotConvolution, is_in_words, refuses_dots
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, tile_choices
-from fourfold.ops._direct import direct_product
-from fourfold.ops._dots import DotConvolution, is_in_words, refuses_dots
-from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
-from fourfold.ops._matrix_feed import WindowFeed, flatten_taps
-from fourfold.ops._rows import RowProduct, refuses_rows, row_choices
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._taps import plain_taps
-from fourfold.ops._window import check_bias
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import check_bias
 from fourfold.types import TensorType
 
 FEW_ROWS = 8
@@ -40,55 +44,55 @@ def reference(
     return y if bias is None else y + bias
 
 
-def refuses_tiled(site: Site) -> str | None:
-    bias = len(site.node.inputs) > 2 and site.node.inputs[2] is not None
-    if site.array(1) is None or (bias and site.array(2) is None):
+def refuses_tiled(context: NodeContext) -> str | None:
+    bias = len(context.node.inputs) > 2 and context.node.inputs[2] is not None
+    if context.array(1) is None or (bias and context.array(2) is None):
         return "weights or bias are computed at run time"
     return None
 
 
-def tiled(site: Site) -> None:
-    weights = site.array(1)
+def tiled(context: NodeContext) -> None:
+    weights = context.array(1)
     assert weights is not None
-    Convolution(site, "fully_connected", weights[:, None, :], plain_taps).write()
+    Convolution(context, "fully_connected", weights[:, None, :], plain_taps).write()
 
 
-def refuses_rows_here(site: Site) -> str | None:
-    return refuses_tiled(site) or refuses_rows(site)
+def refuses_rows_here(context: NodeContext) -> str | None:
+    return refuses_tiled(context) or refuses_rows(context)
 
 
-def rows(site: Site) -> None:
-    weights = site.array(1)
+def rows(context: NodeContext) -> None:
+    weights = context.array(1)
     assert weights is not None
-    RowProduct(site, "fully_connected", weights, site.array(2)).write()
+    RowProduct(context, "fully_connected", weights, context.array(2)).write()
 
 
-def refuses_dot_products(site: Site) -> str | None:
-    reason = refuses_tiled(site) or refuses_dots(site)
-    return reason or (None if is_in_words(site) else "the input is not in slices")
+def refuses_dot_products(context: NodeContext) -> str | None:
+    reason = refuses_tiled(context) or refuses_dots(context)
+    return reason or (None if is_in_words(context) else "the input is not in slices")
 
 
-def dots(site: Site) -> None:
-    weights = site.array(1)
+def dots(context: NodeContext) -> None:
+    weights = context.array(1)
     assert weights is not None
-    DotConvolution(site, "fully_connected_dots", weights[:, None, :], plain_taps).write()
+    DotConvolution(context, "fully_connected_dots", weights[:, None, :], plain_taps).write()
 
 
-def refuses_matrix(site: Site) -> str | None:
-    few = site.output.pixels < FEW_ROWS
+def refuses_matrix(context: NodeContext) -> str | None:
+    few = context.output.pixels < FEW_ROWS
     reason = f"fewer than {FEW_ROWS} rows are better taken apart" if few else None
-    return reason or refuses_tiled(site) or refuses_matrix_units(site)
+    return reason or refuses_tiled(context) or refuses_matrix_units(context)
 
 
-def matrix(site: Site) -> None:
-    weights = site.array(1)
+def matrix(context: NodeContext) -> None:
+    weights = context.array(1)
     assert weights is not None
-    feed, flat = WindowFeed(site, plain_taps, 1), flatten_taps(weights[:, None, :])
-    MatrixConvolution(site, "fully_connected", feed, flat, site.array(2)).write()
+    feed, flat = WindowFeed(context, plain_taps, 1), flatten_taps(weights[:, None, :])
+    MatrixConvolution(context, "fully_connected", feed, flat, context.array(2)).write()
 
 
-def choose_matrix(site: Site) -> list[str]:
-    return matrix_choices(site, WindowFeed(site, plain_taps, 1).work)
+def choose_matrix(context: NodeContext) -> list[str]:
+    return matrix_choices(context, WindowFeed(context, plain_taps, 1).work)
 
 
 OP = Op(
@@ -99,8 +103,8 @@ OP = Op(
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
         Variant("rows", rows, refuses_rows_here, row_choices),
-        Variant("dots", dots, refuses_dot_products, lambda site: tile_choices(site, 1)),
-        Variant("tiled", tiled, refuses_tiled, lambda site: tile_choices(site, 1)),
+        Variant("dots", dots, refuses_dot_products, lambda context: tile_choices(context, 1)),
+        Variant("tiled", tiled, refuses_tiled, lambda context: tile_choices(context, 1)),
         Variant("direct", direct_product),
     ),
     cases=(

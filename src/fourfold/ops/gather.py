@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, guarded, vector
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.op.rules import ANY, INDICES, require, require_axis, require_kind, takes
 from fourfold.types import TensorType
 
 
@@ -44,29 +44,31 @@ def reference(attributes: Gather, x: np.ndarray, indices: np.ndarray) -> np.ndar
     return y
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each output looks up its index, then the entry of that number."""
-    assert isinstance(site.attributes, Gather)
-    kernel = site.kernel("gather")
+    assert isinstance(context.attributes, Gather)
+    kernel = context.kernel("gather")
     view, indices, target = (
-        site.read(kernel, 0),
-        site.read(kernel, 1, "indices"),
-        site.write(kernel),
+        context.read(kernel, 0),
+        context.read(kernel, 1, "indices"),
+        context.write(kernel),
     )
-    last = site.attributes.axis == site.input.rank - 1
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    last = context.attributes.axis == context.input.rank - 1
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
         if not last and view.whole:
             # The channels stay where they are: four of them move together.
-            places = _entry(site.attributes, view, indices, [*at, const(0)])
+            places = _entry(context.attributes, view, indices, [*at, const(0)])
             value = view.load(view.pixel(places[:-1]), slice_)
         else:
-            value = vector(*(_lane(site, view, indices, target, at, slice_, n) for n in range(4)))
+            value = vector(
+                *(_lane(context, view, indices, target, at, slice_, n) for n in range(4))
+            )
         target.store(pixel, slice_, value)
 
 
 def _lane(
-    site: Site,
+    context: NodeContext,
     view: View,
     indices: View,
     target: View,
@@ -74,7 +76,7 @@ def _lane(
     slice_: Expression,
     lane: int,
 ) -> Expression:
-    assert isinstance(site.attributes, Gather)
+    assert isinstance(context.attributes, Gather)
     channel = slice_ * 4 + lane
     exists = (
         const(lane < target.type.channels)
@@ -83,7 +85,7 @@ def _lane(
     )
     channel = view.kernel.let(guarded(exists, channel), "channel")
     coordinates = [*at, channel] if target.type.rank else []
-    places = _entry(site.attributes, view, indices, coordinates)
+    places = _entry(context.attributes, view, indices, coordinates)
     return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
 
 

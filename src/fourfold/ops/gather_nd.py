@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, guarded, vector
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import ANY, INDICES, require, require_kind, takes
+from fourfold.op.rules import ANY, INDICES, require, require_kind, takes
 from fourfold.types import TensorType
 
 
@@ -28,13 +28,13 @@ def reference(attributes: object, x: np.ndarray, indices: np.ndarray) -> np.ndar
     return np.asarray(x[tuple(np.moveaxis(indices, -1, 0))])
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each output reads its row of indices, then what is there."""
-    kernel = site.kernel("gather_nd")
-    view, indices = site.read(kernel, 0), site.read(kernel, 1, "indices")
-    target = site.write(kernel)
-    named = site.input_type(1).channels == site.input.rank
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    kernel = context.kernel("gather_nd")
+    view, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
+    target = context.write(kernel)
+    named = context.input_type(1).channels == context.input.rank
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
         if named:
             value = vector(*(_lane(view, indices, target, at, slice_, n) for n in range(4)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, erf, tanh
 from fourfold.op import Op
-from fourfold.ops._rules import same_type, unary_cases
+from fourfold.op.rules import same_type, unary_cases
 
 _SLOPE = math.sqrt(2 / math.pi)
 _erf = np.vectorize(math.erf, otypes=[np.float64])

@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression
 from fourfold.op import Op
-from fourfold.ops._compare import compared, comparison, comparison_cases
+from fourfold.op.comparison import compared, comparison, comparison_cases
 
 
 def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.graph import NONE, Node, Step
-from fourfold.kernel.place import Stored
-from fourfold.kernel.site import Site
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.location import Stored
+from fourfold.kernels.chain.costs import forms
+from fourfold.kernels.chain.kernel import Chain
+from fourfold.kernels.joined import Joined, Parts, part_types
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops import registry
-from fourfold.ops._chain import Chain
-from fourfold.ops._chain_costs import forms
-from fourfold.ops._parts import Joined, Parts, part_types
-from fourfold.ops._rules import Reduce, require
+from fourfold.op.registry import registry
+from fourfold.op.rules import Reduce, require
 from fourfold.types import DType, TensorType
 
 
@@ -39,14 +39,14 @@ def reference(attributes: Joined, *arrays: np.ndarray) -> np.ndarray:
     return result
 
 
-def choices(site: Site) -> list[str]:
-    parts = Parts(site)
-    return [str(count) for count in forms(parts.nodes, parts.all_types, site.device)]
+def choices(context: NodeContext) -> list[str]:
+    parts = Parts(context)
+    return [str(count) for count in forms(parts.nodes, parts.all_types, context.device)]
 
 
-def build(site: Site) -> None:
-    parts, known = Parts(site), choices(site)
-    apart = int(site.choice if site.choice in known else known[0])
+def build(context: NodeContext) -> None:
+    parts, known = Parts(context), choices(context)
+    apart = int(context.choice if context.choice in known else known[0])
     memories = parts.write_apart(apart)
     if apart < len(parts.nodes):
         Chain(parts, apart, memories)

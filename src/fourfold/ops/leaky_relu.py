@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, where
 from fourfold.op import Op
-from fourfold.ops._rules import same_type, unary_cases
+from fourfold.op.rules import same_type, unary_cases
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, maximum, minimum, power, vector
-from fourfold.kernel.site import Site
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import FLOATS, require, require_kind, takes
+from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
 
 
@@ -40,16 +40,16 @@ def reference(attributes: LocalResponse, x: np.ndarray) -> np.ndarray:
     return np.asarray(x * scale**-attributes.beta, x.dtype)
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each lane walks over its neighbours."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, LocalResponse)
-    kernel = site.kernel("local_response")
-    view, target = site.read(kernel, 0), site.write(kernel)
-    radius = min(attributes.radius, site.input.channels)
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    kernel = context.kernel("local_response")
+    view, target = context.read(kernel, 0), context.write(kernel)
+    radius = min(attributes.radius, context.input.channels)
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         lanes = []
-        for lane in range(min(4, site.input.channels)):
+        for lane in range(min(4, context.input.channels)):
             channel = kernel.let(slice_ * 4 + lane, "channel")
             total = kernel.variable(const(0.0, view.kind), "total")
             first = kernel.let(maximum(channel - radius, const(0)), "first")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.kernel.expression import maximum
+from fourfold.kernels.pool import pools
 from fourfold.op import Case, Op
-from fourfold.ops._pool import pools
-from fourfold.ops._rules import FLOATS
-from fourfold.ops._window import Padding, Pool2d, pool_window, pooled, windows
+from fourfold.op.rules import FLOATS
+from fourfold.op.window import Padding, Pool2d, pool_window, pooled, windows
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, convert, where, widen
-from fourfold.kernel.site import Site
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._reduce import least
-from fourfold.ops._rules import FLOATS
-from fourfold.ops._window import Padding, Pool2d, pool_window, pooled, windows
+from fourfold.op.rules import FLOATS
+from fourfold.op.window import Padding, Pool2d, pool_window, pooled, windows
 
 
 def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
@@ -20,14 +20,14 @@ def reference(attributes: Pool2d, x: np.ndarray) -> np.ndarray:
     return np.asarray(np.argmax(flat, axis=-1), x.dtype)
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """One walk over the window; a later element must be larger to win."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, Pool2d)
-    kernel = site.kernel("max_pool2d_index")
-    source, target = site.read(kernel, 0), site.write(kernel)
+    kernel = context.kernel("max_pool2d_index")
+    source, target = context.read(kernel, 0), context.write(kernel)
     (rows, columns), (down, across) = attributes.filter, attributes.stride
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, y, x = target.coordinates(pixel)
         top = kernel.let(y * down - attributes.padding.top, "top")
         left = kernel.let(x * across - attributes.padding.left, "left")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import convert, where, widen
-from fourfold.kernel.site import Site
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._reduce import least
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._window import Padding, Pool2d
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import Padding, Pool2d
 from fourfold.types import TensorType
 
 
@@ -42,15 +42,15 @@ def reference(attributes: Pool2d, x: np.ndarray, index: np.ndarray) -> np.ndarra
     return y
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each output asks the windows over it whether they name it; the last one that does counts."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, Pool2d)
-    kernel = site.kernel("max_unpool2d")
-    source, index = site.read(kernel, 0), site.read(kernel, 1, "index")
-    target = site.write(kernel)
+    kernel = context.kernel("max_unpool2d")
+    source, index = context.read(kernel, 0), context.read(kernel, 1, "index")
+    target = context.write(kernel)
     (rows, columns), (down, across) = attributes.filter, attributes.stride
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, y, x = target.coordinates(pixel)
         top = kernel.let(y + attributes.padding.top - (rows - 1), "top")
         left = kernel.let(x + attributes.padding.left - (columns - 1), "left")

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.graph import Node
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, convert, vector
-from fourfold.kernel.place import Channel
-from fourfold.kernel.site import Site
+from fourfold.kernel.location import Channel
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Alias, Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import require, require_kind, takes
+from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
 MOST_CHANNELS = 3
@@ -47,14 +47,14 @@ def view(node: Node, inputs: Types, outputs: Types) -> Alias:
     return Alias("picture", channels=node.attributes.channels)
 
 
-def copied(site: Site) -> None:
-    attributes = site.attributes
+def copied(context: NodeContext) -> None:
+    attributes = context.attributes
     assert isinstance(attributes, Picture)
-    kernel = site.kernel("picture")
-    source, target = site.read(kernel, 0), site.write(kernel)
+    kernel = context.kernel("picture")
+    source, target = context.read(kernel, 0), context.write(kernel)
     zeros = [kernel.number("zero", one.zero) for one in attributes.channels]
     scales = [kernel.number("scale", one.scale) for one in attributes.channels]
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         lanes = [const(0.0, kernel.real)] * 4
         for lane, one in enumerate(attributes.channels):
             byte = convert(source.lane(pixel, 0, one.byte), "float")

@@ -9,8 +9,8 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, convert
 from fourfold.op import Case, Op, Types
-from fourfold.ops._rules import FLOATS, require, require_kind, takes, unary_cases
-from fourfold.ops._steps import count_steps, inverse_of, reference_steps
+from fourfold.op.rounding import inverse_of, reference_round_to_grid, round_to_grid
+from fourfold.op.rules import FLOATS, require, require_kind, takes, unary_cases
 from fourfold.types import DType, TensorType
 
 
@@ -42,12 +42,12 @@ def infer(attributes: Quantize, x: TensorType) -> Types:
 
 
 def reference(attributes: Quantize, x: np.ndarray) -> np.ndarray:
-    steps = reference_steps(attributes, x)
+    steps = reference_round_to_grid(attributes, x)
     return np.asarray((steps + np.float32(attributes.zero_point)).astype(attributes.to.numpy))
 
 
 def pointwise(attributes: Quantize, x: Expression) -> Expression:
-    return convert(count_steps(attributes, x) + attributes.zero_point, "int")
+    return convert(round_to_grid(attributes, x) + attributes.zero_point, "int")
 
 
 OP = Op(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.kernel.expression import minimum
+from fourfold.kernels.reduce import reduces
 from fourfold.op import Op
-from fourfold.ops._reduce import reduces
-from fourfold.ops._rules import NUMBERS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, floor, maximum, minimum
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import FLOATS, Resize, require, resize_step, resized, takes
+from fourfold.op.rules import FLOATS, Resize, require, resize_step, resized, takes
 from fourfold.types import TensorType
 
 SLICES = 6  # as many go together on a CPU: both columns of each stay in registers
@@ -45,17 +45,17 @@ def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
     return x
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Four pixels, weighed: the two rows first, then the two columns."""
-    kernel = site.kernel("resize_bilinear")
-    view, target = site.read(kernel, 0), site.write(kernel)
-    if site.device.is_cpu:
-        _walk_rows(site, view, target)
+    kernel = context.kernel("resize_bilinear")
+    view, target = context.read(kernel, 0), context.write(kernel)
+    if context.device.is_cpu:
+        _walk_rows(context, view, target)
         return
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, y, x = target.coordinates(pixel)
-        top, bottom, down = _between(site, view, y, 0)
-        left, right, along = _between(site, view, x, 1)
+        top, bottom, down = _between(context, view, y, 0)
+        left, right, along = _between(context, view, x, 1)
         corners = [
             view.load(view.pixel([image, row, column]), slice_)
             for row in (top, bottom)
@@ -66,23 +66,23 @@ def build(site: Site) -> None:
         target.store(pixel, slice_, above * (1.0 - down) + below * down)
 
 
-def _walk_rows(site: Site, view: View, target: View) -> None:
+def _walk_rows(context: NodeContext, view: View, target: View) -> None:
     """A row of several slices a work-item: the two columns stay until the walk has passed them."""
-    kernel, slices = target.kernel, site.output.slices
+    kernel, slices = target.kernel, context.output.slices
     together = -(-slices // -(-slices // SLICES))
-    rows = site.output.pixels // site.output.shape[2]
+    rows = context.output.pixels // context.output.shape[2]
     line, group = kernel.ids(rows, -(-slices // together))
     first = group * together
     if slices % together:
         first = kernel.let(minimum(group * together, target.slices - together), "first")
     start = kernel.let(line * target.axis(2), "start")
     image, y, _ = target.coordinates(start)
-    top, bottom, down = _between(site, view, y, 0)
+    top, bottom, down = _between(context, view, y, 0)
     zero = const(0.0, kernel.real, 4)
     sides = [[kernel.variable(zero, side) for side in "ab"] for _ in range(together)]
     passed = kernel.variable(const(-1), "passed")
     with kernel.loop(target.axis(2), title="x") as x:
-        left, right, along = _between(site, view, x, 1)
+        left, right, along = _between(context, view, x, 1)
         both = kernel.let(left + right, "both")
         with kernel.when(both.differs(passed)):
             kernel.set(passed, both)
@@ -99,13 +99,13 @@ def _walk_rows(site: Site, view: View, target: View) -> None:
 
 
 def _between(
-    site: Site, view: View, at: Expression, axis: int
+    context: NodeContext, view: View, at: Expression, axis: int
 ) -> tuple[Expression, Expression, Expression]:
     """The rows (axis 0) or columns of x before and after one of y, and how far it is on the way."""
-    attributes, kernel = site.attributes, view.kernel
+    attributes, kernel = context.attributes, view.kernel
     assert isinstance(attributes, Resize)
     half = 0.5 if attributes.half_pixel_centers else 0.0
-    step = float(resize_step(attributes, axis, site.input.shape[1 + axis]))
+    step = float(resize_step(attributes, axis, context.input.shape[1 + axis]))
     position = kernel.let((convert(at, "float") + half) * step - half, "position")
     whole = floor(position)
     lower = kernel.let(maximum(convert(whole, "int"), 0), "lower")

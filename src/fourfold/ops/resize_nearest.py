@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.kernel.expression import Expression, convert, minimum
+from fourfold.kernels.move import moves
 from fourfold.op import Case, Op
-from fourfold.ops._move import moves
-from fourfold.ops._rules import ANY, Resize, resize_step, resized
+from fourfold.op.rules import ANY, Resize, resize_step, resized
 from fourfold.types import TensorType
 
 

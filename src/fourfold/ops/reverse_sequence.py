@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import where
-from fourfold.kernel.site import Site
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.op.rules import ANY, INDICES, require, require_axis, require_kind, takes
 from fourfold.types import TensorType
 
 
@@ -45,15 +45,15 @@ def reference(attributes: ReverseSequence, x: np.ndarray, lengths: np.ndarray) -
     return y
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each output looks up its length, then the entry that it changes places with."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, ReverseSequence)
     axis = attributes.axis
-    kernel = site.kernel("reverse_sequence")
-    view, lengths = site.read(kernel, 0), site.read(kernel, 1, "lengths")
-    target = site.write(kernel)
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    kernel = context.kernel("reverse_sequence")
+    view, lengths = context.read(kernel, 0), context.read(kernel, 1, "lengths")
+    target = context.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
         length = kernel.let(lengths.element(0, at[attributes.batch_axis]), "length")
         here = at[axis]
@@ -61,10 +61,10 @@ def build(site: Site) -> None:
         target.store(pixel, slice_, view.load(view.pixel(at), slice_))
 
 
-def refuses(site: Site) -> str | None:
-    attributes = site.attributes
+def refuses(context: NodeContext) -> str | None:
+    attributes = context.attributes
     assert isinstance(attributes, ReverseSequence)
-    last = site.input.rank - 1
+    last = context.input.rank - 1
     return "the last axis takes part" if last in (attributes.axis, attributes.batch_axis) else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.op import Case, Op, Types
-from fourfold.ops._rules import require, require_kind, takes
+from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector, where
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._reduce import least
-from fourfold.ops._rules import INDICES, NUMBERS, require, require_kind, takes
+from fourfold.op.rules import INDICES, NUMBERS, require, require_kind, takes
 from fourfold.types import Shape, TensorType
 
 
@@ -43,14 +43,14 @@ def reference(attributes: ScatterNd, indices: np.ndarray, updates: np.ndarray) -
     return y
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each output asks every row of the indices whether it is meant."""
-    kernel = site.kernel("scatter_nd")
-    indices, updates = site.read(kernel, 0, "indices"), site.read(kernel, 1, "updates")
-    target = site.write(kernel)
-    rows = kernel.size("rows", math.prod(site.input.shape[:-1]))
-    depth, rank = site.input.channels, site.output.rank
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    kernel = context.kernel("scatter_nd")
+    indices, updates = context.read(kernel, 0, "indices"), context.read(kernel, 1, "updates")
+    target = context.write(kernel)
+    rows = kernel.size("rows", math.prod(context.input.shape[:-1]))
+    depth, rank = context.input.channels, context.output.rank
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
         total = kernel.variable(least(updates.kind, 0.0), "total")
         with kernel.loop(rows, title="row") as row:

@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, where
 from fourfold.op import Case, Op, Types
-from fourfold.ops._rules import BOOLS, NUMBERS, require_kind, stretched, takes
+from fourfold.op.rules import BOOLS, NUMBERS, require_kind, stretched, takes
 from fourfold.types import TensorType
 
 

@@ -10,19 +10,23 @@ from math import inf
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import load, widen
-from fourfold.kernel.place import slice_channels
-from fourfold.kernel.site import Site
+from fourfold.kernel.location import slice_channels
+from fourfold.kernels.conv.taps import window_taps
+from fourfold.kernels.conv.tile import Tile
+from fourfold.kernels.conv.tiled import pack_bias, pack_weights
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.matrix.convolution import (
+    MatrixConvolution,
+    matrix_choices,
+    refuses_matrix_units,
+)
+from fourfold.kernels.matrix.depthwise_feed import DepthwiseFeed
+from fourfold.kernels.matrix.feed import clamped
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import pack_bias, pack_weights
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._matrix import MatrixConvolution, matrix_choices, refuses_matrix_units
-from fourfold.ops._matrix_feed import clamped
-from fourfold.ops._matrix_filter import DepthwiseFeed
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._taps import window_taps
-from fourfold.ops._tile import Tile
-from fourfold.ops._window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
 
 
@@ -81,63 +85,67 @@ def reference(
     return y if bias is None else y + bias
 
 
-def refuses_any(site: Site) -> str | None:
-    names = [name for name in site.node.inputs[1:] if name is not None]
-    known = all(name in site.constants for name in names)
+def refuses_any(context: NodeContext) -> str | None:
+    names = [name for name in context.node.inputs[1:] if name is not None]
+    known = all(name in context.constants for name in names)
     return None if known else "filters or weights are computed at run time"
 
 
-def refuses_matrix(site: Site) -> str | None:
-    if site.input.slices % 4:
+def refuses_matrix(context: NodeContext) -> str | None:
+    if context.input.slices % 4:
         return "the channels do not fill whole steps of sixteen"
-    return refuses_any(site) or refuses_matrix_units(site)
+    return refuses_any(context) or refuses_matrix_units(context)
 
 
-def _offsets(site: Site) -> np.ndarray:
-    offsets = site.array(3)
-    padded = np.zeros(site.input.slices * 4, np.float32)
-    padded[: site.input.channels] = 0 if offsets is None else offsets
+def _offsets(context: NodeContext) -> np.ndarray:
+    offsets = context.array(3)
+    padded = np.zeros(context.input.slices * 4, np.float32)
+    padded[: context.input.channels] = 0 if offsets is None else offsets
     return padded
 
 
-def _feed(site: Site) -> DepthwiseFeed:
-    attributes, filters = site.attributes, site.array(1)
+def _feed(context: NodeContext) -> DepthwiseFeed:
+    attributes, filters = context.attributes, context.array(1)
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
     flat = filters.reshape(-1, filters.shape[-1])
     clamp = clamped(attributes.low, attributes.high)
-    return DepthwiseFeed(site, window(attributes, filters.shape), (flat, _offsets(site)), clamp)
+    return DepthwiseFeed(
+        context, window(attributes, filters.shape), (flat, _offsets(context)), clamp
+    )
 
 
-def matrix(site: Site) -> None:
-    weights = site.array(2)
+def matrix(context: NodeContext) -> None:
+    weights = context.array(2)
     assert weights is not None
     flat = weights.reshape(weights.shape[0], -1)
-    MatrixConvolution(site, "separable", _feed(site), flat, site.array(4)).write()
+    MatrixConvolution(context, "separable", _feed(context), flat, context.array(4)).write()
 
 
-def choose_matrix(site: Site) -> list[str]:
-    return matrix_choices(site, _feed(site).work)
+def choose_matrix(context: NodeContext) -> list[str]:
+    return matrix_choices(context, _feed(context).work)
 
 
-def plain(site: Site) -> None:
+def plain(context: NodeContext) -> None:
     """One output pixel and slice a work-item, the middle made anew for each: right, and slow."""
-    attributes, filters, weights = site.attributes, site.array(1), site.array(2)
+    attributes, filters, weights = context.attributes, context.array(1), context.array(2)
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
     assert weights is not None
-    kernel, tile = site.kernel("separable_plain"), Tile(1, 1, 4)
-    source, target = site.read(kernel, 0), site.write(kernel)
+    kernel, tile = context.kernel("separable_plain"), Tile(1, 1, 4)
+    source, target = context.read(kernel, 0), context.write(kernel)
     taps = window_taps(window(attributes, filters.shape))(kernel, source, target)
-    taken = site.weights(
+    taken = context.weights(
         kernel, "filters", slice_channels(filters.reshape(-1, source.type.channels))
     )
-    offsets = site.packed(kernel, "offsets", _offsets(site))
+    offsets = context.packed(kernel, "offsets", _offsets(context))
     flat = pack_weights(weights.reshape(weights.shape[0], 1, -1), tile)
-    factors = site.weights(kernel, "weights", flat)
-    bias = site.packed(kernel, "bias", pack_bias(site.array(4), site.output.channels, tile))
+    factors = context.weights(kernel, "weights", flat)
+    bias = context.packed(
+        kernel, "bias", pack_bias(context.array(4), context.output.channels, tile)
+    )
     clamp, (down, across) = clamped(attributes.low, attributes.high), taps.count
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         total = kernel.variable(load(bias, slice_, kernel.real, 4), "sum")
         base = tuple(kernel.let(part, "base") for part in taps.start(pixel))
         with kernel.loop(source.slices, title="from") as part:

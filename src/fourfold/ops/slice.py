@@ -8,9 +8,9 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.expression import Expression
+from fourfold.kernels.move import moves
 from fourfold.op import Alias, Case, Op, Region, Types
-from fourfold.ops._move import moves
-from fourfold.ops._rules import ANY, require, require_kind, takes
+from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
 
 

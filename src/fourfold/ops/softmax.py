@@ -9,11 +9,11 @@ import numpy as np
 
 from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.combine import group_combine, team_ids
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, exp, maximum
-from fourfold.kernel.site import Site
+from fourfold.kernels.reduce import across, least, split_for
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._reduce import across, least, split_for
-from fourfold.ops._rules import FLOATS, require, require_kind, takes
+from fourfold.op.rules import FLOATS, require, require_kind, takes
 from fourfold.types import TensorType
 
 
@@ -39,14 +39,14 @@ def reference(attributes: Softmax, x: np.ndarray) -> np.ndarray:
     return y
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Three walks over the channels of a pixel: the largest, the sum of powers, the quotients."""
-    assert isinstance(site.attributes, Softmax)
-    split = split_for(site, site.input.slices)
-    kernel = site.kernel("softmax" + ("_split" if split > 1 else ""))
-    view, target = site.read(kernel, 0), site.write(kernel)
-    pixel, lane = team_ids(kernel, site.input.pixels, split)
-    beta = const(site.attributes.beta, kernel.real)
+    assert isinstance(context.attributes, Softmax)
+    split = split_for(context, context.input.slices)
+    kernel = context.kernel("softmax" + ("_split" if split > 1 else ""))
+    view, target = context.read(kernel, 0), context.write(kernel)
+    pixel, lane = team_ids(kernel, context.input.pixels, split)
+    beta = const(context.attributes.beta, kernel.real)
 
     def power(slice_: Expression, largest: Expression) -> Expression:
         return exp((view.load(pixel, slice_) - largest) * beta)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.kernel.expression import Expression
+from fourfold.kernels.move import Block, moves
 from fourfold.op import Case, Op, Types
-from fourfold.ops._move import Block, moves
-from fourfold.ops._rules import ANY, require, require_kind, require_rank, takes
+from fourfold.op.rules import ANY, require, require_kind, require_rank, takes
 from fourfold.types import TensorType
 
 

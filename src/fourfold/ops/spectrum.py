@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, load, sqrt, widen
 from fourfold.kernel.kernel import Variable
-from fourfold.kernel.site import Site
+from fourfold.kernels.grid import plain_grid
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._grid import plain_grid
-from fourfold.ops._rules import require, require_kind, takes
+from fourfold.op.rules import require, require_kind, takes
 from fourfold.types import DType, TensorType
 
 LARGEST = 1 << 24
@@ -36,14 +36,14 @@ def reference(attributes: Spectrum, x: np.ndarray) -> np.ndarray:
     return np.abs(np.fft.rfft(x, attributes.size)).astype(np.float32)
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Four frequencies at once: a sum of products with a table of cosines and one of sines."""
-    assert isinstance(site.attributes, Spectrum)
-    kernel = site.kernel("spectrum")
-    view, target = site.read(kernel, 0), site.write(kernel)
-    length = min(site.input.channels, site.attributes.size)
-    table = site.packed(kernel, "waves", waves(site.attributes.size, length))
-    for pixel, slice_ in plain_grid(kernel, site.device, target):
+    assert isinstance(context.attributes, Spectrum)
+    kernel = context.kernel("spectrum")
+    view, target = context.read(kernel, 0), context.write(kernel)
+    length = min(context.input.channels, context.attributes.size)
+    table = context.packed(kernel, "waves", waves(context.attributes.size, length))
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
         zero = const(0.0, "float", 4)
         sums = [kernel.variable(zero, title) for title in ("real", "imaginary")]
         steps = kernel.size("steps", length)
@@ -59,9 +59,9 @@ def _length(real: Variable, imaginary: Variable) -> Expression:
     return sqrt(real * real + imaginary * imaginary)
 
 
-def refuses(site: Site) -> str | None:
-    assert isinstance(site.attributes, Spectrum)
-    numbers = 2 * site.output.channels * min(site.input.channels, site.attributes.size)
+def refuses(context: NodeContext) -> str | None:
+    assert isinstance(context.attributes, Spectrum)
+    numbers = 2 * context.output.channels * min(context.input.channels, context.attributes.size)
     return f"its table would hold {numbers} numbers" if numbers > LARGEST else None
 
 

@@ -6,9 +6,9 @@ import operator
 
 import numpy as np
 
+from fourfold.kernels.reduce import reduces
 from fourfold.op import Op
-from fourfold.ops._reduce import reduces
-from fourfold.ops._rules import NUMBERS, Reduce, reduce_cases, reduced
+from fourfold.op.rules import NUMBERS, Reduce, reduce_cases, reduced
 
 
 def reference(attributes: Reduce, x: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.combine import group_combine, team_ids
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import (
     Expression,
     const,
@@ -21,12 +22,11 @@ from fourfold.kernel.expression import (
     widen,
 )
 from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.boxes import COLUMNS, CORNERS, overlap_of
+from fourfold.kernels.reduce import split_for
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._boxes import COLUMNS, CORNERS, overlap_of
-from fourfold.ops._reduce import split_for
-from fourfold.ops._rules import require, require_kind, require_rank, takes
+from fourfold.op.rules import require, require_kind, require_rank, takes
 from fourfold.types import DType, TensorType
 
 
@@ -73,14 +73,14 @@ def reference(attributes: SuppressBoxes, table: np.ndarray) -> tuple[np.ndarray,
     return rows, left.astype(np.float32)[:, None]
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """One group picks box after box; each of its work-items looks after its own share of them."""
-    attributes = site.attributes
+    attributes = context.attributes
     assert isinstance(attributes, SuppressBoxes)
-    kernel = site.kernel("suppress_boxes")
-    table, rows = site.read(kernel, 0, "table"), site.write(kernel)
-    left = site.write(kernel, 1, "left")
-    split = split_for(site, site.input.shape[0])
+    kernel = context.kernel("suppress_boxes")
+    table, rows = context.read(kernel, 0, "table"), context.write(kernel)
+    left = context.write(kernel, 1, "left")
+    split = split_for(context, context.input.shape[0])
     _, item = team_ids(kernel, 1, split)
     least, gone = (kernel.number(n, getattr(attributes, n)) for n in ("score", "gone"))
     with kernel.loop(table.pixels, item, split, title="i") as i:

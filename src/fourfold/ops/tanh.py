@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, tanh
 from fourfold.op import Op
-from fourfold.ops._rules import elementwise, same_type, unary_cases
+from fourfold.op.rules import elementwise, same_type, unary_cases
 
 
 def pointwise(attributes: object, x: Expression) -> Expression:

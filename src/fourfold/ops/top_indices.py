@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.combine import group_combine, team_ids
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, maximum, minimum, vector, where
 from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.reduce import least, split_for
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._reduce import least, split_for
-from fourfold.ops._rules import NUMBERS, require, require_kind, takes
+from fourfold.op.rules import NUMBERS, require, require_kind, takes
 from fourfold.types import DType, TensorType
 
 
@@ -40,18 +40,18 @@ def reference(attributes: TopIndices, x: np.ndarray) -> np.ndarray:
     return order[..., : attributes.count].astype(np.int32)
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each pick is the largest of all that follow the pick before it in the order."""
-    assert isinstance(site.attributes, TopIndices)
-    split = split_for(site, site.input.channels)
-    kernel = site.kernel("top_indices" + ("_split" if split > 1 else ""))
-    view, target = site.read(kernel, 0), site.write(kernel)
-    pixel, item = team_ids(kernel, site.input.pixels, split)
+    assert isinstance(context.attributes, TopIndices)
+    split = split_for(context, context.input.channels)
+    kernel = context.kernel("top_indices" + ("_split" if split > 1 else ""))
+    view, target = context.read(kernel, 0), context.write(kernel)
+    pixel, item = team_ids(kernel, context.input.pixels, split)
     value = kernel.variable(_bound(view, "inf"), "value")
     place = kernel.variable(const(-1), "place")
     with kernel.loop(target.slices, title="slice") as slice_:
         lanes: list[Expression] = []
-        for _ in range(min(4, site.attributes.count)):
+        for _ in range(min(4, context.attributes.count)):
             _pick(kernel, view, pixel, (item, split), (value, place))
             lanes.append(kernel.variable(place, "picked"))
         lanes += [const(0)] * (4 - len(lanes))

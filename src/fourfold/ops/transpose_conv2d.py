@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.conv.taps import Taps
+from fourfold.kernels.conv.tiled import Convolution, tile_choices
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.ops._convolve import Convolution, tile_choices
-from fourfold.ops._rules import FLOATS, require, require_kind, require_rank, takes
-from fourfold.ops._taps import Taps
-from fourfold.ops._window import Padding, Pair, Window, check_bias, output_size
+from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
+from fourfold.op.window import Padding, Pair, Window, check_bias, output_size
 from fourfold.types import TensorType
 
 
@@ -67,29 +67,29 @@ def reference(
     return kept if bias is None else kept + bias
 
 
-def refuses(site: Site) -> str | None:
-    bias = len(site.node.inputs) > 2 and site.node.inputs[2] is not None
-    missing = site.array(1) is None or (bias and site.array(2) is None)
+def refuses(context: NodeContext) -> str | None:
+    bias = len(context.node.inputs) > 2 and context.node.inputs[2] is not None
+    missing = context.array(1) is None or (bias and context.array(2) is None)
     return "weights or bias are computed at run time" if missing else None
 
 
-def build(site: Site) -> None:
+def build(context: NodeContext) -> None:
     """Each output pixel gathers what lands on it: the taps at which the stride divides the
     distance.
     """
-    attributes, weights = site.attributes, site.array(1)
+    attributes, weights = context.attributes, context.array(1)
     assert isinstance(attributes, TransposeConv2d)
     assert weights is not None
     flat = weights.reshape(weights.shape[0], -1, weights.shape[3])
     filter = (weights.shape[1], weights.shape[2])
     Convolution(
-        site, "transpose_conv2d", flat, lambda *views: _taps(attributes, filter, *views)
+        context, "transpose_conv2d", flat, lambda *views: _taps(attributes, filter, *views)
     ).write()
 
 
-def choices(site: Site) -> list[str]:
-    rows, columns = site.input_type(1).shape[1:3]
-    return tile_choices(site, rows * columns)
+def choices(context: NodeContext) -> list[str]:
+    rows, columns = context.input_type(1).shape[1:3]
+    return tile_choices(context, rows * columns)
 
 
 def _taps(

@@ -7,13 +7,13 @@ import operator
 import numpy as np
 
 from fourfold.kernel.broadcast import load_for
+from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.site import Site
 from fourfold.kernel.view import View
+from fourfold.kernels.reduce import Load, reduces
 from fourfold.op import Case, Op, Types
-from fourfold.ops._reduce import Load, reduces
-from fourfold.ops._rules import FLOATS, Reduce, reduced, require, require_kind, stretched, takes
+from fourfold.op.rules import FLOATS, Reduce, reduced, require, require_kind, stretched, takes
 from fourfold.types import TensorType
 
 _reduced = reduced("variance", FLOATS)
@@ -33,8 +33,8 @@ def reference(attributes: Reduce, x: np.ndarray, middle: np.ndarray) -> np.ndarr
     return np.asarray(mean, x.dtype)
 
 
-def squares(site: Site, kernel: Kernel, view: View) -> Load:
-    middle = site.read(kernel, 1, "middle")
+def squares(context: NodeContext, kernel: Kernel, view: View) -> Load:
+    middle = context.read(kernel, 1, "middle")
 
     def load(pixel: Expression, slice_: Expression) -> Expression:
         other = load_for(middle, view, pixel, slice_)

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
+from fourfold.compile.placement import (
+    Decision,
+    PlacementProblem,
+    decide,
+    describe_whole,
+    read_problem,
+)
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.lower import make_plan
-from fourfold.lower.suit import counts_steps
-from fourfold.placing.deciding import (
-    Decision,
-    Situation,
-    decide,
-    describe_whole,
-    read_situation,
-)
-from fourfold.placing.wishes import Wishes
-from fourfold.players.probe import probed
+from fourfold.lower.specialise import has_quantised_steps
+from fourfold.options import PlacementOptions
+from fourfold.players.opencl.probe import probed
 from fourfold.report.advice import Advice, Subject, advise
 from fourfold.rewrite import rewrite
 from fourfold.split import GPU, Costs, Placement
@@ -38,9 +38,11 @@ class Report:
         return {"placement": self.placement.to_json(), "advice": advice}
 
 
-def check_model(source: str | bytes, title: str, device: DeviceInfo, wish: Wish) -> Report:
+def check_model(
+    source: str | bytes, title: str, device: DeviceInfo, wish: CompileOptions
+) -> Report:
     """What `placement='auto'` would do with a model on a device with these facts."""
-    situation = read_situation(source, title, device, wish, Wishes())
+    situation = read_problem(source, title, device, wish, PlacementOptions())
     decision = decide(situation, {})
     subject = _subject(situation, decision)
     if not decision.placement.whole:
@@ -48,21 +50,21 @@ def check_model(source: str | bytes, title: str, device: DeviceInfo, wish: Wish)
     return Report(subject.placement, tuple(advise(subject)))
 
 
-def _whole(source: str | bytes, situation: Situation, parted: Subject) -> Subject:
+def _whole(source: str | bytes, situation: PlacementProblem, parted: Subject) -> Subject:
     """The same model in one plan, where that can be: only there variables are the device's."""
     wish = situation.wish
     try:
         loaded = read_model(source, wish.shapes, quantized=wish.quantized, follow=wish.follow)
         graph = rewrite(loaded.main)
-        plan = make_plan(graph, probed(situation.device, counts_steps(graph)), wish.options)
+        plan = make_plan(graph, probed(situation.device, has_quantised_steps(graph)), wish.options)
     except UnsupportedError:
         return parted
     placement = describe_whole(situation)
     return replace(parted, graphs=(graph,), plans=(plan,), placement=placement)
 
 
-def _subject(situation: Situation, decision: Decision) -> Subject:
-    parts = [part for part in decision.choice.parts if part.place == GPU]
+def _subject(situation: PlacementProblem, decision: Decision) -> Subject:
+    parts = [part for part in decision.choice.parts if part.target == GPU]
     return Subject(
         graphs=tuple(rewrite(part.graph(situation.graph)) for part in parts),
         plans=tuple(decision.plans.values()),
@@ -72,7 +74,7 @@ def _subject(situation: Situation, decision: Decision) -> Subject:
     )
 
 
-def _open_inputs(situation: Situation) -> Mapping[str, tuple[int, ...]]:
+def _open_inputs(situation: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
     """Inputs whose sizes the file leaves open and the caller did not set."""
     origin = situation.model.origin
     if origin is None:

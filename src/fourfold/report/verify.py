@@ -14,20 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.compile import Wish
-from fourfold.cpu.litert import LitertEngine, Wire, make_interpreter, refuses_shapes
+from fourfold.compile import CompileOptions
+from fourfold.compile.placement import PlacementProblem, decide, read_problem
+from fourfold.cpu.litert import LitertEngine, make_interpreter, refuses_shapes
 from fourfold.cpu.reference import NumpyEngine
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.lower import make_plan
-from fourfold.lower.suit import counts_steps
-from fourfold.placing.deciding import Situation, decide, read_situation
-from fourfold.placing.wishes import Wishes
-from fourfold.players import opencl
-from fourfold.players.probe import probed
+from fourfold.lower.specialise import has_quantised_steps
+from fourfold.options import PlacementOptions
+from fourfold.plan.tensor_binding import TensorBinding
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import probed
 from fourfold.report.compare import Difference, difference
 from fourfold.rewrite import rewrite
-from fourfold.split import GPU, Part
+from fourfold.split import GPU, Partition
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
@@ -109,15 +110,15 @@ def run_litert(content: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]
 
 
 def compare_layers(
-    source: str | bytes, device: DeviceInfo, wish: Wish, inputs: Sequence[np.ndarray]
+    source: str | bytes, device: DeviceInfo, wish: CompileOptions, inputs: Sequence[np.ndarray]
 ) -> tuple[Layer, ...]:
     """Every value of the parts on the GPU beside LiteRT's, in the order in which they are made."""
-    situation = read_situation(source, "the model", device, wish, Wishes("gpu"))
+    situation = read_problem(source, "the model", device, wish, PlacementOptions("gpu"))
     decision = decide(situation, {})
     theirs = _Theirs(situation, inputs)
     layers: list[Layer] = []
     for part in decision.choice.parts:
-        if part.place == GPU:
+        if part.target == GPU:
             layers += _Trial.of(situation, part, theirs).layers()
     return tuple(layers)
 
@@ -125,24 +126,24 @@ def compare_layers(
 class _Theirs:
     """LiteRT's own values of all tensors, as the graph sees them."""
 
-    def __init__(self, situation: Situation, inputs: Sequence[np.ndarray]) -> None:
+    def __init__(self, situation: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
         origin = situation.model.origin
         assert origin is not None
         self._origin, self._types = origin, situation.graph.types
-        wires = [self._wire(name) for name in situation.graph.arguments]
-        self._engine = LitertEngine(origin.content, wires, (), keep_all=True)
+        bindings = [self._binding(name) for name in situation.graph.arguments]
+        self._engine = LitertEngine(origin.content, bindings, (), keep_all=True)
         self._engine.run(inputs)
 
-    def _wire(self, value: str) -> Wire:
+    def _binding(self, value: str) -> TensorBinding:
         number = self._origin.tensor(value)
         assert number is not None
-        return Wire(value, number, self._types[value], self._origin.grid(value))
+        return TensorBinding(value, number, self._types[value], self._origin.grid(value))
 
     def has(self, name: str) -> bool:
         return self._origin.tensor(name) is not None
 
     def value(self, name: str) -> np.ndarray:
-        return self._engine.value(self._wire(name))
+        return self._engine.value(self._binding(name))
 
     def step(self, name: str) -> float:
         """How far apart the real numbers are that a quantised value can have; 0 for floats."""
@@ -154,7 +155,7 @@ class _Theirs:
 class _Trial:
     """One part that was run: our values and theirs, and ours in full precision if that is asked."""
 
-    situation: Situation
+    situation: PlacementProblem
     graph: Graph  # as it is lowered
     inputs: Mapping[str, np.ndarray]
     ours: Mapping[str, np.ndarray]
@@ -162,7 +163,7 @@ class _Trial:
     exact: Mapping[str, np.ndarray] | None = None
 
     @staticmethod
-    def of(situation: Situation, part: Part, theirs: _Theirs) -> _Trial:
+    def of(situation: PlacementProblem, part: Partition, theirs: _Theirs) -> _Trial:
         graph = rewrite(part.graph(situation.graph))
         arrays = {name: np.asarray(theirs.value(name), order="C") for name in graph.arguments}
         ours = {**arrays, **_play(situation, graph, arrays)}
@@ -233,7 +234,7 @@ def _allowed(expected: np.ndarray, step: float, precision: str) -> float:
 
 
 def _play(
-    situation: Situation, graph: Graph, arrays: Mapping[str, np.ndarray]
+    situation: PlacementProblem, graph: Graph, arrays: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
     """All values of a graph, those on the way through copies, so that they stay as they are."""
     values = [name for node in graph.nodes for name in node.outputs]
@@ -242,7 +243,9 @@ def _play(
     types = {**graph.types, **{copy: graph.types[name] for name, copy in copies.items()}}
     outputs = (*graph.outputs, *copies.values())
     seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
-    plan = make_plan(seen, probed(situation.device, counts_steps(seen)), situation.wish.options)
+    plan = make_plan(
+        seen, probed(situation.device, has_quantised_steps(seen)), situation.wish.options
+    )
     player = opencl.Player(situation.device, plan)
     try:
         results = player.run([arrays[name] for name in graph.arguments])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.ops._rules import Reduce
-from fourfold.ops._window import NO_PADDING, Pool2d
+from fourfold.op.rules import Reduce
+from fourfold.op.window import NO_PADDING, Pool2d
 
 PIXELS = Reduce(axes=(1, 2), keep_dims=True)
 

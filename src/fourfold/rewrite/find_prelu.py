@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.rewrite._match import made_by, number, orders
 from fourfold.rewrite._names import Constants
 from fourfold.types import TensorType

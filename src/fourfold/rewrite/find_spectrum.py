@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.spectrum import Spectrum

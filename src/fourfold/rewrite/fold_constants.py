@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.rewrite._names import Constants
 
 MOST_BYTES = 64 << 20

@@ -11,8 +11,8 @@ from typing import Any
 
 from fourfold.errors import ModelError
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
-from fourfold.ops._window import NO_PADDING, Padding
+from fourfold.op.registry import registry
+from fourfold.op.window import NO_PADDING, Padding
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.space_to_batch import SpaceToBatch
 from fourfold.types import TensorType

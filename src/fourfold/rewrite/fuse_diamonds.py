@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.ops.formula import Formula, Term
 from fourfold.rewrite.fuse_pointwise import MOST_EXTRAS, MOST_STEPS
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.ops.formula import all_terms
 
 MOST_STEPS = 24

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fourfold.graph import Graph, Node, Step
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.ops.formula import Formula, Term
 from fourfold.rewrite.fuse_pointwise import fits
 

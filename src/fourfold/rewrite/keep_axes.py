@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
-from fourfold.ops._rules import Reduce
+from fourfold.op.registry import registry
+from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.reshape import Reshape
 from fourfold.types import TensorType

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.ops.decode_boxes import DecodeBoxes
 from fourfold.ops.detection import Detection
 from fourfold.ops.suppress_boxes import SuppressBoxes

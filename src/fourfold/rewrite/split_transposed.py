@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.graph import Graph, Node
-from fourfold.ops import registry
-from fourfold.ops._move import Block
-from fourfold.ops._window import NO_PADDING
+from fourfold.kernels.move import Block
+from fourfold.op.registry import registry
+from fourfold.op.window import NO_PADDING
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.transpose_conv2d import TransposeConv2d
 from fourfold.rewrite._names import Constants

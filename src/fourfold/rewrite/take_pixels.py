@@ -11,7 +11,7 @@ from dataclasses import replace
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.graph import Graph, Node
-from fourfold.kernel.place import Channel
+from fourfold.kernel.location import Channel
 from fourfold.ops.picture import Picture
 from fourfold.pixels import Given, Pixels
 from fourfold.rewrite._names import Constants

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fourfold.split.bind import bind_units
-from fourfold.split.choose import Choice, Limits, Task, choose_places
+from fourfold.split.choose import Choice, Limits, Task, assign_units
 from fourfold.split.cost import Costs, Rates
-from fourfold.split.parts import Part, make_parts
+from fourfold.split.partitions import Partition, make_partitions
 from fourfold.split.placement import Placement, Row
 from fourfold.split.units import GPU, LITERT, NUMPY, Unit, Verdict, find_units
 
@@ -16,15 +16,15 @@ __all__ = [
     "Choice",
     "Costs",
     "Limits",
-    "Part",
+    "Partition",
     "Placement",
     "Rates",
     "Row",
     "Task",
     "Unit",
     "Verdict",
+    "assign_units",
     "bind_units",
-    "choose_places",
     "find_units",
-    "make_parts",
+    "make_partitions",
 ]

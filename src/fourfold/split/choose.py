@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from fourfold.graph import Graph
 from fourfold.split.cost import Costs
-from fourfold.split.parts import Part, make_parts
+from fourfold.split.partitions import Partition, make_partitions
 from fourfold.split.units import GPU, LITERT, NUMPY, Unit, Verdict
 
 GAIN = 0.9  # a unit leaves the GPU for a clear gain only: the estimates are coarse
@@ -24,10 +24,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Choice:
-    """A place for every unit, why those that could be on the GPU are not, and the parts."""
+    """A target for every unit, why those that could be on the GPU are not, and the parts."""
 
-    places: Mapping[str, str]
-    parts: tuple[Part, ...]
+    targets: Mapping[str, str]
+    parts: tuple[Partition, ...]
     seconds: float
     why: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,16 +44,16 @@ class Task:
 
     def cpu(self, unit: Unit) -> str:
         """Who runs a unit on the CPU; '' if nobody can."""
-        allowed = (place for place in (LITERT, NUMPY) if self.verdicts[unit.name].allows(place))
+        allowed = (target for target in (LITERT, NUMPY) if self.verdicts[unit.name].allows(target))
         return next(allowed, "")
 
-    def choice(self, places: Mapping[str, str], why: Mapping[str, str]) -> Choice:
-        parts = make_parts(self.graph, self.units, places, self.bound)
-        return Choice(places, parts, self.costs.total(parts), why)
+    def choice(self, targets: Mapping[str, str], why: Mapping[str, str]) -> Choice:
+        parts = make_partitions(self.graph, self.units, targets, self.bound)
+        return Choice(targets, parts, self.costs.total(parts), why)
 
 
-def choose_places(task: Task, limits: Limits) -> Choice:
-    """The places that cost least, by measured or estimated times."""
+def assign_units(task: Task, limits: Limits) -> Choice:
+    """The targets that cost least, by measured or estimated times."""
     on_cpu = {unit.name: task.cpu(unit) or GPU for unit in task.units}
     held = frozenset().union(*task.bound)
     on_gpu = {
@@ -67,23 +67,23 @@ def choose_places(task: Task, limits: Limits) -> Choice:
         reason = limits.reason or "placement is 'cpu'"
         return task.choice(on_cpu, dict.fromkeys(on_cpu, reason))
     choice = _limit(task, task.choice(on_gpu, why), on_cpu, limits.max_partitions)
-    if limits.placement == "gpu" or all(part.place == GPU for part in choice.parts):
+    if limits.placement == "gpu" or all(part.target == GPU for part in choice.parts):
         return choice  # what needs no split is where the caller wanted it
     return _all_on_cpu(task, _improve(task, choice, on_cpu), on_cpu)
 
 
-def _gpu_parts(choice: Choice) -> list[Part]:
-    return [part for part in choice.parts if part.place == GPU]
+def _gpu_parts(choice: Choice) -> list[Partition]:
+    return [part for part in choice.parts if part.target == GPU]
 
 
-def _without(task: Task, choice: Choice, part: Part, on_cpu: Mapping[str, str]) -> Choice:
+def _without(task: Task, choice: Choice, part: Partition, on_cpu: Mapping[str, str]) -> Choice:
     """The same choice with one part taken back to the CPU."""
     moved = {name: on_cpu[name] for name in part.names}
-    return task.choice({**choice.places, **moved}, choice.why)
+    return task.choice({**choice.targets, **moved}, choice.why)
 
 
 def _explained(choice: Choice, names: Iterable[str], reason: str) -> Choice:
-    left = [name for name in names if choice.places[name] != GPU]
+    left = [name for name in names if choice.targets[name] != GPU]
     return replace(choice, why={**choice.why, **dict.fromkeys(left, reason)})
 
 
@@ -92,7 +92,7 @@ def _limit(task: Task, choice: Choice, on_cpu: Mapping[str, str], most: int | No
     while most is not None and len(_gpu_parts(choice)) > most:
         parts = _gpu_parts(choice)
         options = [(part, _without(task, choice, part, on_cpu)) for part in parts]
-        options = [(part, other) for part, other in options if other.places != choice.places]
+        options = [(part, other) for part, other in options if other.targets != choice.targets]
         if not options:
             return choice
         part, best = min(options, key=lambda item: item[1].seconds)
@@ -107,7 +107,7 @@ def _improve(task: Task, choice: Choice, on_cpu: Mapping[str, str]) -> Choice:
         if not options:
             return choice
         part, best = min(options, key=lambda item: item[1].seconds)
-        if best.seconds >= choice.seconds or best.places == choice.places:
+        if best.seconds >= choice.seconds or best.targets == choice.targets:
             return choice
         saved = (choice.seconds - best.seconds) * 1e3
         reason = f"the way to the GPU and back would not pay: about {saved:.3f} ms more"
@@ -122,4 +122,4 @@ def _all_on_cpu(task: Task, choice: Choice, on_cpu: Mapping[str, str]) -> Choice
         return choice
     there, here = choice.seconds * 1e3, other.seconds * 1e3
     reason = f"the CPU alone is faster: about {here:.3f} ms against {there:.3f} ms"
-    return _explained(other, [n for n, place in choice.places.items() if place == GPU], reason)
+    return _explained(other, [n for n, target in choice.targets.items() if target == GPU], reason)

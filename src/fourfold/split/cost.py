@@ -1,4 +1,4 @@
-"""What running a unit costs in each place: measured where it was, else estimated from its work.
+"""What running a unit costs in each target: measured where it was, else estimated from its work.
 
 seconds = max(arithmetic / speed, bytes / bandwidth) + a fixed cost for each node. The speeds are
 coarse facts of a kind of device; they only have to tell a large layer from a small one.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.split.parts import Part
+from fourfold.split.partitions import Partition
 from fourfold.split.units import GPU, LITERT, NUMPY, Unit
 
 _WEIGHTED = {"conv2d", "depthwise_conv2d", "fully_connected", "conv3d"}
@@ -21,7 +21,7 @@ _VIEWS = {"reshape", "identity", "slice", "concat"}
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast a place is: arithmetic and bytes a second, seconds for each node and each part."""
+    """How fast a target is: arithmetic and bytes a second, seconds for each node and each part."""
 
     flops: float
     bytes: float
@@ -51,7 +51,7 @@ NUMPY_RATES = Rates(1e9, 2e9, 30e-6, 5e-6, 1e15)
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of units and parts. `measured` has those of units by place and name."""
+    """Seconds of units and parts. `measured` has those of units by target and name."""
 
     graph: Graph
     rates: Mapping[str, Rates]
@@ -62,26 +62,26 @@ class Costs:
         rates = {GPU: device_rates(device), LITERT: cpu_rates(threads), NUMPY: NUMPY_RATES}
         return Costs(graph, rates)
 
-    def unit(self, unit: Unit, place: str) -> float:
+    def unit(self, unit: Unit, target: str) -> float:
         """Seconds of a unit, without bringing its values there."""
-        if (place, unit.name) in self.measured:
-            return self.measured[place, unit.name]
-        rates = self.rates[place]
+        if (target, unit.name) in self.measured:
+            return self.measured[target, unit.name]
+        rates = self.rates[target]
         work = sum(flops(self.graph, node) for node in unit.nodes)
         moved = self._bytes({*unit.reads, *unit.writes, *self._weights(unit)})
         nodes = sum(node.op not in _VIEWS for node in unit.nodes)
         nodes = min(nodes, 1)  # what follows in the same operator is fused onto the first
         return max(work / rates.flops, moved / rates.bytes) + nodes * rates.node
 
-    def transfer(self, part: Part) -> float:
+    def transfer(self, part: Partition) -> float:
         """Seconds to bring a part's values there and back, and to wait for it."""
-        rates = self.rates[part.place]
+        rates = self.rates[part.target]
         return self._bytes({*part.inputs, *part.outputs}) / rates.transfer + rates.part
 
-    def part(self, part: Part) -> float:
-        return sum(self.unit(unit, part.place) for unit in part.units) + self.transfer(part)
+    def part(self, part: Partition) -> float:
+        return sum(self.unit(unit, part.target) for unit in part.units) + self.transfer(part)
 
-    def total(self, parts: Sequence[Part]) -> float:
+    def total(self, parts: Sequence[Partition]) -> float:
         return sum(self.part(part) for part in parts)
 
     def _weights(self, unit: Unit) -> Iterable[str]:

@@ -19,7 +19,7 @@ class Row:
 
     name: str
     op: str
-    place: str
+    target: str
     part: int
     seconds: float
     reason: str = ""
@@ -30,7 +30,7 @@ class Row:
 class PartRow:
     """One part: how many operators, their time, and what crosses its border."""
 
-    place: str
+    target: str
     operators: int
     seconds: float
     transfer: float
@@ -53,14 +53,14 @@ class Placement:
         costs, rows, parts = task.costs, [], []
         for number, part in enumerate(choice.parts):
             for unit in part.units:
-                reason = "" if part.place == GPU else reason_for(task, choice, unit.name)
-                seconds = costs.unit(unit, part.place)
-                row = Row(unit.name, unit.title, part.place, number, seconds, reason)
+                reason = "" if part.target == GPU else reason_for(task, choice, unit.name)
+                seconds = costs.unit(unit, part.target)
+                row = Row(unit.name, unit.title, part.target, number, seconds, reason)
                 rows.append(replace(row, able=task.verdicts[unit.name].allows(GPU)))
             transfer = costs.transfer(part)
             seconds = costs.part(part) - transfer
             size = len(part.units)
-            parts.append(PartRow(part.place, size, seconds, transfer, part.inputs, part.outputs))
+            parts.append(PartRow(part.target, size, seconds, transfer, part.inputs, part.outputs))
         alone = [costs.unit(unit, task.cpu(unit) or GPU) for unit in task.units]
         return Placement(device, placement, tuple(rows), tuple(parts), sum(alone))
 
@@ -83,7 +83,7 @@ class Placement:
 
     @property
     def on_gpu(self) -> int:
-        return sum(row.place == GPU for row in self.rows)
+        return sum(row.target == GPU for row in self.rows)
 
     @property
     def whole(self) -> bool:
@@ -94,7 +94,7 @@ class Placement:
     def share(self) -> float:
         """The part of the estimated time, transfers left out, that is spent on the GPU."""
         total = sum(row.seconds for row in self.rows)
-        return sum(row.seconds for row in self.rows if row.place == GPU) / total if total else 1.0
+        return sum(row.seconds for row in self.rows if row.target == GPU) / total if total else 1.0
 
     @property
     def summary(self) -> str:
@@ -108,25 +108,25 @@ class Placement:
 
     @property
     def fallbacks(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.place != GPU)
+        return tuple(row for row in self.rows if row.target != GPU)
 
     def lines(self) -> Iterator[str]:
         yield self.summary
         for number, part in enumerate(self.parts):
             names = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
-            title = f"{number}: {TITLES[part.place]}, {part.operators} operators"
+            title = f"{number}: {TITLES[part.target]}, {part.operators} operators"
             times = f"{part.seconds * 1e3:.3f} ms + {part.transfer * 1e3:.3f} ms transfer"
             yield f"  part {title}, about {times}: {names}"
-        for (op, place, reason), rows in self.grouped():
+        for (op, target, reason), rows in self.grouped():
             names = _listed([row.name for row in rows])
-            yield f"  {TITLES[place]}: {len(rows)} × {op} ({names}): {reason}"
+            yield f"  {TITLES[target]}: {len(rows)} × {op} ({names}): {reason}"
 
     def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[Row]]]:
         """What is not on the GPU, by op and reason; what could be there is told by reason alone."""
         groups: dict[tuple[str, str, str], list[Row]] = {}
         for row in sorted(self.fallbacks, key=lambda row: row.able):
             op = "others" if row.able else row.op
-            groups.setdefault((op, row.place, row.reason), []).append(row)
+            groups.setdefault((op, row.target, row.reason), []).append(row)
         return list(groups.items())
 
     def __str__(self) -> str:
@@ -141,7 +141,7 @@ class Placement:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{title}</th>" for title in ("operator", "op", "where", "ms", "why"))
         body = "".join(
-            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td><td>{TITLES[row.place]}</td>"
+            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td><td>{TITLES[row.target]}</td>"
             f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
             for row in self.rows
         )

@@ -12,9 +12,9 @@ from fourfold.formats import Origin
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
 
-__all__ = ["GPU", "LITERT", "NUMPY", "PLACES", "Unit", "Verdict", "find_units", "producers_of"]
+__all__ = ["GPU", "LITERT", "NUMPY", "TARGETS", "Unit", "Verdict", "find_units", "producers_of"]
 
-PLACES = (GPU, LITERT, NUMPY)
+TARGETS = (GPU, LITERT, NUMPY)
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Unit:
         found = (node.attributes for node in self.nodes)
         return next((item for item in found if isinstance(item, Foreign)), None)
 
-    def inputs(self, place: str) -> tuple[str, ...]:
-        return self.reads_in_file if place == LITERT else self.reads
+    def inputs(self, target: str) -> tuple[str, ...]:
+        return self.reads_in_file if target == LITERT else self.reads
 
-    def outputs(self, place: str) -> tuple[str, ...]:
-        return self.writes_in_file if place == LITERT else self.writes
+    def outputs(self, target: str) -> tuple[str, ...]:
+        return self.writes_in_file if target == LITERT else self.writes
 
     @property
     def needs(self) -> set[str]:
@@ -50,13 +50,13 @@ class Unit:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Where a unit can run: for each place '' or the reason why not."""
+    """Where a unit can run: for each target '' or the reason why not."""
 
     unit: str
     reasons: Mapping[str, str]
 
-    def allows(self, place: str) -> bool:
-        return not self.reasons[place]
+    def allows(self, target: str) -> bool:
+        return not self.reasons[target]
 
 
 def find_units(graph: Graph, origin: Origin | None) -> tuple[Unit, ...]:

@@ -15,11 +15,11 @@ from typing import Any, TypeVar, cast
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section
 from fourfold.store import choices
+from fourfold.store.contents import Contents, FolderContents, MemoryContents
 from fourfold.store.database import Damaged, Database, MemoryDatabase, salvage_choices
 from fourfold.store.entry import COLUMNS, Entry, entry_sections, read_head
 from fourfold.store.keys import Parts, key_of
-from fourfold.store.saying import say_once
-from fourfold.store.shelf import FolderShelf, MemoryShelf, Shelf
+from fourfold.store.log import log_once
 
 LIMIT = 2 << 30
 TABLES = ("entries", "choices", "models", "loading", "loaded", "quarantine")
@@ -42,7 +42,7 @@ def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
                 self.renew(error)
             except (OSError, sqlite3.Error) as error:
                 line = f"the store in {self.place} cannot be used: {error}; going on without it"
-                say_once(line, about=self.place)
+                log_once(line, about=self.place)
             return otherwise()
 
         return cast(F, guarded)
@@ -57,7 +57,7 @@ class Entries:
         self.folder, self.limit = folder, limit
         self.place = "memory" if folder is None else str(folder)
         self.database = MemoryDatabase() if folder is None else Database(folder)
-        self.shelf: Shelf = MemoryShelf() if folder is None else FolderShelf(folder)
+        self.contents: Contents = MemoryContents() if folder is None else FolderContents(folder)
 
     def find(self, kind: str, parts: Parts, read: Callable[[Container], R]) -> R | None:
         key = key_of(parts)
@@ -65,7 +65,7 @@ class Entries:
         if name is None:
             return None
         try:
-            file = self.shelf.read(name)
+            file = self.contents.read(name)
             if read_head(file)[::2] != (kind, parts):
                 raise ModelError(
                     f"{file.title} is not what was kept", "it was swapped", "remove it"
@@ -73,7 +73,7 @@ class Entries:
             found = read(file)
         except (ModelError, OSError) as error:
             reason = f"{error.what}: {error.why}" if isinstance(error, ModelError) else str(error)
-            say_once(f"a kept {kind} is made anew: {reason}")
+            log_once(f"a kept {kind} is made anew: {reason}")
             self.forget(key)
             return None
         self._note_use(key)
@@ -101,16 +101,16 @@ class Entries:
         """Keep something; another entry of the same key gives way."""
         key = key_of(parts)
         name = f"{kind}-{key}-{os.urandom(4).hex()}"
-        size = self.shelf.write(name, entry_sections(kind, title, parts, data))
+        size = self.contents.write(name, entry_sections(kind, title, parts, data))
         try:
             with self.database.writing() as database:
                 old = self._insert(database, (key, kind, title, parts, name, size))
                 old += self._over_limit(database, self.limit)
         except (OSError, sqlite3.Error, Damaged):
-            self.shelf.remove(name)
+            self.contents.remove(name)
             raise
         for one in old:
-            self.shelf.remove(one)
+            self.contents.remove(one)
 
     def _insert(self, database: sqlite3.Connection, row: tuple[Any, ...]) -> list[str]:
         key, kind, title, parts, name, size = row
@@ -142,7 +142,7 @@ class Entries:
             rows = database.execute("SELECT file FROM entries WHERE key=?", (key,)).fetchall()
             database.execute("DELETE FROM entries WHERE key=?", (key,))
         for (file,) in rows:
-            self.shelf.remove(str(file))
+            self.contents.remove(str(file))
 
     @never_fails(list)
     def entries(self) -> list[Entry]:
@@ -161,8 +161,8 @@ class Entries:
             gone = self._over_limit(database, limit)
             kept = {str(one) for (one,) in database.execute("SELECT file FROM entries")}
         for one in gone:
-            self.shelf.remove(one)
-        self.shelf.sweep(kept)
+            self.contents.remove(one)
+        self.contents.sweep(kept)
         return len(gone)
 
     @never_fails(lambda: None)
@@ -171,15 +171,15 @@ class Entries:
         with self.database.writing() as database:
             for table in TABLES:
                 database.execute(f"DELETE FROM {table}")
-        for name in self.shelf.names():
-            self.shelf.remove(name)
+        for name in self.contents.names():
+            self.contents.remove(name)
 
     def verify(self) -> list[tuple[Entry, str]]:
         """Forget every entry that does not hold what it should; gives them with the reasons."""
         bad = []
         for entry in self.entries():
             try:
-                file = self.shelf.read(entry.file)
+                file = self.contents.read(entry.file)
                 file.verify()
                 if read_head(file)[::2] != (entry.kind, entry.parts):
                     bad.append((entry, "it was swapped"))
@@ -193,16 +193,16 @@ class Entries:
         """A new database in place of a damaged one, with every entry whose file is still good."""
         if not self.database.put_aside(damaged):
             return
-        say_once(f"the store in {self.place} was damaged ({damaged}); it was made anew")
+        log_once(f"the store in {self.place} was damaged ({damaged}); it was made anew")
         with suppress(OSError, sqlite3.Error, Damaged):
             self._adopt()
 
     def _adopt(self) -> None:
         salvaged = salvage_choices(self.database.folder)
         with self.database.writing() as database:
-            for name in self.shelf.names():
+            for name in self.contents.names():
                 with suppress(ModelError, OSError):
-                    file = self.shelf.read(name)
+                    file = self.contents.read(name)
                     kind, title, parts = read_head(file)
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
             whole = [one for one, seal in salvaged if choices.seal_of(one) == seal]

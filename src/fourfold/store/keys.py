@@ -24,7 +24,10 @@ FORMAT = "1"  # of the entries; another number, and nothing kept before is used
 PROBED = ("matrix_units", "resident", "reaches_host", "image_texels", "image_windows")
 WHERE = ("index", "memory", *PROBED)  # not in keys: place, or told by what is
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-MAKERS = ("", "kernel", "ops", "formats", "rewrite", "lower", "split", "tune")
+MAKERS = (
+    *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
+    "compile",
+)
 
 
 def digest(data: bytes | memoryview | mmap) -> str:

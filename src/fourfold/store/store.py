@@ -14,7 +14,7 @@ from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
 from fourfold.store.keys import Parts, digest
-from fourfold.store.saying import say_once
+from fourfold.store.log import log_once
 
 
 class Store(Entries):
@@ -109,7 +109,7 @@ class Store(Entries):
             elif why == sentinel.KILLED:
                 sentinel.condemn(database, name, "its load killed a process", now)
         if why is not None:
-            say_once(f"a kept binary is not used, because {sentinel.REASONS.get(why, why)}")
+            log_once(f"a kept binary is not used, because {sentinel.REASONS.get(why, why)}")
         return why is None
 
     @never_fails(lambda: None)

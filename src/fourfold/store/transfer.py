@@ -11,7 +11,7 @@ from fourfold.errors import InputError, ModelError
 from fourfold.plan import Container, Section, write_container
 from fourfold.store.choices import Choice
 from fourfold.store.entry import BINARY, PLAN, read_head
-from fourfold.store.saying import say_once
+from fourfold.store.log import log_once
 from fourfold.store.store import Store
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
@@ -42,7 +42,7 @@ def export_store(store: Store, path: Path) -> tuple[int, int, int]:
 def _whole(store: Store) -> Iterator[Container]:
     for entry in store.entries():
         try:
-            file = store.shelf.read(entry.file)
+            file = store.contents.read(entry.file)
             file.verify()
         except (ModelError, OSError):
             continue
@@ -74,7 +74,7 @@ def _take(store: Store, file: Container, numbers: list[Any]) -> int:
     kind, title, parts = read_head(file, numbers[0])
     names = [file.names[number] for number in numbers[1:]]
     if kind in CONTENT and tuple(names) != CONTENT[kind]:
-        say_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
+        log_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
         return 0
     data = [
         Section(name, file.section(at, name)) for at, name in zip(numbers[1:], names, strict=True)

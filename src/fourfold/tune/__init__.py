@@ -1,6 +1,7 @@
 """Finds the best way to run each node on a device, by timing the promising ones.
 
-What is computed (`Site.key`) is tuned once, whatever model it is in: choices are kept by that key.
+What is computed (`NodeContext.key`) is tuned once, whatever model it is in: choices are kept by
+that key.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.tune.form import race_forms
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, searches

@@ -10,10 +10,10 @@ from statistics import median
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
-from fourfold.players.opencl import Player
+from fourfold.players.opencl.player import Player
 from fourfold.tune.race import Result
 
 WARM_UP = 3

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options, Site
-from fourfold.lower.launches import Way, choose_way, is_free, sites, variants_of
-from fourfold.lower.places import choose_places
-from fourfold.lower.suit import suit_graph, suited_options
-from fourfold.ops import registry
+from fourfold.kernel.context import NodeContext, Options
+from fourfold.lower.kernels import KernelChoice, choose_kernel, is_free, node_contexts, variants_of
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.op.registry import registry
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -24,7 +24,7 @@ class Search:
 
     key: str
     title: str
-    ways: tuple[Way, ...]
+    ways: tuple[KernelChoice, ...]
 
 
 class Known(NamedTuple):
@@ -39,35 +39,40 @@ def searches(
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes for which there is a way to try that was not."""
     seen: set[str] = set()
-    options = suited_options(graph, options, device)
-    graph = suit_graph(graph, device, options)
-    for site in sites(graph, choose_places(graph, options), device, options):
-        if site.key in seen or is_free(site):
+    options = specialise_options(graph, options, device)
+    graph = specialise_graph(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+        if context.key in seen or is_free(context):
             continue
-        seen.add(site.key)
-        default = choose_way(site, {})
-        if isinstance(default, Way):
-            title = f"{site.node.op} {site.input} -> {site.output}"
-            ways = tuple(_ways(site, default, known, limit))
+        seen.add(context.key)
+        default = choose_kernel(context, {})
+        if isinstance(default, KernelChoice):
+            title = f"{context.node.op} {context.input} -> {context.output}"
+            ways = tuple(_ways(context, default, known, limit))
             if ways:
-                yield Search(site.key, title, ways)
+                yield Search(context.key, title, ways)
 
 
-def _ways(site: Site, default: Way, known: Known, limit: int) -> list[Way]:
+def _ways(
+    context: NodeContext, default: KernelChoice, known: Known, limit: int
+) -> list[KernelChoice]:
     """The default, the best until now, then the promising ones in order, the first of each variant
     before others, from where an earlier search stopped; what was best for the most similar thing
     goes first. None if none is new.
     """
-    variants = [v for v in variants_of(registry()[site.node.op]) if v.refuses(site) is None]
-    listed = [[Way(variant, choice) for choice in variant.choices(site)] for variant in variants]
+    variants = [v for v in variants_of(registry()[context.node.op]) if v.refuses(context) is None]
+    listed = [
+        [KernelChoice(variant, choice) for choice in variant.choices(context)]
+        for variant in variants
+    ]
     first = [ways[0] for ways in listed if ways]
     ordered = [*first, *(way for ways in listed for way in ways[1:])]
-    best = known.ways.get(site.key)
-    similar = _most_similar(site.key, known.ways) if best is None else None
+    best = known.ways.get(context.key)
+    similar = _most_similar(context.key, known.ways) if best is None else None
     ordered.sort(key=lambda way: str(way) != similar)
     old = {str(default): default, **{str(way): way for way in ordered if str(way) == best}}
     others = [way for way in ordered if str(way) != str(default)]
-    fresh = others[known.tried.get(site.key, 0) : limit]
+    fresh = others[known.tried.get(context.key, 0) : limit]
     new = {str(way): way for way in fresh if str(way) not in old}
     return [*old.values(), *new.values()] if new else []
 

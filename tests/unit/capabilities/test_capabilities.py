@@ -16,8 +16,8 @@ from fourfold.capabilities import faults, trial
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.litert import GpuDelegate
-from fourfold.players import opencl
 from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl import player as opencl
 from fourfold.store.keys import device_key
 from fourfold.store.store import folder_store
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fourfold.kernel import expression as e
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl import render
-from fourfold.kernel.place import Layout, Stored, own_place
+from fourfold.kernel.location import Layout, Stored, own_location
+from fourfold.kernel.opencl.renderer import render
 from fourfold.kernel.view import View
 from fourfold.types import DType, TensorType
 
@@ -15,7 +15,7 @@ def doubled(literal: bool = False) -> Kernel:
     type_ = TensorType.parse("f32[5,8]")
     views = []
     for title in ("src", "dst"):
-        place = own_place(title, Layout.SLICED, type_, Stored(DType.F32))
+        place = own_location(title, Layout.SLICED, type_, Stored(DType.F32))
         pointer = kernel.pointer(title, DType.F32, place, writable=title == "dst")
         views.append(View(kernel, pointer, type_, place))
     pixel, slice_ = kernel.ids(5, 2)
@@ -117,7 +117,7 @@ def test_numbers_that_c_writes_differently() -> None:
 
 def test_memory_of_one_work_item_is_declared_before_it_is_used() -> None:
     kernel = Kernel("hold", literal=True)
-    place = own_place("dst", Layout.ROWS, TensorType.parse("f32[8]"), Stored(DType.F32))
+    place = own_location("dst", Layout.ROWS, TensorType.parse("f32[8]"), Stored(DType.F32))
     target = kernel.pointer("dst", DType.F32, place, writable=True)
     held = kernel.private_array("held", DType.F32, 8)
     near = kernel.shifted(held, e.const(1), 4, "near")

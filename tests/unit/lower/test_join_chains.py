@@ -9,9 +9,9 @@ from random_graphs import assert_equal, build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernels.joined import Joined
 from fourfold.lower.join_chains import join_chains
-from fourfold.ops._parts import Joined
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite.check_graph import check
 

@@ -8,7 +8,7 @@ from fake_devices import TENSOR_CORES
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower.join_separable import join_separable
 from fourfold.players.null import NULL_GPU
 

@@ -12,13 +12,13 @@ from random_graphs import Random, build
 from side_by_side import Shared, conflicts, share, table_stride
 
 from fourfold.formats import read_model
+from fourfold.kernel.context import Options
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.persistent import ARRIVES, AWAITS
-from fourfold.kernel.site import Options
+from fourfold.kernel.opencl.persistent import ARRIVES, AWAITS
 from fourfold.lower import make_plan
-from fourfold.lower.levels import Turn, arrangements, between
+from fourfold.lower.levels import LevelSpan, arrangements, between
 from fourfold.lower.memory import Span
-from fourfold.lower.one_launch import in_turn
+from fourfold.lower.one_launch import in_level_order
 from fourfold.plan import Launch
 from fourfold.rewrite import rewrite
 
@@ -61,39 +61,39 @@ def random_needs(seed: int) -> list[frozenset[int]]:
     ]
 
 
-def depth(needs: list[frozenset[int]]) -> int:
+def depth(dependencies: list[frozenset[int]]) -> int:
     levels: list[int] = []
-    for others in needs:
+    for others in dependencies:
         levels.append(1 + max((levels[other] for other in others), default=0))
     return max(levels)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_turns_are_few_and_in_order(seed: int) -> None:
-    needs = random_needs(seed)
-    few, ordered = arrangements(needs)
-    for turns in (few, ordered):
-        for turn, others in zip(turns, needs, strict=True):
-            assert all(turns[other].last < turn.first for other in others)
-            assert 0 <= turn.last - turn.first <= 1
+    dependencies = random_needs(seed)
+    few, ordered = arrangements(dependencies)
+    for levels in (few, ordered):
+        for span, others in zip(levels, dependencies, strict=True):
+            assert all(levels[other].last < span.first for other in others)
+            assert 0 <= span.last - span.first <= 1
         # Groups arrive behind who ends in a level: each has such a stage.
-        ends = {turn.first for turn in turns if not turn.crosses}
-        assert ends == {*range(1 + max(turn.last for turn in turns))}
-    assert 1 + max(turn.last for turn in few) == depth(needs)
+        ends = {span.first for span in levels if not span.crosses}
+        assert ends == {*range(1 + max(span.last for span in levels))}
+    assert 1 + max(span.last for span in few) == depth(dependencies)
     assert ordered == sorted(ordered)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_groups_meet_before_what_needs_it(seed: int) -> None:
     """Groups at any speed walk the stages as the kernel does: by a counter whose top bit flips."""
-    needs, random = random_needs(seed), np.random.default_rng(seed)
+    dependencies, random = random_needs(seed), np.random.default_rng(seed)
     kernel, launch = Kernel("any", literal=False), Launch("any", (), (1,), (1,), "any", "")
-    for turns in arrangements(needs):
-        launches = [launch._replace(node=str(number)) for number in range(len(needs))]
-        stages = in_turn([kernel] * len(needs), launches, turns)
+    for levels in arrangements(dependencies):
+        launches = [launch._replace(node=str(number)) for number in range(len(dependencies))]
+        stages = in_level_order([kernel] * len(dependencies), launches, levels)
         numbers = [int(stage.launch.node) for stage in stages]
         groups, counter, half = 3, 0, 1 << 31
-        at, phase, due, done = [0] * groups, [0] * groups, [False] * groups, [0] * len(needs)
+        at, phase, due, done = [0] * groups, [0] * groups, [False] * groups, [0] * len(dependencies)
         while any(place < len(stages) for place in at):
             group = int(random.choice([n for n in range(groups) if at[n] < len(stages)]))
             stage, number = stages[at[group]], numbers[at[group]]
@@ -101,14 +101,14 @@ def test_groups_meet_before_what_needs_it(seed: int) -> None:
                 if counter & half != phase[group]:
                     continue
                 due[group] = False
-            assert all(done[other] == groups for other in needs[number])
+            assert all(done[other] == groups for other in dependencies[number])
             done[number] += 1
             if stage.arrives and at[group] + 1 < len(stages):
                 assert not due[group]
                 counter = (counter + (half - groups + 1 if group == 0 else 1)) % (2 * half)
                 phase[group], due[group] = phase[group] ^ half, True
             at[group] += 1
-        assert done == [groups] * len(needs)
+        assert done == [groups] * len(dependencies)
 
 
 def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
@@ -209,8 +209,15 @@ def test_an_overlap_is_found() -> None:
 
 
 def test_lives_by_level_hold_what_runs_at_once() -> None:
-    turns = between(2, [Turn(0, 0), Turn(0, 1), Turn(1, 1)], 1)
-    assert turns == [Turn(0, 0), Turn(0, 0), Turn(1, 1), Turn(1, 2), Turn(2, 2), Turn(3, 3)]
-    assert between(0, [Turn(0, 0)], 0) == [Turn(0, 0)]
-    assert between(0, [Turn(0, 1)], 2) == [Turn(0, 1), Turn(2, 2), Turn(2, 2)]
-    assert Span(64, *turns[3]).meets(Span(64, *turns[4]))
+    levels = between(2, [LevelSpan(0, 0), LevelSpan(0, 1), LevelSpan(1, 1)], 1)
+    assert levels == [
+        LevelSpan(0, 0),
+        LevelSpan(0, 0),
+        LevelSpan(1, 1),
+        LevelSpan(1, 2),
+        LevelSpan(2, 2),
+        LevelSpan(3, 3),
+    ]
+    assert between(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
+    assert between(0, [LevelSpan(0, 1)], 2) == [LevelSpan(0, 1), LevelSpan(2, 2), LevelSpan(2, 2)]
+    assert Span(64, *levels[3]).meets(Span(64, *levels[4]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random_graphs import build
 
 from fourfold.graph import Node
+from fourfold.kernel.context import Packed, Scratch
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.place import Layout, Place
-from fourfold.kernel.site import Packed, Scratch
-from fourfold.lower.launches import Built
-from fourfold.lower.needs import find_needs
+from fourfold.kernel.location import Layout, Location
+from fourfold.lower.dependencies import find_dependencies
+from fourfold.lower.kernels import Built
 from fourfold.types import DType
 
 
@@ -21,8 +21,8 @@ def kernel(node: Node, **memories: object) -> Built:
     return Built(made, node)
 
 
-def place(root: str, offset: int = 0) -> Place:
-    return Place(root, Layout.ROWS, DType.F32, 8, offset)
+def place(root: str, offset: int = 0) -> Location:
+    return Location(root, Layout.ROWS, DType.F32, 8, offset)
 
 
 GRAPH = build("""
@@ -46,7 +46,7 @@ def test_a_kernel_needs_the_makers_of_what_its_node_reads() -> None:
         kernel(B, to=place("c", 4), of=place("x")),
         kernel(E, to=place("e"), of=place("c")),
     ]
-    assert find_needs(GRAPH, built, {}) == [frozenset(), frozenset(), {0, 1}]
+    assert find_dependencies(GRAPH, built, {}) == [frozenset(), frozenset(), {0, 1}]
 
 
 def test_kernels_of_a_node_need_each_other_for_what_they_share() -> None:
@@ -56,8 +56,8 @@ def test_kernels_of_a_node_need_each_other_for_what_they_share() -> None:
         kernel(E, to=place("e"), of=scratch),
         kernel(E, to=place("e"), of=place("c")),
     ]
-    needs = find_needs(GRAPH, built, {})
-    assert needs == [frozenset(), {0}, {1}]
+    dependencies = find_dependencies(GRAPH, built, {})
+    assert dependencies == [frozenset(), {0}, {1}]
 
 
 def test_parts_of_a_joined_value_are_copied_side_by_side() -> None:
@@ -70,7 +70,7 @@ def test_parts_of_a_joined_value_are_copied_side_by_side() -> None:
         kernel(C, to=place("c", 4), of=place("b"), by=weights),
         kernel(E, to=place("e"), of=place("c")),
     ]
-    assert find_needs(GRAPH, built, {}) == [frozenset(), {0}, {0}, {1, 2}]
+    assert find_dependencies(GRAPH, built, {}) == [frozenset(), {0}, {0}, {1, 2}]
 
 
 def test_what_becomes_of_a_state_waits_for_all_who_read_it() -> None:
@@ -78,5 +78,5 @@ def test_what_becomes_of_a_state_waits_for_all_who_read_it() -> None:
         kernel(F, to=place("f"), of=place("s")),
         kernel(A, to=place("a"), of=place("x")),
     ]
-    assert find_needs(GRAPH, built, {"s": 3, "x": 2, "f": 4}) == [frozenset(), frozenset()]
-    assert find_needs(GRAPH, built, {"s": 3, "a": 3}) == [frozenset(), {0}]
+    assert find_dependencies(GRAPH, built, {"s": 3, "x": 2, "f": 4}) == [frozenset(), frozenset()]
+    assert find_dependencies(GRAPH, built, {"s": 3, "a": 3}) == [frozenset(), {0}]

@@ -8,8 +8,8 @@ import pytest
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.persistent import STATE_STRIDE
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernel.opencl.persistent import STATE_STRIDE
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import _cut, state_bytes
 from fourfold.plan import Plan

@@ -6,10 +6,10 @@ import pytest
 from random_graphs import build
 
 from fourfold.graph import Graph
-from fourfold.kernel.place import Layout
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernel.location import Layout
 from fourfold.lower import make_plan
-from fourfold.lower.places import choose_places
+from fourfold.lower.locations import choose_locations
 from fourfold.players.null import NULL_GPU
 
 
@@ -26,9 +26,9 @@ def test_what_the_caller_sees_lies_in_rows() -> None:
         output z
         """
     )
-    places = choose_places(graph, Options())
-    assert places["x"].layout is places["z"].layout is Layout.ROWS
-    assert places["y"].layout is Layout.SLICED
+    locations = choose_locations(graph, Options())
+    assert locations["x"].layout is locations["z"].layout is Layout.ROWS
+    assert locations["y"].layout is Layout.SLICED
 
 
 def test_a_reshape_costs_nothing() -> None:
@@ -56,9 +56,9 @@ def test_a_join_of_whole_slices_costs_nothing() -> None:
         """
     )
     assert kernels(graph) == ["relu", "exp", "relu"]
-    places = choose_places(graph, Options())
-    assert places["a"].root == places["b"].root == "c"
-    assert places["b"].offset == 8 * 4
+    locations = choose_locations(graph, Options())
+    assert locations["a"].root == locations["b"].root == "c"
+    assert locations["b"].offset == 8 * 4
 
 
 def test_a_join_copies_what_it_cannot_hold() -> None:
@@ -99,8 +99,8 @@ def test_two_outputs_never_share_memory() -> None:
         output a, b
         """
     )
-    places = choose_places(graph, Options())
-    assert places["a"].root != places["b"].root
+    locations = choose_locations(graph, Options())
+    assert locations["a"].root != locations["b"].root
     assert kernels(graph) == ["relu", "reshape"]
 
 
@@ -113,5 +113,5 @@ def test_mixed_precision_keeps_ports_as_they_are() -> None:
         output z
         """
     )
-    places = choose_places(graph, Options("mixed"))
-    assert [places[name].dtype.value for name in "xyz"] == ["f32", "f16", "f32"]
+    locations = choose_locations(graph, Options("mixed"))
+    assert [locations[name].dtype.value for name in "xyz"] == ["f32", "f16", "f32"]

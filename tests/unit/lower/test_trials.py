@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from random_graphs import build
 
-from fourfold.kernel.persistent import ENTRY
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
+from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower.trials import REPEATS, Trials, plan_trials
 from fourfold.players.null import NULL_GPU
 from fourfold.tune.search import Known, searches

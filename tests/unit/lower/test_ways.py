@@ -11,11 +11,11 @@ from random_graphs import build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options, Site
+from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernels.winograd.transforms import TRANSFORMS, Form, transform_filters
 from fourfold.lower import make_plan
-from fourfold.lower.launches import Way, choose_way, sites
-from fourfold.lower.places import choose_places
-from fourfold.ops._winograd import TRANSFORMS, Form, transform_filters
+from fourfold.lower.kernels import KernelChoice, choose_kernel, node_contexts
+from fourfold.lower.locations import choose_locations
 from fourfold.players.null import NULL_GPU
 from fourfold.tune.search import Known, searches
 
@@ -35,15 +35,15 @@ def graph(image: str, weights: str, attributes: str = "") -> Graph:
     )
 
 
-def site_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> Site:
+def site_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> NodeContext:
     options = options or Options()
-    every = sites(item, choose_places(item, options), device, options)
-    return next(site for site in every if site.node.op == "conv2d")
+    every = node_contexts(item, choose_locations(item, options), device, options)
+    return next(context for context in every if context.node.op == "conv2d")
 
 
 def way_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> str:
-    way = choose_way(site_of(item, device, options), {})
-    assert isinstance(way, Way)
+    way = choose_kernel(site_of(item, device, options), {})
+    assert isinstance(way, KernelChoice)
     return way.variant.name
 
 
@@ -114,9 +114,9 @@ def test_forms_read_back(facts: DeviceInfo) -> None:
 
 @pytest.mark.parametrize("choice", ["nonsense", "F3 apart 6x2x8 split 1 in 1x1", "F4 apart 6x2"])
 def test_a_bad_form_falls_back_to_the_default(choice: str) -> None:
-    site = site_of(DEEP, CPU)
+    context = site_of(DEEP, CPU)
     plain, odd = (
-        make_plan(DEEP, CPU, Options(), c) for c in ({}, {site.key: f"winograd: {choice}"})
+        make_plan(DEEP, CPU, Options(), c) for c in ({}, {context.key: f"winograd: {choice}"})
     )
     assert plain.program == odd.program
 

@@ -10,10 +10,10 @@ from fake_devices import TENSOR_CORES
 
 from fourfold.kernel.expression import Expression, const
 from fourfold.kernel.kernel import Kernel
-from fourfold.ops._matrix_feed import flatten_taps
-from fourfold.ops._matrix_filter import pack_diagonals
-from fourfold.ops._matrix_rows import InPairs
-from fourfold.ops._matrix_tile import (
+from fourfold.kernels.matrix.depthwise_feed import pack_diagonals
+from fourfold.kernels.matrix.feed import flatten_taps
+from fourfold.kernels.matrix.rows import InPairs
+from fourfold.kernels.matrix.tile import (
     MatrixTile,
     MatrixWork,
     clocks,

@@ -8,7 +8,7 @@ import pytest
 from fake_devices import LARGE
 
 from fourfold.device import DeviceInfo
-from fourfold.ops._tile import DEEPEST, Tile, Work, candidates, choose_tile, fits
+from fourfold.kernels.conv.tile import DEEPEST, Tile, Work, candidates, choose_tile, fits
 from fourfold.players.null import NULL_GPU
 
 WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1), Work(197, 5, 3)]

@@ -12,10 +12,10 @@ import pytest
 from tiny_matrix import matrix
 
 from fourfold.device import DeviceInfo
-from fourfold.players import binding as cl
-from fourfold.players import opencl
-from fourfold.players._program import begin
-from fourfold.players.binding import loader
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.binding import loader
+from fourfold.players.opencl.program import begin
 
 TEXT = """
 __kernel void scale(__global float *values, long from, int by)

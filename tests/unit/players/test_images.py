@@ -12,10 +12,11 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 import fourfold
 from fourfold import compile as chain
 from fourfold.device import DeviceInfo
-from fourfold.players import binding as cl
-from fourfold.players import opencl, probe
-from fourfold.players._facts import facts_of
-from fourfold.preparing import How, prepare_model
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl import probe
+from fourfold.players.opencl.facts import facts_of
+from fourfold.prepare import How, prepare_model
 from fourfold.store.draft import Draft
 
 
@@ -91,7 +92,7 @@ def test_the_store_keeps_them(able: DeviceInfo, tmp_path: Path) -> None:
 def test_a_prepared_file_has_them(able: DeviceInfo, tmp_path: Path) -> None:
     model, path, draft, x = tmp_path / "m.tflite", tmp_path / "m.fourfold", Draft(), numbers(2)
     model.write_bytes(matrix())
-    prepare_model(draft, model, able, How(chain.Wish(form="list"), everywhere=False), {})
+    prepare_model(draft, model, able, How(chain.CompileOptions(form="list"), everywhere=False), {})
     draft.write(path)
     with fourfold.Session(path, able, cache=None) as session:
         assert session.origin == "file"

@@ -11,13 +11,14 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Buffer, Plan, Port, Program
-from fourfold.players import _bands, opencl
-from fourfold.players import binding as cl
-from fourfold.players._bands import Bands
-from fourfold.players._handover import BAND
-from fourfold.players._ports import Ports
+from fourfold.plan.host_protocol import BYTES, DONE, LATE, PIECE, READY, pieces
+from fourfold.players import chunked_copy
+from fourfold.players.chunked_copy import ChunkedCopy
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.host_handshake import BAND
+from fourfold.players.opencl.ports import Ports
 from fourfold.types import DType, TensorType
-from fourfold.words import BYTES, DONE, LATE, PIECE, READY, pieces
 
 SIZES = (3 * BAND // 4 + 7, 1, BAND // 4)  # elements: several bands and a rest, a word, one band
 
@@ -126,7 +127,7 @@ def test_a_kernel_that_gave_up_runs_once_more(
 ) -> None:
     kernel, arrays = Kernel(ports, patience=0.0), [random(size) for size in SIZES]
 
-    class Late(Bands):
+    class Late(ChunkedCopy):
         def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
             kernel.join()
             yield from super().copy(source)
@@ -154,27 +155,27 @@ def no_pool() -> None:
     return None
 
 
-@pytest.mark.parametrize("size", [0, 1, 4099, _bands.LARGE // 4 + 13])
+@pytest.mark.parametrize("size", [0, 1, 4099, chunked_copy.LARGE // 4 + 13])
 @pytest.mark.parametrize("threads", [True, False])
 def test_bands_come_in_order_and_cover_all(
     size: int, threads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool: Callable[[], object] = _bands.futures.ThreadPoolExecutor if threads else no_pool
-    monkeypatch.setattr(_bands, "_pool", pool)
+    pool: Callable[[], object] = chunked_copy.futures.ThreadPoolExecutor if threads else no_pool
+    monkeypatch.setattr(chunked_copy, "_pool", pool)
     source, target = random(size), np.full(size, np.nan, np.float32)
     end = 0
-    for start, stop in Bands(target, 4096).copy(source):
+    for start, stop in ChunkedCopy(target, 4096).copy(source):
         assert start == end
         np.testing.assert_array_equal(target[:stop], source[:stop])
         end = stop
     assert end == size
 
 
-@pytest.mark.parametrize("size", [0, 4099, _bands.LARGE // 4 + 13])
+@pytest.mark.parametrize("size", [0, 4099, chunked_copy.LARGE // 4 + 13])
 def test_a_copy_is_a_new_array(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bands, "_pool", _bands.futures.ThreadPoolExecutor)
+    monkeypatch.setattr(chunked_copy, "_pool", chunked_copy.futures.ThreadPoolExecutor)
     source = random(size).reshape(1, size)
-    made = _bands.copied(source)
+    made = chunked_copy.copied(source)
     assert made.base is None
     assert not np.shares_memory(made, source)
     np.testing.assert_array_equal(made, source)

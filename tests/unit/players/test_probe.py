@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.players import probe
 from fourfold.players.null import NULL_GPU
-from fourfold.players.probe import with_images, with_subgroups
+from fourfold.players.opencl import probe
+from fourfold.players.opencl.probe import with_images, with_subgroups
 
 
 @pytest.mark.parametrize("trial", [with_images, with_subgroups])

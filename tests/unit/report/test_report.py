@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from stateful_models import sequence_lstm, stream
 
 from fourfold.cli import main
-from fourfold.compile import Wish
+from fourfold.compile import CompileOptions
 from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._registry import Rule
-from fourfold.lower import storage, suit
+from fourfold.lower import specialise, storage
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import find_device
+from fourfold.players.opencl.player import find_device
 from fourfold.report.check import check_model
 from fourfold.report.compare import difference
 from fourfold.report.verify import (
@@ -84,7 +84,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_advice_names_nodes_and_says_what_to_do() -> None:
-    report = check_model(network(), "it", NULL_GPU, Wish())
+    report = check_model(network(), "it", NULL_GPU, CompileOptions())
     found = {(item.kind, item.nodes): item.text for item in report.advice}
     assert "9x9 filter; 4 of 3x3" in found["filter", ("first",)]
     assert "33 channels cost as much as 36" in found["channels", ("second",)]
@@ -98,14 +98,14 @@ def test_advice_names_nodes_and_says_what_to_do() -> None:
 def test_what_causes_a_split_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: rule for name, rule in rules().items() if name != "TANH"}
     monkeypatch.setattr(walk, "rules", lambda: known)
-    report = check_model(network(), "it", NULL_GPU, Wish())
+    report = check_model(network(), "it", NULL_GPU, CompileOptions())
     (split,) = [item for item in report.advice if item.kind == "split"]
     assert split.nodes == ("t",)
     assert "this op is not known yet" in split.text
 
 
 def test_a_model_with_variables_is_checked_as_a_whole() -> None:
-    assert check_model(stream(), "it", NULL_GPU, Wish()).placement.whole
+    assert check_model(stream(), "it", NULL_GPU, CompileOptions()).placement.whole
 
 
 def test_check_prints_and_gives_json(model: Path) -> None:
@@ -143,7 +143,7 @@ def inputs(scale: float = 1.0) -> list[np.ndarray]:
 
 @needs_litert
 def test_layers_agree() -> None:
-    layers = compare_layers(network(), find_device(), Wish(), inputs())
+    layers = compare_layers(network(), find_device(), CompileOptions(), inputs())
     assert [layer.name for layer in layers] == ["first", "t", "y"]
     assert {layer.verdict for layer in layers} == {AGREES}
 
@@ -151,8 +151,8 @@ def test_layers_agree() -> None:
 @needs_litert
 def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)  # else so small a model stays in floats
-    monkeypatch.setattr(suit, "SMALL_ARENA", 0)
-    layers = compare_layers(network(), find_device(), Wish("mixed"), inputs(1e5))
+    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    layers = compare_layers(network(), find_device(), CompileOptions("mixed"), inputs(1e5))
     wrong = [layer for layer in layers if not layer.agrees]
     assert wrong
     assert wrong[0].verdict in (HALF, "overflow in half precision")
@@ -174,7 +174,7 @@ def test_what_litert_rounds_is_no_fault() -> None:
         ["y"],
     )
     x = generator.normal(0, 1, (3, 37)).astype(np.float32)
-    (layer,) = compare_layers(model, find_device(), Wish(), [x])
+    (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
     assert layer.verdict == ROUNDED
 
 
@@ -185,7 +185,7 @@ def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(walk, "rules", lambda: {**rules(), "TANH": wrong})
     layers = {
         layer.name: layer.verdict
-        for layer in compare_layers(network(), find_device(), Wish(), inputs())
+        for layer in compare_layers(network(), find_device(), CompileOptions(), inputs())
     }
     assert layers == {"first": AGREES, "t": MEANING, "y": CARRIED}
 

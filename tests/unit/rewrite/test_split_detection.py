@@ -9,10 +9,10 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options
+from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.ops import suppress_boxes
-from fourfold.players import opencl
+from fourfold.players.opencl import player as opencl
 from fourfold.rewrite.split_detection import split_detection
 
 WAYS = ("classes_per_box=1", "classes_per_box=3", "by_class=True")

@@ -15,7 +15,7 @@ from fourfold.split import (
     Placement,
     Task,
     Verdict,
-    choose_places,
+    assign_units,
     find_units,
 )
 from fourfold.types import TensorType
@@ -45,8 +45,8 @@ SLOW_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1e-6)}
 
 
 def places(found: Task, limits: Limits) -> str:
-    choice = choose_places(found, limits)
-    return "".join("g" if choice.places[name] == GPU else "c" for name in NAMES)
+    choice = assign_units(found, limits)
+    return "".join("g" if choice.targets[name] == GPU else "c" for name in NAMES)
 
 
 @pytest.mark.parametrize("placement", ["auto", "gpu"])
@@ -59,7 +59,7 @@ def test_a_split_that_does_not_pay_is_not_made() -> None:
     found = task({"c": "unknown"}, SLOW_GPU)
     assert places(found, Limits("auto")) == "ccccc"
     assert places(found, Limits("gpu")) == "ggcgg"
-    choice = choose_places(found, Limits("auto"))
+    choice = assign_units(found, Limits("auto"))
     assert "would not pay" in choice.why["a"]
 
 
@@ -78,19 +78,19 @@ def test_only_so_many_parts_the_dearest_first() -> None:
     }
     found = task({"c": "unknown"}, seconds)
     assert places(found, Limits("auto", max_partitions=1)) == "cccgg"
-    assert choose_places(found, Limits("auto", 1)).why["a"] == "max_partitions is 1"
+    assert assign_units(found, Limits("auto", 1)).why["a"] == "max_partitions is 1"
     assert places(found, Limits("auto", max_partitions=0)) == "ccccc"
 
 
 def test_a_placement_tells_itself() -> None:
     found = task({"c": "this op is not known yet"}, FAST_GPU)
-    placement = Placement.of(found, choose_places(found, Limits()), "some GPU", "auto")
+    placement = Placement.of(found, assign_units(found, Limits()), "some GPU", "auto")
     assert not placement.whole
     assert placement.on_gpu == 4
     assert placement.summary.startswith("4 of 5 operators run on some GPU (")
     assert "this op is not known yet" in str(placement)
     data = placement.to_json()
-    assert [row["place"] for row in data["rows"]] == [GPU, GPU, NUMPY, GPU, GPU]
+    assert [row["target"] for row in data["rows"]] == [GPU, GPU, NUMPY, GPU, GPU]
     assert data["operators"] == 5
     assert "<table>" in placement._repr_html_()
     (row,) = placement.fallbacks

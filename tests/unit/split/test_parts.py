@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fourfold.cpu.reference import NumpyEngine
 from fourfold.graph import Graph, Node
-from fourfold.split import GPU, NUMPY, bind_units, find_units, make_parts
+from fourfold.split import GPU, NUMPY, bind_units, find_units, make_partitions
 from fourfold.types import TensorType
 
 TYPE = TensorType.parse("f32[2,3]")
@@ -30,13 +30,13 @@ DIAMOND = graph_of(("a", ("x",)), ("b", ("a",)), ("c", ("a",)), ("d", ("b", "c")
 
 
 def shape(graph: Graph, places: dict[str, str]) -> list[tuple[str, tuple[str, ...]]]:
-    parts = make_parts(graph, find_units(graph, None), places)
-    return [(part.place, part.names) for part in parts]
+    parts = make_partitions(graph, find_units(graph, None), places)
+    return [(part.target, part.names) for part in parts]
 
 
 def test_one_place_is_one_part() -> None:
     places = dict.fromkeys("abcd", GPU)
-    (part,) = make_parts(DIAMOND, find_units(DIAMOND, None), places)
+    (part,) = make_partitions(DIAMOND, find_units(DIAMOND, None), places)
     assert part.inputs == ("x",)
     assert part.outputs == ("d",)
     assert part.graph(DIAMOND).nodes == DIAMOND.nodes
@@ -45,7 +45,7 @@ def test_one_place_is_one_part() -> None:
 def test_a_branch_elsewhere_cuts_the_others_in_two() -> None:
     places = {"a": GPU, "b": NUMPY, "c": GPU, "d": GPU}
     assert shape(DIAMOND, places) == [(GPU, ("a", "c")), (NUMPY, ("b",)), (GPU, ("d",))]
-    first, second, third = make_parts(DIAMOND, find_units(DIAMOND, None), places)
+    first, second, third = make_partitions(DIAMOND, find_units(DIAMOND, None), places)
     assert set(first.outputs) == {"a", "c"}
     assert (second.inputs, second.outputs) == (("a",), ("b",))
     assert set(third.inputs) == {"b", "c"}
@@ -68,8 +68,8 @@ def test_what_is_bound_waits_for_all_that_it_needs() -> None:
     graph = graph_of(("r", ("x",)), ("g", ("y",)), ("w", ("r", "g")), outputs=("w",))
     units = find_units(graph, None)
     bound = bind_units(units, {"r": ("s",), "w": ("s",)})
-    parts = make_parts(graph, units, {"r": NUMPY, "g": GPU, "w": NUMPY}, bound)
-    assert [(part.place, part.names) for part in parts] == [(GPU, ("g",)), (NUMPY, ("r", "w"))]
+    parts = make_partitions(graph, units, {"r": NUMPY, "g": GPU, "w": NUMPY}, bound)
+    assert [(part.target, part.names) for part in parts] == [(GPU, ("g",)), (NUMPY, ("r", "w"))]
 
 
 @given(st.integers(2, 14), st.data())
@@ -82,7 +82,7 @@ def test_parts_are_in_an_order_and_lose_nothing(count: int, data: st.DataObject)
         edges.append((name, tuple(read)))
     graph = graph_of(*edges, outputs=(names[-1],))
     places = {name: data.draw(st.sampled_from([GPU, NUMPY])) for name in names}
-    parts = make_parts(graph, find_units(graph, None), places)
+    parts = make_partitions(graph, find_units(graph, None), places)
     known = {"x"}
     for part in parts:
         assert known >= set(part.inputs)
@@ -95,7 +95,7 @@ def test_parts_are_in_an_order_and_lose_nothing(count: int, data: st.DataObject)
 def test_a_part_can_be_evaluated() -> None:
     places = {"a": GPU, "b": NUMPY, "c": GPU, "d": GPU}
     values = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
-    for part in make_parts(DIAMOND, find_units(DIAMOND, None), places):
+    for part in make_partitions(DIAMOND, find_units(DIAMOND, None), places):
         engine = NumpyEngine(part.graph(DIAMOND))
         found = engine.run([values[name] for name in part.inputs])
         values.update(zip(part.outputs, found, strict=True))

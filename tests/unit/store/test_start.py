@@ -11,9 +11,9 @@ import pytest
 from tiny_plan import X, line
 
 import fourfold
-from fourfold import opening
 from fourfold.device import DeviceInfo
-from fourfold.players.opencl import Player
+from fourfold.players.opencl.player import Player
+from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 
@@ -42,7 +42,7 @@ print(session.origin, *(name for name in set(sys.modules) - before if name in sy
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "m.bin"
     path.write_bytes(b"a model")
-    monkeypatch.setattr(opening, "compile_request", lambda request, tuned: line())
+    monkeypatch.setattr(loading, "compile_request", lambda request, tuned: line())
     return path
 
 

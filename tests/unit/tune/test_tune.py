@@ -12,15 +12,16 @@ from random_graphs import build
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
-from fourfold.kernel.site import Options, Site
+from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, fits
 from fourfold.lower import make_plan
-from fourfold.lower.launches import Way, variants_of
+from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
-from fourfold.ops import conv2d, registry
-from fourfold.ops._tile import Tile, Work, candidates, choose_tile, fits
-from fourfold.players import opencl
+from fourfold.op.registry import registry
+from fourfold.ops import conv2d
 from fourfold.players.null import NULL_GPU
-from fourfold.players.probe import with_images
+from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.probe import with_images
 from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, _most_similar, searches
@@ -60,13 +61,13 @@ def test_choices_are_found_and_change_nothing_but_speed(graph: Graph, device: De
 def test_a_wrong_candidate_is_never_chosen(
     graph: Graph, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(site: Site) -> None:
-        kernel = site.kernel("conv2d_wrong")
-        target = site.write(kernel)
+    def wrong(context: NodeContext) -> None:
+        kernel = context.kernel("conv2d_wrong")
+        target = context.write(kernel)
         pixel, slice_ = kernel.ids(1, 1)
-        target.store(pixel, slice_, site.read(kernel, 0).load(pixel, slice_))
+        target.store(pixel, slice_, context.read(kernel, 0).load(pixel, slice_))
 
-    bad = Variant("wrong", wrong, choices=lambda site: ["at once"])
+    bad = Variant("wrong", wrong, choices=lambda context: ["at once"])
     op = replace(conv2d.OP, variants=(*conv2d.OP.variants, bad))
     monkeypatch.setitem(registry(), "conv2d", op)  # type: ignore[arg-type]
     found = tune(graph, device, Options(form="list"), level_named("exhaustive", 90))
@@ -161,7 +162,7 @@ def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
     )
     key = next(one.key for one in searches(graph, able, options, Known({}, {}), 1))
     tiles = [Tile(3, 1, 8), Tile(3, 1, 8, image=True)]
-    search = Search(key, "both", tuple(Way(tiled, str(tile)) for tile in tiles))
+    search = Search(key, "both", tuple(KernelChoice(tiled, str(tile)) for tile in tiles))
     race = Race(graph, able, options, [search])
     result = race.run(search, 2)
     race.close()

@@ -12,7 +12,7 @@ from fourfold.errors import ModelError
 from fourfold.formats.model import Names
 from fourfold.formats.tflite.constants import check_shape
 from fourfold.graph import NONE, Graph, Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.types import DType, Quantization, TensorType, dequantize
 
 FOLD_LIMIT = 64 << 20  # bytes of one result that is made from little

@@ -8,7 +8,7 @@ from fourfold.custom import CUSTOM_OPS
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.graph import Node
-from fourfold.ops import registry
+from fourfold.op.registry import registry
 from fourfold.ops.custom import Custom
 from fourfold.types import DType, TensorType
 

@@ -9,8 +9,8 @@ from flatbuffers import flexbuffers
 
 from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import converts
-from fourfold.ops._rules import Reduce
-from fourfold.ops._window import NO_PADDING, Padding, Pair, Pool2d, same
+from fourfold.op.rules import Reduce
+from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d, same
 from fourfold.ops.detection import Detection
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice

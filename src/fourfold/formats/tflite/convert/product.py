@@ -6,7 +6,7 @@ from fourfold.formats.tflite.convert._operation import Operation
 from fourfold.formats.tflite.convert._registry import converts
 from fourfold.formats.tflite.options import BatchMatMulOptions, Conv3DOptions
 from fourfold.formats.tflite.schema import SAME, VALID
-from fourfold.ops._window import Pair, same
+from fourfold.op.window import Pair, same
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.reshape import Reshape

@@ -6,7 +6,7 @@ from fourfold.formats.tflite.convert._operation import Operation, axis_of
 from fourfold.formats.tflite.convert._registry import converts
 from fourfold.formats.tflite.options import ArgMaxOptions, ReducerOptions, SoftmaxOptions
 from fourfold.formats.tflite.schema import element_type
-from fourfold.ops._rules import Reduce
+from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.softmax import Softmax
 from fourfold.types import DType

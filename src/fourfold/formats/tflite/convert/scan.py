@@ -15,7 +15,7 @@ from fourfold.formats.tflite.options import (
     ReducerOptions,
 )
 from fourfold.formats.tflite.schema import element_type
-from fourfold.ops._rules import Reduce
+from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.gather import Gather

@@ -14,9 +14,9 @@ from fourfold.formats.tflite.options import (
     TransposeConvOptions,
 )
 from fourfold.formats.tflite.schema import SAME, VALID
-from fourfold.ops._move import Block
-from fourfold.ops._rules import Resize
-from fourfold.ops._window import Padding, Pool2d, same
+from fourfold.kernels.move import Block
+from fourfold.op.rules import Resize
+from fourfold.op.window import Padding, Pool2d, same
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.transpose_conv2d import TransposeConv2d

@@ -1,0 +1,113 @@
+"""How the groups of a persistent kernel meet each other and the host, in NVIDIA's terms.
+
+Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
+bit flips once a round, because the first group adds what is missing to half of the range; nothing
+is reset. In between a group does what needs nothing of the others' last work: whole stages, and
+then what its next one makes ready out of constants; warps may do so on different ways, since they
+meet at a barrier by its number. Virtual groups beside each other meet at barriers of their own, by
+their seats.
+
+The host copies its arrays while the kernel starts and says by a word how far it is. One work-item
+asks for that word, which takes a microsecond, and passes it on to all others: asked by every group
+the answers would come one after the other. Each input has one such work-item, and they may ask at
+the same time: what is passed on only grows. If the host stops in the middle, the kernel goes on
+after a second and says that it did. When all groups are done, the last one tells the host.
+"""
+
+from __future__ import annotations
+
+from fourfold.plan.host_protocol import DONE, LATE, READY
+
+GRID_BARRIER = """
+typedef struct {
+    __global int *state;
+    __global uint *host;
+    uint phase;
+    int due;
+} waiting;
+
+static void meet_beside(int seat, int items)
+{
+    asm volatile("bar.sync %0, %1;" :: "r"(seat + 1), "r"(items) : "memory");
+}
+
+static waiting begin(__global int *state, __global uint *host)
+{
+    uint now;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
+    waiting others = { state, host, now & 0x80000000u, 0 };
+    return others;
+}
+
+static void arrive(waiting *others, int group, int groups)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        const uint step = group == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
+        asm volatile("red.release.gpu.global.add.u32 [%0], %1;"
+            :: "l"(others->state), "r"(step) : "memory");
+    }
+    others->phase ^= 0x80000000u;
+    others->due = 1;
+}
+
+static void await_others(waiting *others)
+{
+    if (!others->due) return;
+    others->due = 0;
+    if (get_local_id(0) == 0) {
+        uint now;
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(others->state) : "memory");
+        } while ((now & 0x80000000u) != others->phase);
+    }
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+"""
+
+# Words of the state, behind the one where groups meet: how far the host is, how many have left.
+_PASSED, _LEFT = 32, 33
+STATE_WORDS = 64
+_PATIENCE = 1 << 20  # answers of the host, a microsecond each
+
+HOST_HANDSHAKE = f"""
+static void await_host(waiting *others, int needed, int asks)
+{{
+    __global int *passed = others->state + {_PASSED};
+    int now, known = 0, turn = 0;
+    do {{
+        if (asks) {{
+            asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(others->host + {READY}) : "memory");
+            if (now < needed && ++turn > {_PATIENCE}) {{
+                others->host[{LATE}] = 1;
+                now = needed;
+            }}
+            if (now != known) {{
+                asm volatile("red.release.gpu.global.max.u32 [%0], %1;"
+                    :: "l"(passed), "r"(now) : "memory");
+            }}
+            known = now;
+        }} else {{
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(passed) : "memory");
+        }}
+    }} while (now < needed);
+}}
+
+static void tell_host(waiting *others, int groups)
+{{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {{
+        uint left;
+        asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+            : "=r"(left) : "l"(others->state + {_LEFT}), "r"(groups - 1) : "memory");
+        if (left == (uint)(groups - 1)) {{
+            others->state[{_PASSED}] = 0;
+            asm volatile("st.release.sys.global.u32 [%0], %1;"
+                :: "l"(others->host + {DONE}), "r"(1u) : "memory");
+        }}
+    }}
+}}
+"""

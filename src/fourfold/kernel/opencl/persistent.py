@@ -1,0 +1,304 @@
+"""The one kernel that runs a whole plan: it walks a table of stages and calls the function of each.
+
+Two ways to share the work of a stage. *Claim*: groups take chunks from a counter and go on when
+all chunks are done; a group only waits for chunks that a running group has claimed, so any number
+of groups is safe, one included. *Share*: every group takes its fixed part and all meet at a
+barrier, which is faster and needs all groups to be resident at once. A row of the table says
+whether a stage needs such a meeting before it, and whether one needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
+from fourfold.kernel.opencl.stage import HEAD, Kind, stage_call, stage_operands
+
+ENTRY = "one_launch"
+STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
+CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
+GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
+ARRIVES, AWAITS = 1, 2  # bits of a row: a group says that it has come so far; it waits for all
+PATIENCE = 400000  # ticks of a processor's clock for which a thread works without the others
+_BOX = (
+    "chunk.x + virtual % chunk.across",
+    "chunk.y + virtual / chunk.across % chunk.down",
+    "chunk.z + virtual / chunk.across / chunk.down",
+)
+_GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / row[4]")
+
+# Where groups claim their work. Every stage is cut into parts along one axis, and a group begins
+# with its own part, so that it finds in its own cache what it wrote there before, then helps with
+# the others. The state holds how many groups have left and how many have come, which thread has
+# which part, and for each stage how much is done, and how much of each part is claimed. A group
+# that comes when all is done only leaves.
+_CLAIM = """
+static __attribute__((noinline)) void walk(
+    __global uchar *const *bases,
+    __global const int *table,
+    volatile __global int *state,
+    int stages,
+    int groups)
+{{
+    const int parts = groups / {each};
+    const int mine = part_of_thread(state + {apart}, parts);
+    const int before = 2 + parts / {apart}, end = stages - 1, whole = table[end * {stride} + 1];
+    const int late = whole > 0 && state[(before + end * (parts + 1)) * {apart}] >= whole;
+    const ulong began = ticks();
+    int alone = atomic_inc(state + 1) + 1 < parts;
+    for (int stage = late ? stages : 0; stage < stages; stage++) {{
+        __global const int *row = table + stage * {stride};
+        const int axis = row[5];
+        const int extent = axis == 0 ? row[3] : axis == 1 ? row[4] : row[1] / (row[3] * row[4]);
+        volatile __global int *done = state + (before + stage * (parts + 1)) * {apart};
+        for (int turn = 0; turn < parts; turn++) {{
+            const int part = (mine + turn) % parts;
+            volatile __global int *claimed = done + (1 + part) * {apart};
+            const int first = extent * part / parts;
+            const int wide = extent * (part + 1) / parts - first;
+            const int total = row[1] / extent * wide;
+            claim chunk;
+            chunk.x = axis == 0 ? first : 0;
+            chunk.y = axis == 1 ? first : 0;
+            chunk.z = axis == 2 ? first : 0;
+            chunk.across = axis == 0 ? wide : row[3];
+            chunk.down = axis == 1 ? wide : row[4];
+            int made = 0;
+            while (*claimed < total) {{
+                chunk.start = atomic_add(claimed, row[2]);
+                if (chunk.start >= total) break;
+                chunk.stop = min(chunk.start + row[2], total);
+                switch (row[0]) {{
+{cases}
+                }}
+                made += chunk.stop - chunk.start;
+                if (alone && ticks() - began > {patience}) {{
+                    if (state[1] < parts) sleep_for(1);
+                    alone = 0;
+                }}
+            }}
+            if (made > 0) {{
+                mem_fence(CLK_GLOBAL_MEM_FENCE);
+                atomic_add(done, made);
+            }}
+        }}
+        for (int turn = 0; *done < row[1]; turn++) wait_a_while(turn);
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+    }}
+    // The last group to leave makes the counters ready for the next run.
+    if (atomic_inc(state) == groups - 1) {{
+        state[0] = state[1] = 0;
+        for (int i = 0; i < stages * (parts + 1); i++) state[(before + i) * {apart}] = 0;
+    }}
+}}
+"""
+_WALK = """
+    __global uchar *const bases[] = {{ {bases} }};
+    walk(bases, table, state, stages, (int)get_num_groups(0));
+"""
+
+# What a group claims: virtual groups from one number to another, in a box of the grid. Which part
+# of every stage it begins with: the same one in each run for the same thread, told by where its
+# stack is. And how it waits: on a busy machine the thread that it waits for may not be running, and
+# needs the processor on which this one would spin. A thread that has not even come stands behind
+# this one in the queue of a processor: when this one sleeps, they part.
+_THREAD = """
+typedef struct {
+    int start, stop, x, y, z, across, down;
+} claim;
+
+static int part_of_thread(volatile __global int *known, int parts)
+{
+    int here;
+    const int thread = (int)((ulong)&here >> 16) | 1;
+    for (int part = 0; part < parts; part++) {
+        if (known[1 + part] == thread) return part;
+    }
+    const int part = (uint)atomic_inc(known) % (uint)parts;
+    known[1 + part] = thread;
+    return part;
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+static ulong ticks(void)
+{
+    uint low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return ((ulong)high << 32) | low;
+}
+
+static void sleep_for(long nanoseconds)
+{
+    long result = 35, time[2] = {0, nanoseconds};
+    __asm__ volatile("syscall" : "+a"(result) : "D"(time), "S"(0L) : "rcx", "r11", "memory");
+}
+
+static void wait_a_while(int turn)
+{
+    if (turn < 1000) __asm__ volatile("pause" ::: "memory");
+    else sleep_for(20000);
+}
+#else
+static ulong ticks(void) { return 0; }
+static void sleep_for(long nanoseconds) { }
+static void wait_a_while(int turn) { }
+#endif
+"""
+
+_SHARE = """
+    __local int rows[{twice}];
+    {pool}
+    const int item = get_local_id(0);
+    const int group = get_group_id(0);
+    const int groups = get_num_groups(0);
+    waiting others = begin(state, {words});
+    for (int i = item; i < min(stages, 2) * {stride}; i += {items}) rows[i] = table[i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int stage = 0; stage < stages; stage++) {{
+        __local int *row = rows + stage % 2 * {stride};
+        const int start = group + row[2] < groups ? group + row[2] : group + row[2] - groups;
+        others.due = row[5] & {awaits};
+        switch (row[0]) {{
+{cases}
+        }}
+        await_others(&others);
+        if (stage + 1 == stages) break;
+        if (row[5] & {arrives}) arrive(&others, group, groups);
+        else barrier(CLK_LOCAL_MEM_FENCE);
+        // Nobody reads this row any more, and the one after the next takes its place.
+        for (int i = item - {last_warp}; stage + 2 < stages && i >= 0 && i < {stride}; i += 32)
+            row[i] = table[(stage + 2) * {stride} + i];
+    }}
+    {told}
+"""
+
+
+def row_stride(kinds: Sequence[Kind]) -> int:
+    """Numbers in a row of the table."""
+    return -(-(HEAD + max(kind.numbers for kind in kinds)) // 4) * 4
+
+
+def persistent_text(
+    kinds: Sequence[Kind], buffers: int, items: int, words: int | None = None
+) -> str:
+    """The functions of all kinds and the kernel that calls them; `items` work-items form a
+    group. `words` is the buffer by which it speaks with the host, if it does.
+    """
+    claims = items == 1
+    functions = _claim_functions(kinds) if claims else [kind.function for kind in kinds]
+    body = _claim_body(buffers) if claims else _share_body(kinds, buffers, items, words)
+    pointers = ",\n    ".join(
+        f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
+    )
+    head = f"__kernel void {ENTRY}(\n    {pointers},\n    int stages,\n    int table_at)"
+    bases = [f"    __global uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
+    word = "volatile " if claims else ""
+    bases += [
+        *([] if claims else ["    __global const uchar *restrict constants = b1;"]),
+        "    __global const int *table = (__global const int *)(b1 + table_at);",
+        f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
+    ]
+    before = (
+        [_THREAD] if claims else [GRID_BARRIER] if words is None else [GRID_BARRIER, HOST_HANDSHAKE]
+    )
+    return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
+
+
+def _claim_functions(kinds: Sequence[Kind]) -> list[str]:
+    """All that happens where groups claim. None of it is part of the kernel's own body, which PoCL
+    compiles three times: as such, and for two ways to start a group.
+    """
+    cases = "\n".join(
+        f"{' ' * 16}case {number}: some_of_{kind.name}(row, bases, chunk); break;"
+        for number, kind in enumerate(kinds)
+    )
+    walk = _CLAIM.format(
+        stride=row_stride(kinds),
+        apart=STATE_STRIDE,
+        each=GROUPS_EACH,
+        patience=PATIENCE,
+        cases=cases,
+    )
+    return [*(text for kind in kinds for text in (kind.function, _some(kind))), walk]
+
+
+def _claim_body(buffers: int) -> str:
+    return _WALK.format(bases=", ".join(f"b{number}" for number in range(buffers)))
+
+
+def _some(kind: Kind) -> str:
+    """The function for a chunk of a stage: its virtual groups, one after the other."""
+    operands = stage_operands(kind, lambda number: f"bases[{number}]")
+    names = [f"a{position}" for position in range(len(operands))]
+    parameters = "__global const int *row, __global uchar *const *bases, claim chunk"
+    lines = [
+        f"static __attribute__((noinline)) void some_of_{kind.name}(",
+        f"    {parameters})",
+        "{",
+        "    __global const uchar *restrict constants = bases[1];",
+        *(
+            f"    {type_}{name} = {value};"
+            for name, (type_, value) in zip(names, operands, strict=True)
+        ),
+        "    for (int virtual = chunk.start; virtual < chunk.stop; virtual++)",
+        f"        {stage_call(kind, names, _BOX, '0')}",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | None) -> str:
+    cases = "\n".join(_rounds(number, kind, buffers, items) for number, kind in enumerate(kinds))
+    stride = row_stride(kinds)
+    pool = max(items // kind.items * kind.local_bytes // 16 for kind in kinds)
+    declared = f"__local float4 pool[{pool}];" if pool else ""
+    return _SHARE.format(
+        stride=stride,
+        twice=2 * stride,
+        pool=declared,
+        items=items,
+        last_warp=items - 32,
+        arrives=ARRIVES,
+        awaits=AWAITS,
+        cases=cases,
+        words="0" if words is None else f"(__global uint *)b{words}",
+        told="" if words is None else "tell_host(&others, groups);",
+    )
+
+
+def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
+    """A case of the switch: this group's virtual groups, as many at once as there are items for.
+
+    They are dealt out one by one, so that few of them keep as many groups busy as there can be; the
+    first one goes to the group for which `start` is 0.
+    Where they must meet all at once, those beyond the last one make the last one again.
+    """
+    together = items // kind.items
+    seat = f"item / {kind.items}" if together > 1 else "0"
+    limits = f"first < row[1]; first += groups * {together}"
+    operands = [value for _, value in stage_operands(kind, lambda number: _base(number, buffers))]
+    lines = [
+        f"        case {number}:",
+        *([] if kind.awaits else ["            await_others(&others);"]),
+        f"            for (int first = start; {limits}) {{",
+        f"                int virtual = first + {seat} * groups;",
+    ]
+    if kind.local_bytes and not kind.meets_alone:
+        lines.append("                virtual = min(virtual, row[1] - 1);")
+    else:
+        lines.append("                if (virtual < row[1])")
+    lines += [
+        f"                {stage_call(kind, operands, _GRID, f'item % {kind.items}')}",
+        "            }",
+        "            break;",
+    ]
+    return "\n".join(lines)
+
+
+def _base(number: str, buffers: int) -> str:
+    """The buffer of a number, by comparison: an indexed array of pointers would be memory."""
+    text = "b0"
+    for index in range(1, buffers):
+        text = f"({number} == {index} ? b{index} : {text})"
+    return text

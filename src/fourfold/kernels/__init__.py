@@ -1,0 +1,1 @@
+"""Families of kernels that several ops share."""

@@ -1,0 +1,1 @@
+"""Small nodes one after the other in one kernel."""

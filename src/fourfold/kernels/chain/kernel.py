@@ -1,0 +1,253 @@
+"""A mean over the pixels, small weighted sums and a softmax, one after the other in one kernel.
+
+A work-group makes all of it for one picture, with what is in between in local memory; on a CPU that
+is one work-item, with memory of its own.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from fourfold.graph import Node
+from fourfold.kernel.broadcast import mask_beyond
+from fourfold.kernel.combine import Combine, Team, combine_lanes, exchange, team_ids
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, Pointer, const, exp, load, maximum, widen
+from fourfold.kernel.kernel import Variable
+from fourfold.kernel.location import Stored
+from fourfold.kernel.view import View
+from fourfold.kernels.conv.tile import Tile
+from fourfold.kernels.conv.tiled import pack_bias, pack_weights
+from fourfold.kernels.joined import Memories, PartContext, Parts
+from fourfold.kernels.reduce import SIDE_BY_SIDE, across, add_run, least
+from fourfold.types import DType, TensorType
+
+ITEMS = 256
+LEAST_HELD = 64  # slices: memory of one size for most kernels, so that they share a text
+
+
+class PartViews(NamedTuple):
+    """From where to where a part leads: views, and the pixel in each."""
+
+    source: View
+    source_pixel: Expression
+    target: View
+    target_pixel: Expression
+
+
+class ResultSlot(NamedTuple):
+    """One result of many: its number, the work-item's place among those that share it, how many
+    these are, whether the result exists, and whether this one stores it.
+    """
+
+    number: Expression
+    lane: Expression
+    team: int
+    exists: Expression
+    ends: Expression
+
+
+class Chain:
+    """The kernel of all parts from `first` on. `memories` has what is made before them."""
+
+    def __init__(self, parts: Parts, first: int, memories: Memories) -> None:
+        self.parts, self.context = parts, parts.context
+        self.kernel = kernel = self.context.kernel("chain")
+        self.items = (
+            1 if self.context.device.is_cpu else min(ITEMS, self.context.device.max_work_group)
+        )
+        self.row, self.me = team_ids(kernel, self.context.output.pixels, self.items)
+        self.shared: Pointer | None = None
+        self.memories, self.types = dict(memories), dict(parts.types)
+        for node in parts.nodes[first:]:
+            self._write(node)
+
+    def _write(self, node: Node) -> None:
+        name, read = node.outputs[0], str(node.inputs[0])
+        inner = name in self.parts.stored
+        if inner:
+            self.types[name] = _of_one(self.types[name])
+        if node.op == "reshape":
+            self.memories[name] = self.memories[read]
+            return
+        if inner:
+            self.memories[name] = (self._held(self.types[name]), Stored(self._stored_type))
+        part = PartContext(self.context, node, self.types, self.memories)
+        from_held = isinstance(self.memories.get(read, (None,))[0], Pointer)
+        views = PartViews(
+            part.read(self.kernel, 0),
+            const(0) if from_held else self.row,
+            part.write(self.kernel),
+            const(0) if inner else self.row,
+        )
+        {"mean": self._mean, "softmax": self._softmax}.get(node.op, self._product)(part, views)
+        self._meet()
+
+    @property
+    def _stored_type(self) -> DType:
+        return DType.F16 if self.kernel.real == "half" else DType.F32
+
+    def _held(self, type_: TensorType) -> Pointer:
+        """Memory for what is between two parts."""
+        slices = max(LEAST_HELD, 1 << (type_.slices - 1).bit_length())
+        if self.items == 1:
+            return self.kernel.private_array("held", self._stored_type, slices * 4)
+        return self.kernel.local_array("held", self.kernel.real, 4, slices)
+
+    def _mean(self, part: NodeContext, views: PartViews) -> None:
+        """The mean of all pixels of a picture."""
+        kernel, count = self.kernel, part.input.pixels // part.input.shape[0]
+        share = kernel.number("share", 1.0 / count)
+        with self._slots(views.source.slices, part.input.slices, count) as slot:
+            total = kernel.variable(least(views.source.kind, 0.0), "total")
+            with kernel.when(slot.exists):
+                self._add_pixels(total, views, kernel.size("picture", count), slot)
+            self._combine(total, slot.team, operator.add)
+            with kernel.when(slot.ends):
+                views.target.store(views.target_pixel, slot.number, total * share)
+
+    def _add_pixels(
+        self, total: Variable, views: PartViews, pixels: Expression, slot: ResultSlot
+    ) -> None:
+        """Every so many pixels of a picture, from the lane's on, added to a sum."""
+        kernel = self.kernel
+        first = kernel.let(views.source_pixel * pixels, "first")
+
+        def value(step: Expression) -> Expression:
+            return views.source.load(first + step, slot.number)
+
+        if self.items == 1:
+            add_run(kernel, total, operator.add, pixels, value)
+        else:
+            with kernel.loop(pixels, slot.lane, slot.team, title="p") as step:
+                kernel.add(total, value(step))
+
+    def _product(self, part: NodeContext, views: PartViews) -> None:
+        """Weighted sums over the channels of a pixel."""
+        kernel, real = self.kernel, self.kernel.real
+        weights, bias = part.array(1), part.array(2)
+        assert weights is not None
+        flat = weights.reshape(weights.shape[0], 1, -1)
+        tile = self._tile(flat.shape[0])
+        factors = part.weights(kernel, "weights", pack_weights(flat, tile))
+        offsets = part.packed(kernel, "bias", pack_bias(bias, flat.shape[0], tile))
+        count = -(-flat.shape[0] // (tile.width * tile.groups))
+        units = kernel.size(f"{views.target.pointer.name}_units", count)
+        with self._slots(units, count, part.input.slices) as slot:
+            group = kernel.let(slot.number * tile.groups, "group")
+            zero = const(0.0, real, tile.width)
+            sums = [kernel.variable(zero, "sum") for _ in range(tile.groups)]
+            with kernel.when(slot.exists):
+                self._add_products(sums, views, factors, group, slot)
+            for number, sum_ in enumerate(sums):
+                self._combine(sum_, slot.team, operator.add)
+                with kernel.when(slot.ends):
+                    place = kernel.let(group + number, "place")
+                    result = kernel.let(sum_ + load(offsets, place, real, tile.width), "result")
+                    self._store(views, place, result)
+
+    def _tile(self, outputs: int) -> Tile:
+        """A CPU makes several vectors of eight side by side, an item of a GPU four channels."""
+        if self.items > 1:
+            return Tile(1, 1, 4)
+        return Tile(1, min(SIDE_BY_SIDE, 1 << (max(1, -(-outputs // 8)) - 1).bit_length()), 8)
+
+    def _add_products(
+        self,
+        sums: list[Variable],
+        views: PartViews,
+        factors: Pointer,
+        group: Expression,
+        slot: ResultSlot,
+    ) -> None:
+        kernel, source, width = self.kernel, views.source, sums[0].width
+        rows = [
+            kernel.let((group + number) * source.slices * 4, "row") for number in range(len(sums))
+        ]
+        with kernel.loop(source.slices, slot.lane, slot.team, title="slice") as slice_:
+            for number, element in enumerate(self._elements(views, slice_)):
+                wide = widen(kernel.let(element, "x"), width)
+                for sum_, row in zip(sums, rows, strict=True):
+                    factor = load(factors, row + slice_ * 4 + number, kernel.real, width)
+                    kernel.add(sum_, wide * factor)
+
+    def _elements(self, views: PartViews, slice_: Expression) -> list[Expression]:
+        """Four channels one by one: a CPU reads each as it needs it."""
+        source, pixel = views.source, views.source_pixel
+        if source.whole and self.items == 1:
+            return [source.lane(pixel, slice_, number) for number in range(4)]
+        value = source.load(pixel, slice_)
+        return [value.lane(number) for number in range(4)]
+
+    def _store(self, views: PartViews, place: Expression, result: Expression) -> None:
+        """What one accumulator holds, as slices of four channels."""
+        slices = result.width // 4
+        for number in range(slices):
+            slice_ = self.kernel.let(place * slices + number, "slice")
+            with self.kernel.when(slice_ < views.target.slices):
+                views.target.store(views.target_pixel, slice_, result.part(number, 4))
+
+    def _softmax(self, part: NodeContext, views: PartViews) -> None:
+        """Less the largest, the powers; then these by their sum."""
+        kernel, source = self.kernel, views.source
+        beta = const(part.attributes.beta, kernel.real)  # type: ignore[attr-defined]
+        lowest, zero = least(source.kind, float("-inf")), least(source.kind, 0.0)
+
+        def value(slice_: Expression) -> Expression:
+            return source.load(views.source_pixel, slice_)
+
+        most = kernel.variable(lowest, "most")
+        with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
+            kernel.set(most, maximum(most, mask_beyond(source, value(slice_), slice_, lowest)))
+        self._combine(most, self.items, maximum)
+        largest = kernel.let(across(most, maximum), "largest")
+        total = kernel.variable(zero, "total")
+        with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
+            power = kernel.let(exp((value(slice_) - largest) * beta), "power")
+            kernel.add(total, mask_beyond(source, power, slice_, zero))
+        self._combine(total, self.items, operator.add)
+        share = kernel.let(1.0 / across(total, operator.add), "share")
+        with kernel.loop(source.slices, self.me, self.items, title="slice") as slice_:
+            power = exp((value(slice_) - largest) * beta)
+            views.target.store(views.target_pixel, slice_, power * share)
+
+    @contextmanager
+    def _slots(self, size: Expression, results: int, steps: int) -> Iterator[ResultSlot]:
+        """For each of so many results, each of so many steps: all work-items stay together."""
+        kernel, team = self.kernel, 1
+        while team * 2 * results <= self.items and team * 2 <= steps:
+            team *= 2
+        with kernel.loop(size, 0, self.items // team, title="turn") as slot:
+            if self.items == 1:
+                yield ResultSlot(slot, const(0), 1, const(True), const(True))
+                return
+            number = kernel.let(slot + self.me // team, "number")
+            lane, exists = kernel.let(self.me % team, "lane"), number < size
+            yield ResultSlot(number, lane, team, exists, exists & lane.equals(0))
+
+    def _combine(self, value: Variable, team: int, combine: Combine) -> None:
+        """Combine a variable over each team; all get the result."""
+        if team == 1:
+            return
+        kernel = self.kernel
+        lane = kernel.let(self.me % team, "lane")
+        left = exchange(kernel, [value], Team(lane, team), combine)
+        if left.is_done:
+            return
+        if self.shared is None:
+            self.shared = kernel.local_array("shared", value.kind, value.width, self.items)
+        shelf = kernel.let(self.me - lane, "shelf")
+        combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
+
+    def _meet(self) -> None:
+        """What was written is there for all, and what was read may be written again."""
+        if self.items > 1:
+            self.kernel.barrier()
+
+
+def _of_one(type_: TensorType) -> TensorType:
+    """The same for one picture."""
+    return type_.with_shape(*(1,) * (type_.rank - 1), type_.channels)

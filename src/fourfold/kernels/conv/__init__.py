@@ -1,0 +1,1 @@
+"""Convolutions by register tiles: tiles, what they read, and the kernels."""

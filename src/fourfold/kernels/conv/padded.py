@@ -1,0 +1,63 @@
+"""A copy of a convolution's input with zeros around it, for devices on which an edge is dear.
+
+A CPU's work-item reads a run of pixels under one filter tap after the other. Where some of them may
+lie outside, each must be asked for; a copy with zeros around it costs far less than the asking.
+"""
+
+from __future__ import annotations
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.location import Layout, Location, Stored, own_location, storage_elements
+from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
+from fourfold.op.window import Padding
+from fourfold.types import DType
+
+Spot = tuple[Expression, Expression, Expression]  # from which pixel to which, and the slice
+
+
+class PaddedInput:
+    """The first input of a node, copied into scratch memory by a kernel of its own."""
+
+    title = "pad_input"
+
+    def __init__(self, context: NodeContext, padding: Padding) -> None:
+        self.context, self.padding = context, padding
+        images, height, width, channels = context.input.shape
+        self.type = context.input.with_shape(
+            images, height + sum(padding.height), width + sum(padding.width), channels
+        )
+        self.stored = self._stored(context.locations[str(context.node.inputs[0])])
+        self.location = own_location("", Layout.SLICED, self.type, self.stored)
+        elements = storage_elements(Layout.SLICED, self.type)
+        self.scratch = context.scratch("padded", self.stored.dtype, elements)
+
+    def _stored(self, source: Location) -> Stored:
+        """What is kept of the copy."""
+        return Stored(DType.F32 if source.converts else source.dtype)
+
+    def view(self, context: NodeContext, kernel: Kernel, writable: bool = False) -> View:
+        """The copy, as a kernel sees it."""
+        pointer = kernel.pointer("src", self.location.dtype, self.scratch, writable)
+        return View(kernel, pointer, self.type, self.location)
+
+    def write(self) -> None:
+        """The kernel that copies."""
+        kernel = self.context.kernel(self.title)
+        source, target = (
+            self.context.read(kernel, 0),
+            self.view(self.context, kernel, writable=True),
+        )
+        for pixel, slice_ in plain_grid(kernel, self.context.device, target):
+            image, y, x = target.coordinates(pixel)
+            y = kernel.let(y - self.padding.top, "y")
+            x = kernel.let(x - self.padding.left, "x")
+            inside = (y >= 0) & (y < source.axis(1)) & (x >= 0) & (x < source.axis(2))
+            place = kernel.let(source.pixel([image, y, x]), "from")
+            self._copy(source, target, (place, pixel, slice_), inside)
+
+    def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
+        place, pixel, slice_ = at
+        target.store(pixel, slice_, source.load(place, slice_, inside))

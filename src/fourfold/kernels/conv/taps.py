@@ -1,0 +1,163 @@
+"""What a convolution reads: where pixels under a filter are, and how channels are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.expression import Expression, const, convert, where
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.location import Layout
+from fourfold.kernel.view import View
+from fourfold.op.window import NO_PADDING, Window
+
+Base = tuple[Expression, ...]
+Found = tuple[Expression, Expression | None]
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Where the pixels under the filter are, for one output pixel.
+
+    `count` is the number of taps down and across; `find(base, row, column)` gives the input pixel
+    of a tap and whether it exists (None: always). `base` is what `start(pixel)` prepared once for
+    that output pixel. `offset(row, column)` leads from the last of `base` to a tap that exists, and
+    `interior(base)` tells whether all do (None: always).
+    """
+
+    count: tuple[int, int]
+    start: Callable[[Expression], tuple[Expression, ...]]
+    find: Callable[
+        [tuple[Expression, ...], Expression, Expression], tuple[Expression, Expression | None]
+    ]
+    interior: Callable[[tuple[Expression, ...]], Expression] | None = None
+    offset: Callable[[Expression, Expression], Expression] | None = None
+    neighbours: bool = False  # outputs side by side read inputs side by side
+
+    @property
+    def always(self) -> bool:
+        """Whether every tap exists for every output pixel."""
+        return self.offset is not None and self.interior is None
+
+
+MakeTaps = Callable[[Kernel, View, View], Taps]
+
+
+def plain_taps(kernel: Kernel, source: View, target: View) -> Taps:
+    """One tap: the input pixel of the same number."""
+    return Taps(
+        (1, 1),
+        start=lambda pixel: (pixel,),
+        find=lambda base, row, column: (base[0], None),
+        offset=lambda row, column: const(0),
+        neighbours=True,
+    )
+
+
+def window_taps(window: Window) -> MakeTaps:
+    """The taps of a window that slides over [N,H,W,C]: input row = output row * stride - before +
+    tap * dilation.
+    """
+    return lambda kernel, source, target: _window_taps(window, kernel, source, target)
+
+
+def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> Taps:
+    filter, stride, dilation, padding = (
+        window.filter,
+        window.stride,
+        window.dilation,
+        window.padding,
+    )
+    before = (padding.top, padding.left)
+    padded = padding != NO_PADDING
+    height, width = source.axis(1), source.axis(2)
+    # Steps are small and few, and written out they make better code than as parameters.
+    steps, gaps, offsets = stride, dilation, before
+    reach = [kernel.size(f"reach{a}", (filter[a] - 1) * dilation[a]) for a in (0, 1)]
+
+    def start(pixel: Expression) -> tuple[Expression, ...]:
+        image, row, column = target.coordinates(pixel)
+        top = kernel.let(row * steps[0] - offsets[0], "top")
+        left = kernel.let(column * steps[1] - offsets[1], "left")
+        return top, left, kernel.let((image * height + top) * width + left, "corner")
+
+    def offset(row: Expression, column: Expression) -> Expression:
+        return row * gaps[0] * width + column * gaps[1]
+
+    def find(
+        base: tuple[Expression, ...], row: Expression, column: Expression
+    ) -> tuple[Expression, Expression | None]:
+        place = base[-1] + offset(row, column)
+        if not padded:
+            return place, None
+        y, x = base[0] + row * gaps[0], base[1] + column * gaps[1]
+        return place, (y >= 0) & (y < height) & (x >= 0) & (x < width)
+
+    def interior(base: tuple[Expression, ...]) -> Expression:
+        rows = (base[0] >= 0) & (base[0] + reach[0] < height)
+        return rows & (base[1] >= 0) & (base[1] + reach[1] < width)
+
+    return Taps(filter, start, find, interior if padded else None, offset)
+
+
+class Reader:
+    """Reads the pixels of a tile under one filter tap after the other."""
+
+    def __init__(self, source: View, taps: Taps, device: DeviceInfo) -> None:
+        self.kernel, self.source, self.taps = source.kernel, source, taps
+        self.on_cpu = device.is_cpu
+        self._alone = device.is_cpu and (source.whole or source.type.channels < 4)
+
+    def corners(self, bases: list[Base], checked: bool) -> list[Expression]:
+        """Where each pixel's window starts, in elements: it stays while the taps go by."""
+        if not self._alone or checked or self.taps.offset is None:
+            return []
+        kernel, source = self.kernel, self.source
+        if self.taps.neighbours and source.location.layout is Layout.SLICED:
+            first = kernel.let(convert(source.corner(bases[0][-1]), "long"), "corner")
+            return [first + 4 * number for number in range(len(bases))]
+        places = [convert(source.corner(base[-1]), "long") for base in bases]
+        return [kernel.let(place, "corner") for place in places]
+
+    def places(
+        self, bases: list[Base], corners: list[Expression], row: Expression, column: Expression
+    ) -> list[Found]:
+        """The pixels under one tap, and whether they exist; with corners, the way from them."""
+        if corners:
+            assert self.taps.offset is not None
+            offset = self.kernel.let(self.taps.offset(row, column), "offset")
+            return [(corner, offset) for corner in corners]
+        return [self._find(base, row, column) for base in bases]
+
+    def _find(self, base: Base, row: Expression, column: Expression) -> Found:
+        kernel = self.kernel
+        place, inside = self.taps.find(base, row, column)
+        if inside is None:
+            return kernel.let(place, "from"), None
+        inside = kernel.let(inside, "inside")
+        if self.on_cpu:
+            place = where(inside, place, 0)
+        return kernel.let(place, "from"), inside
+
+    def pixels(
+        self, places: list[Found], slice_: Expression, from_corners: bool
+    ) -> list[Callable[[int], Expression]]:
+        """How the channels of each input pixel are read: alone on a CPU, four at once elsewhere."""
+        source = self.source
+        if from_corners:
+            offset = places[0][1]
+            assert offset is not None
+            step = source.step(offset, slice_)
+            near = self.kernel.shifted(source.pointer, step, 1, "near")
+            return [partial(source.lane_near, near, corner) for corner, _ in places]
+        if not self._alone:
+            return [source.load(place, slice_, inside).lane for place, inside in places]
+        return [partial(self._lane_inside, place, inside, slice_) for place, inside in places]
+
+    def _lane_inside(
+        self, place: Expression, inside: Expression | None, slice_: Expression, lane: int
+    ) -> Expression:
+        value = self.source.lane(place, slice_, lane)
+        return value if inside is None else where(inside, value, 0)

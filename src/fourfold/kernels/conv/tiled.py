@@ -1,0 +1,291 @@
+"""The register-tiled convolution that conv2d, fully_connected and transpose_conv2d share.
+
+Each work-item makes a tile of `pixels` x `groups * width` outputs in named accumulators. The
+weights are packed so
+that a group's numbers for one input channel lie side by side, in the order in which the loops
+reach them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from fourfold.kernel.combine import group_combine
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import (
+    Expression,
+    Pointer,
+    const,
+    guarded,
+    load,
+    minimum,
+    vector,
+    widen,
+)
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.view import View
+from fourfold.kernels.conv.taps import MakeTaps, Reader
+from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, tries_images
+
+Source = Callable[[NodeContext, Kernel], View]
+NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
+LINE = 16  # numbers in a line of the cache
+FAR_BYTES = 1 << 22  # what the caches that cores share hold for sure
+
+
+def work_of(context: NodeContext, taps: int) -> Work:
+    """The size of the convolution of a node, for a filter of so many taps."""
+    return Work(context.output.pixels, context.output.slices, context.input.slices * taps)
+
+
+def tile_choices(context: NodeContext, taps: int) -> list[str]:
+    """Every tile worth timing for a node. Where images are, the best of them is tried by image, or
+    not by image, at once; the others in the end.
+    """
+    image = context.device.prefers_images
+    tiles = [
+        replace(one, image=image) for one in candidates(context.device, work_of(context, taps))
+    ]
+    if tries_images(context.device) and not context.options.counts_bytes:
+        others = [replace(one, image=not image) for one in tiles]
+        tiles = [tiles[0], others[0], *tiles[1:], *others[1:]]
+    return [str(tile) for tile in tiles]
+
+
+def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
+    """[O, taps, I] -> [group][tap][slice of four inputs][input][width of outputs], padded with
+    zeros.
+    """
+    outputs, taps, inputs = weights.shape
+    block = tile.width * tile.groups
+    padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), weights.dtype)
+    padded[:outputs, :, :inputs] = weights
+    return padded.reshape(-1, tile.width, taps, padded.shape[2]).transpose(0, 2, 3, 1)
+
+
+def pack_bias(bias: np.ndarray | None, outputs: int, tile: Tile) -> np.ndarray:
+    block = tile.width * tile.groups
+    padded = np.zeros(-(-outputs // block) * block, np.float32)
+    padded[:outputs] = 0 if bias is None else bias
+    return padded
+
+
+def _first_input(context: NodeContext, kernel: Kernel) -> View:
+    return context.read(kernel, 0)
+
+
+def blocks_of(context: NodeContext, tile: Tile, tiles: int) -> int:
+    """Into how many blocks of pixels the work is cut: a CPU makes all channels of one block before
+    it goes on to the next, so that what it reads again and again stays near.
+    """
+    read = context.input.bytes
+    if not (context.device.is_cpu and tile.items == 1 and read > FAR_BYTES):
+        return 1
+    return min(tiles, -(-read // NEAR_BYTES))
+
+
+class Convolution:
+    """One convolution being written: the kernel, its views, its tile, its accumulators."""
+
+    def __init__(
+        self,
+        context: NodeContext,
+        title: str,
+        weights: np.ndarray,
+        taps: MakeTaps,
+        source: Source = _first_input,
+        tile: Tile | None = None,
+        counted: bool = False,
+    ) -> None:
+        """`weights` is [outputs, taps, inputs], the taps in the order of the loops."""
+        self.context = context
+        work = work_of(context, weights.shape[1])
+        self.tile = tile or choose_tile(context.device, work, context.choice)
+        suffix = "" if self.tile.split == 1 else "_split"
+        self.kernel = kernel = context.kernel(title + suffix)
+        self.source, self.target = source(context, kernel), context.write(kernel, counted=counted)
+        self.kind = kernel.real  # of the sums
+        self.taps = taps(kernel, self.source, self.target)
+        self._pack(weights)
+        self.lanes = min(4, context.input.channels)
+        self.reader = Reader(self.source, self.taps, context.device)
+
+    def _pack(self, weights: np.ndarray) -> None:
+        context, kernel, tile = self.context, self.kernel, self.tile
+        self.weights = context.weights(kernel, "weights", pack_weights(weights, tile), tile.image)
+        bias = pack_bias(context.array(2), weights.shape[0], tile)
+        self.bias = context.packed(kernel, "bias", bias)
+
+    def write(self) -> None:
+        """The whole kernel: places, sums, stores."""
+        tile, kernel = self.tile, self.kernel
+        pixels, group = self._places()
+        sums = self._sums(group)
+        bases = [
+            tuple(kernel.let(part, "base") for part in self.taps.start(pixel)) for pixel in pixels
+        ]
+        interior = self.taps.interior
+        if interior is not None and self.context.device.is_cpu:
+            inside = interior(bases[0])
+            for base in bases[1:]:
+                inside = inside & interior(base)
+            with kernel.when(kernel.let(inside, "inside")) as branch:
+                self._accumulate(sums, bases, group, checked=False)
+            if branch is not None:
+                with kernel.otherwise(branch):
+                    self._accumulate(sums, bases, group, checked=True)
+        else:
+            self._accumulate(sums, bases, group, checked=not self.taps.always)
+        row = kernel.local_id(0) + kernel.local_id(1) * tile.local[0]
+        every = [value for line in sums for value in line]
+        group_combine(kernel, every, tile.split, operator.add, 2, row)
+        self._store(sums, pixels, group)
+
+    def _places(self) -> tuple[list[Expression], Expression]:
+        """The pixels of this work-item's tile, and the first of its groups of output channels."""
+        tile, kernel, total = self.tile, self.kernel, self.context.output
+        wide, tall = tile.local
+        # Whole groups: neighbours take turns, so that even the last of them has a pixel.
+        count = -(-total.pixels // (tile.pixels * wide)) * wide
+        groups = -(-total.channels // (tile.width * tile.groups))
+        blocks = blocks_of(self.context, tile, count)
+        if blocks > 1:
+            count = -(-count // blocks)
+            x, y, block = kernel.ids(count, groups, blocks)
+            x = kernel.let(block * kernel.size("block_tiles", count) + x, "x_all")
+        else:
+            local = (wide, tall, tile.split)
+            x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=tile.split > 1)
+        self.number, self.count = x, count
+        if kernel.grid[1] != groups and tile.split > 1:
+            y = kernel.let(minimum(y, const(groups - 1)), "y_in")
+        last = kernel.size("last_tile", total.pixels - tile.pixels)
+        if wide == 1:
+            # The last tile starts early and makes some pixels again: cheaper than a guard.
+            start = x * tile.pixels
+            if total.pixels % (tile.pixels * blocks):
+                start = minimum(start, last)
+            start = kernel.let(start, "pixel")
+            pixels = [start + step for step in range(tile.pixels)]
+        else:
+            # Neighbouring work-items take neighbouring pixels, so that they read memory together.
+            lane = kernel.let(kernel.local_id(0), "lane")
+            start = kernel.let((x - lane) * tile.pixels + lane, "pixel")
+            end = kernel.size("last_pixel", total.pixels - 1)
+            pixels = [
+                kernel.let(minimum(start + step * wide, end), "pixel")
+                for step in range(tile.pixels)
+            ]
+        return pixels, kernel.let(y * tile.groups, "group")
+
+    def _sums(self, group: Expression) -> list[list[Variable]]:
+        """The accumulators, one row for each pixel; they start from the bias."""
+        kernel, tile = self.kernel, self.tile
+        rows: list[list[Variable]] = []
+        for pixel in range(tile.pixels):
+            row = []
+            for column in range(tile.groups):
+                if pixel:
+                    start: Expression = rows[0][column]
+                else:
+                    start = load(self.bias, group + column, self.kind, tile.width)
+                    if tile.split > 1:
+                        first = kernel.local_id(2).equals(0)
+                        start = guarded(first, start)
+                row.append(kernel.variable(start, f"sum{pixel}_{column}_"))
+            rows.append(row)
+        return rows
+
+    def _accumulate(
+        self,
+        sums: list[list[Variable]],
+        bases: list[tuple[Expression, ...]],
+        group: Expression,
+        checked: bool,
+    ) -> None:
+        kernel, taps, tile = self.kernel, self.taps, self.tile
+        down = kernel.size("filter_rows", taps.count[0])
+        across = kernel.size("filter_columns", taps.count[1])
+        slices = self.source.slices
+        block = kernel.let(slices * 4 * down * across, "block")
+        starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
+        corners = self.reader.corners(bases, checked)
+        ahead = self._ahead(group, block)
+        with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
+            places = self.reader.places(bases, corners, row, column)
+            tap = kernel.let((row * across + column) * (slices * 4), "tap")
+            lane = kernel.local_id(2) if tile.split > 1 else const(0)
+            with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
+                at = kernel.let(tap + slice_ * 4, "k")
+                if ahead is not None:
+                    kernel.fetch(self.weights, (ahead + at // 4) * LINE)
+                pixels = self.reader.pixels(places, slice_, from_corners=bool(corners))
+                self._multiply(sums, pixels, self._factors([start + at for start in starts]))
+
+    def _ahead(self, group: Expression, block: Expression) -> Expression | None:
+        """Where this tile's share of the weights that come next starts, in lines of the cache: all
+        tiles of a group together bring them near while they use those of their own.
+        """
+        kernel, tile = self.kernel, self.tile
+        if not self.context.device.is_cpu or tile.items > 1 or tile.image:
+            return None
+        used = tile.groups * tile.width * self.taps.count[0] * self.taps.count[1]
+        lines = used * self.context.input.slices * 4 // LINE
+        share = kernel.size("share", -(-lines // self.count), always=True)
+        after = (group + tile.groups) * block * tile.width // LINE
+        return kernel.let(after + self.number * share, "ahead")
+
+    def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
+        """How the weights of each group are read, from where this step of the reduction starts."""
+        if not self.context.device.is_cpu or self.tile.image:
+            return [partial(self._factor, self.weights, start) for start in starts]
+        width = self.tile.width
+        near = [self.kernel.shifted(self.weights, start, width, "row") for start in starts]
+        return [partial(self._factor, pointer, const(0)) for pointer in near]
+
+    def _factor(self, pointer: Pointer, start: Expression, lane: int) -> Expression:
+        return load(pointer, start + lane, self.kernel.real, self.tile.width)
+
+    def _multiply(
+        self,
+        sums: list[list[Variable]],
+        pixels: list[Callable[[int], Expression]],
+        rows: list[Callable[[int], Expression]],
+    ) -> None:
+        kernel, tile = self.kernel, self.tile
+        for lane in range(self.lanes):
+            factors = [kernel.let(row(lane), "f") for row in rows]
+            for line, pixel in zip(sums, pixels, strict=True):
+                value = kernel.let(pixel(lane), "a")
+                for total, factor in zip(line, factors, strict=True):
+                    kernel.add(total, widen(value, tile.width) * factor)
+
+    def _store(
+        self, sums: list[list[Variable]], pixels: list[Expression], group: Expression
+    ) -> None:
+        kernel, tile = self.kernel, self.tile
+        parts = tile.width // 4
+        exact = self.context.output.slices % (parts * tile.groups) == 0
+        with kernel.when(kernel.local_id(2).equals(0) if tile.split > 1 else const(True)):
+            for column in range(tile.groups):
+                for part in range(parts):
+                    slice_ = kernel.let((group + column) * parts + part, "slice")
+                    with kernel.when(const(True) if exact else slice_ < self.target.slices):
+                        parts_of = [line[column].part(part, 4) for line in sums]
+                        self._store_pixels(parts_of, pixels, slice_)
+
+    def _store_pixels(
+        self, values: list[Expression], pixels: list[Expression], slice_: Expression
+    ) -> None:
+        """Neighbours by twos where a work-item has a run of them: wider vectors in the tail."""
+        run = 2 if self.tile.local[0] == 1 and self.tile.width == 8 else 1
+        with self.kernel.run_of(pixels[0], slice_):
+            for first in range(0, len(values), run):
+                group = values[first : first + run]
+                value = group[0] if len(group) == 1 else vector(*group)
+                self.target.store(pixels[first], slice_, value, len(group))

@@ -1,0 +1,1 @@
+"""Convolutions that filter each channel alone."""

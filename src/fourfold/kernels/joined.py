@@ -1,0 +1,129 @@
+"""The parts of a joined node: what lies between them, and each as kernels of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fourfold.graph import Node, Step
+from fourfold.kernel.context import NodeContext, Scratch, TailStep
+from fourfold.kernel.expression import Pointer
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.location import Layout, Stored, own_location, storage_elements
+from fourfold.kernel.view import View
+from fourfold.op import Types
+from fourfold.op.registry import registry
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Nodes in order, each reading the one before it. Their inputs are called by numbers, those
+    of the inputs of the whole; their results by letters. `stored` says how the results of all but
+    the last are kept, where they are kept.
+    """
+
+    parts: tuple[Node, ...]
+    stored: tuple[Stored, ...]
+
+
+def part_types(attributes: Joined, inputs: Sequence[TensorType | None]) -> dict[str, TensorType]:
+    """The type of every value by its number or letter."""
+    types = {str(number): type_ for number, type_ in enumerate(inputs) if type_ is not None}
+    for part in attributes.parts:
+        given = (None if name is None else types[name] for name in part.inputs)
+        (result,) = registry()[part.op].infer(part.attributes, *given)
+        for step in part.tail:
+            operands = (result if name is None else types[name] for name in step.inputs)
+            (result,) = registry()[step.op].infer(step.attributes, *operands)
+        types[part.outputs[0]] = result
+    return types
+
+
+Memories = Mapping[str, tuple[Scratch | Pointer, Stored]]
+
+
+class PartContext(NodeContext):
+    """One part of a joined node. What lies between parts is in a memory of the caller's choice."""
+
+    def __init__(
+        self,
+        whole: NodeContext,
+        node: Node,
+        types: Mapping[str, TensorType],
+        memories: Memories,
+    ) -> None:
+        steps = tuple(tail_step(step) for step in node.tail)
+        own = {
+            name: own_location(name, Layout.SLICED, types[name], stored)
+            for name, (_, stored) in memories.items()
+        }
+        tail = whole.tail if node.outputs == whole.node.outputs else steps
+        super().__init__(
+            node,
+            {**whole.types, **types},
+            whole.constants,
+            {**whole.locations, **own},
+            tail,
+            whole.device,
+            whole.options,
+        )
+        self.memories, self.kernels = memories, whole.kernels
+
+    def view(self, kernel: Kernel, name: str, title: str, writable: bool = False) -> View:
+        if name not in self.memories:
+            return super().view(kernel, name, title, writable)
+        memory, place = self.memories[name][0], self.locations[name]
+        if not isinstance(memory, Pointer):
+            memory = kernel.pointer(title, place.dtype, memory, writable)
+        return View(kernel, memory, self.types[name], place)
+
+
+def tail_step(step: Step) -> TailStep:
+    """A step of a node's tail, as kernels take it."""
+    pointwise = registry()[step.op].pointwise
+    assert pointwise is not None, f"{step.op} cannot be in a tail"
+    return TailStep(pointwise, step.attributes, step.inputs)
+
+
+class Parts:
+    """The parts of a joined node under the names of the graph, and the types of their results."""
+
+    def __init__(self, context: NodeContext) -> None:
+        attributes = context.attributes
+        assert isinstance(attributes, Joined)
+        given: Types = tuple(context.types[str(name)] for name in context.node.inputs)
+        output = context.node.outputs[0]
+        known = {str(number): str(name) for number, name in enumerate(context.node.inputs)}
+        for part in attributes.parts:
+            known[part.outputs[0]] = f"{output}/{part.outputs[0]}"
+        known[attributes.parts[-1].outputs[0]] = output
+        self.context = context
+        self.nodes = [part.renamed(known) for part in attributes.parts]
+        between = [node.outputs[0] for node in self.nodes[:-1]]
+        self.stored = dict(zip(between, attributes.stored, strict=True))
+        letters = part_types(attributes, given)
+        self.types = {known[part.outputs[0]]: letters[part.outputs[0]] for part in attributes.parts}
+        self.all_types = {
+            **self.types,
+            **{str(name): context.types[str(name)] for name in context.node.inputs},
+        }
+
+    def write_apart(self, count: int) -> Memories:
+        """The first parts as kernels of their own; and where what is between them lies."""
+        memories: dict[str, tuple[Scratch | Pointer, Stored]] = {}
+        for node in self.nodes[:count]:
+            name = node.outputs[0]
+            if node.op == "reshape":
+                memories[name] = memories[str(node.inputs[0])]
+                continue
+            if name in self.stored:
+                stored = self.stored[name]
+                elements = storage_elements(Layout.SLICED, self.types[name])
+                scratch = self.context.scratch(name.rpartition("/")[2], stored.dtype, elements)
+                memories[name] = (scratch, stored)
+            part = PartContext(self.context, node, self.types, memories)
+            variants = registry()[node.op].variants
+            way = next(v for v in variants if v.refuses(part) is None and v.suits(part))
+            way.build(part)
+        return memories

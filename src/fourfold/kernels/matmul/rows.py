@@ -1,0 +1,126 @@
+"""Weights times a vector: a row of work-items for each output, all of them reading at once.
+
+What takes time is the way of the weights, each of which is used once. So the first of them are
+asked for before the vector is there, and neighbours read neighbours.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+
+from fourfold.kernel.combine import group_combine
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, guarded, load, vector
+from fourfold.kernel.kernel import Variable
+from fourfold.kernels.conv.tile import tries_images
+
+LANES = 32  # work-items of a row
+ROWS = 8  # outputs of a group
+STEPS = 16  # slices of weights that a work-item asks for at once
+BY_BUFFER, BY_IMAGE = "by buffer", "by image"
+FEW_PIXELS = 4
+LEAST = 2 * LANES  # slices; with fewer most of a row would be idle
+
+
+def refuses_rows(context: NodeContext) -> str | None:
+    """Why a product is better made by tiles, or None."""
+    if context.device.is_cpu or context.device.max_work_group < LANES * ROWS:
+        return "rows of work-items are for GPUs"
+    if context.output.pixels > FEW_PIXELS or context.input.pixels != context.output.pixels:
+        return f"there are more than {FEW_PIXELS} vectors, which should share the weights"
+    return None if context.input.slices >= LEAST else "the vectors are short"
+
+
+def row_choices(context: NodeContext) -> list[str]:
+    """The ways by which the weights can come, where there are two."""
+    return [BY_BUFFER, BY_IMAGE] if tries_images(context.device) else []
+
+
+class RowProduct:
+    """The kernel for weights [outputs, inputs] and a bias, if there is one."""
+
+    def __init__(
+        self, context: NodeContext, title: str, weights: np.ndarray, bias: np.ndarray | None
+    ) -> None:
+        self.context, self.kernel = context, context.kernel(f"{title}_rows")
+        self.steps = -(-context.input.slices // LANES)
+        self.ahead = min(STEPS, self.steps)
+        self.rounds = -(-self.steps // self.ahead)
+        self.source, self.target = context.read(self.kernel, 0), context.write(self.kernel)
+        outputs = -(-weights.shape[0] // ROWS) * ROWS
+        packed = np.zeros((outputs, self.rounds * self.ahead * LANES * 4), np.float32)
+        packed[: weights.shape[0], : weights.shape[1]] = weights
+        image = (
+            context.device.prefers_images if context.choice is None else context.choice == BY_IMAGE
+        )
+        self.weights = context.weights(self.kernel, "weights", packed, image)
+        added = np.zeros(outputs, np.float32)
+        added[: weights.shape[0]] = 0 if bias is None else bias
+        self.bias = context.packed(self.kernel, "bias", added)
+
+    def write(self) -> None:
+        kernel, outputs = self.kernel, -(-self.context.output.channels // ROWS) * ROWS
+        counts, local = (LANES, outputs, self.context.output.pixels), (LANES, ROWS, 1)
+        lane, output, pixel = kernel.ids(*counts, local=local)
+        row = kernel.let(kernel.local_id(1), "row")
+        stride = kernel.size("stride", self.rounds * self.ahead * LANES)
+        start = kernel.let(output * stride + lane, "start")
+        bias = load(self.bias, output, kernel.real)
+        total = kernel.variable(guarded(lane.equals(0), bias), "total")
+        sums = kernel.variable(const(0.0, kernel.real, 4), "sums")
+        factors = self._factors(start)
+        kernel.await_inputs()
+        self._add(sums, factors, pixel, lane)
+        if self.rounds > 1:
+            with kernel.loop(kernel.size("rounds", self.rounds), 1, title="round") as number:
+                first = kernel.let(number * (self.ahead * LANES), "first")
+                self._add(sums, self._factors(start + first), pixel, lane + first)
+        for part in range(4):
+            kernel.add(total, sums.lane(part))
+        group_combine(kernel, [total], LANES, operator.add, row=row)
+        self._store(total, row, lane, output, pixel)
+
+    def _factors(self, start: Expression) -> list[Expression]:
+        kernel = self.kernel
+        places = [start + step * LANES for step in range(self.ahead)]
+        return [kernel.let(load(self.weights, at, kernel.real, 4), "w") for at in places]
+
+    def _add(
+        self, sums: Variable, factors: list[Expression], pixel: Expression, first: Expression
+    ) -> None:
+        """Weights beyond the last slice are zeros, but what they would be multiplied with is not
+        there.
+        """
+        kernel, whole = self.kernel, self.rounds * self.ahead * LANES == self.context.input.slices
+        values = []
+        for step in range(len(factors)):
+            place = kernel.let(first + step * LANES, "slice")
+            value = self.source.load(pixel, place)
+            if not whole:
+                value = guarded(place < self.source.slices, value)
+            values.append(kernel.let(value, "x"))
+        for value, factor in zip(values, factors, strict=True):
+            kernel.add(sums, value * factor)
+
+    def _store(
+        self,
+        total: Variable,
+        row: Expression,
+        lane: Expression,
+        output: Expression,
+        pixel: Expression,
+    ) -> None:
+        """Four rows together make a slice."""
+        kernel = self.kernel
+        totals = kernel.local_array("totals", total.kind, 1, ROWS)
+        with kernel.when(lane.equals(0)):
+            kernel.store(totals, row, total)
+        kernel.barrier()
+        slice_ = kernel.let(output // 4, "slice")
+        first = lane.equals(0) & (row % 4).equals(0)
+        with kernel.when(first & (slice_ < self.target.slices)):
+            values = [load(totals, row + part, total.kind) for part in range(4)]
+            self.target.store(pixel, slice_, vector(*values))
+        kernel.barrier()  # a group may go on with further outputs

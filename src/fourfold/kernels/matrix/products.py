@@ -1,0 +1,158 @@
+"""The products of a convolution on matrix units: what a warp reads, in which order, and adds up."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from fourfold.kernel.expression import Expression, Pointer, const, load_raw, minimum
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernels.matrix.feed import Feed
+from fourfold.kernels.matrix.tile import WARP, MatrixTile, held
+
+Sums = list[list[Variable]]
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Where a work-item is: in its warp, and the warp in what is made."""
+
+    lane: Expression
+    line: Expression  # which two pixels of a block are its own
+    quarter: Expression  # which slice of a step
+    first: Expression  # block of pixels
+    block: Expression  # of channels
+
+
+@dataclass(frozen=True)
+class Products:
+    """All products of a warp: `weights` are packed for warps, in so many blocks, and may be more
+    than a cache keeps. What they leave over, where that counts, comes second.
+    """
+
+    kernel: Kernel
+    tile: MatrixTile
+    feed: Feed
+    weights: list[Pointer]
+    blocks: int
+    warp: Warp
+    streams: bool
+
+    @property
+    def _stride(self) -> int:
+        return self.tile.split * self.tile.ahead
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a warp reads all of its steps at once."""
+        return self._stride >= self.feed.work.steps
+
+    def add_to(self, sums: Sums) -> None:
+        kernel, tile, feed = self.kernel, self.tile, self.feed
+        blocks = [self.warp.first + row for row in range(tile.rows)]
+        known = [pixel for at in blocks for pixel in feed.rows.readable(kernel, at, self.warp.line)]
+        steps = kernel.size("steps", feed.work.steps)
+        last = kernel.size("last_block", self.blocks - 1)
+        columns = [
+            kernel.let(minimum(self.warp.block + c, last) * steps, "w") for c in range(tile.columns)
+        ]
+        feed.aim(known, self.warp.lane)
+        first = kernel.local_id(2) * tile.ahead if tile.split > 1 else const(0)
+        if feed.work.filters:
+            self._filter(sums, columns, steps, first)
+        elif tile.early or self._whole:
+            self._early(sums, columns, steps, first)
+        else:
+            kernel.await_inputs()
+            with kernel.loop(steps, first, self._stride, title="step") as step:
+                self._multiply(sums, self._constants(columns, step), self._inputs(step))
+
+    def _early(
+        self, sums: Sums, columns: list[Expression], steps: Expression, first: Expression
+    ) -> None:
+        """Weights are there when the inputs come; what the next step needs is on its way while this
+        one is multiplied.
+        """
+        kernel, tile = self.kernel, self.tile
+        weights = self._constants(columns, first)
+        kernel.await_inputs()
+        inputs = self._inputs(first)
+        if self._whole:
+            self._multiply(sums, weights, inputs)
+            return
+        there = [[kernel.variable(one, "held") for one in kind] for kind in (weights, inputs)]
+        end = kernel.let(steps - tile.ahead, "end")
+        with kernel.loop(steps, first, self._stride, title="step") as step:
+            after = kernel.let(minimum(step + self._stride, end), "after")
+            coming = [*self._constants(columns, after), *self._inputs(after)]
+            self._multiply(sums, list(there[0]), list(there[1]))
+            for value, new in zip([*there[0], *there[1]], coming, strict=True):
+                kernel.set(value, new)
+
+    def _filter(
+        self, sums: Sums, columns: list[Expression], steps: Expression, first: Expression
+    ) -> None:
+        """With a filter on the way a step reads so much that only few can be held at once: all
+        factors come first, and the rest of a step while one before it is multiplied.
+        """
+        kernel, tile, feed = self.kernel, self.tile, self.feed
+        ready, near = held(feed.work, tile), min(2, tile.ahead)
+        if not self._whole:
+            kernel.await_inputs()
+        with nullcontext(first) if self._whole else kernel.loop(steps, first, self._stride) as step:
+            places = [kernel.let(step + ahead, "k") for ahead in range(tile.ahead)]
+            factors = [self._factors(columns, at) for at in places]
+            constants = [feed.constants(at, self.warp.quarter) for at in places[:near]]
+            if self._whole:
+                kernel.await_inputs()
+            inputs = [feed.inputs(at, self.warp.quarter) for at in places[:ready]]
+            for number, factor in enumerate(factors):
+                self._add(sums, feed.combine(constants[number], inputs[number]), factor)
+                if number + near < tile.ahead:
+                    constants.append(feed.constants(places[number + near], self.warp.quarter))
+                if number + ready < tile.ahead:
+                    inputs.append(feed.inputs(places[number + ready], self.warp.quarter))
+
+    def _factors(self, columns: list[Expression], step: Expression) -> list[Expression]:
+        places = [(start + step) * WARP + self.warp.lane for start in columns]
+        pairs = [(weights, place) for weights in self.weights for place in places]
+        return [self.kernel.let(self._factor(*pair), "f") for pair in pairs]
+
+    def _factor(self, weights: Pointer, place: Expression) -> Expression:
+        if not self.streams:
+            return load_raw(weights, place)
+        self.kernel.preludes.add("load_streamed")
+        return Expression("read", ("load_streamed", weights, place * 4), "uint", 2)
+
+    def _constants(self, columns: list[Expression], step: Expression) -> list[Expression]:
+        """The constants of some steps, those of each step together, its factors last."""
+        read = []
+        for ahead in range(self.tile.ahead):
+            at = self.kernel.let(step + ahead, "k")
+            read += self.feed.constants(at, self.warp.quarter)
+            read += self._factors(columns, at)
+        return read
+
+    def _inputs(self, step: Expression) -> list[Expression]:
+        steps = [self.kernel.let(step + ahead, "k") for ahead in range(self.tile.ahead)]
+        return [value for at in steps for value in self.feed.inputs(at, self.warp.quarter)]
+
+    def _multiply(self, sums: Sums, constants: list[Expression], inputs: list[Expression]) -> None:
+        count = self.tile.ahead
+        for known, taken in zip(_parts(constants, count), _parts(inputs, count), strict=True):
+            own = len(known) - self.tile.columns * len(self.weights)
+            self._add(sums, self.feed.combine(known[:own], taken), known[own:])
+
+    def _add(self, sums: Sums, values: list[list[Expression]], factors: list[Expression]) -> None:
+        """Of what halves leave over, values times weights are too little to count."""
+        first, *rests = _parts(factors, len(self.weights))
+        for halves, some in [*((part, first) for part in values), *((values[0], r) for r in rests)]:
+            for column, factor in enumerate(some):
+                for number, line in enumerate(sums):
+                    upper, lower = halves[2 * number], halves[2 * number + 1]
+                    self.kernel.call("matrix_multiply", line[column], upper, lower, factor)
+
+
+def _parts(values: list[Expression], count: int) -> list[list[Expression]]:
+    size = len(values) // count
+    return [values[part * size : (part + 1) * size] for part in range(count)]

@@ -1,0 +1,182 @@
+"""Reads what lies under a filter for pairs of neighbouring pixels, which share most of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fourfold.kernel.expression import Expression, const, where
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.location import Layout
+from fourfold.kernel.view import View
+from fourfold.kernels.conv.taps import Base, Found, Taps
+from fourfold.kernels.matrix.feed import base_of, four_floats, four_halves, named
+from fourfold.op.window import Window
+from fourfold.types import DType
+
+_LAST_LINE = 7
+Spot = tuple[int, int]  # a row and a column under the filter, from the first of the first pixel on
+
+
+class Under(Protocol):
+    """Reads for each pair of pixels."""
+
+    def aim(self, pixels: list[Expression], line: Expression) -> None:
+        """Find out where to read for pairs of pixels, in lines one after the other."""
+
+    def read(self, slice_: Expression) -> list[Expression]:
+        """All that must be read for a slice."""
+
+    def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:
+        """What lies under the filter, for each pair."""
+
+
+def columns(window: Window) -> list[int]:
+    """Columns under the filter for two pixels beside each other."""
+    own = [tap * window.dilation[1] for tap in range(window.filter[1])]
+    return sorted({*own, *(column + window.stride[1] for column in own)})
+
+
+def under(source: View, taps: Taps, window: Window, odd: bool, wide: bool) -> Under:
+    """The better way to read; `odd` is whether pairs may lack their second pixel."""
+    places = _Places(source, taps, window, odd)
+    halves = source.location.dtype is DType.F16 and source.location.layout is Layout.SLICED
+    if halves and not wide and window.stride[1] > 1 and _reaches_neighbours(window):
+        return _FromNeighbours(places)
+    return _Alone(places, wide)
+
+
+def _reaches_neighbours(window: Window) -> bool:
+    """Whether all that a pair needs is its own or that of a pair beside it."""
+    block, before = 2 * window.stride[1], window.padding.left
+    last = columns(window)[-1] - before
+    near = before <= block and last < 2 * block
+    return near and window.dilation[1] == 1 and window.stride[1] <= window.filter[1]
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the spots of a pair are."""
+
+    source: View
+    taps: Taps
+    window: Window
+    odd: bool
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.source.kernel
+
+    def pairs(self, pixels: list[Expression]) -> list[tuple[Base, Base]]:
+        bases = [base_of(self.kernel, self.taps, pixel) for pixel in pixels]
+        return list(zip(bases[::2], bases[1::2], strict=True))
+
+    def find(self, pair: tuple[Base, Base], spot: Spot) -> Found:
+        (upper, lower), (row, column) = pair, spot
+        gap, stride = self.window.dilation[1], self.window.stride[1]
+        own = column % gap == 0
+        tap = column // gap if own else (column - stride) // gap
+        place, inside = self.taps.find(upper if own else lower, const(row), const(tap))
+        if inside is None and self.odd:
+            inside = upper[1] + column < self.source.axis(2)
+        return named(self.kernel, (place, inside))
+
+
+class _Alone:
+    """Every spot by a read of its own."""
+
+    def __init__(self, places: _Places, wide: bool) -> None:
+        self.locations, self.load = places, four_floats if wide else four_halves
+
+    def aim(self, pixels: list[Expression], line: Expression) -> None:
+        rows, across = range(self.locations.window.filter[0]), columns(self.locations.window)
+        spots = [(row, column) for row in rows for column in across]
+        self.found = [
+            {spot: self.locations.find(pair, spot) for spot in spots}
+            for pair in self.locations.pairs(pixels)
+        ]
+
+    def read(self, slice_: Expression) -> list[Expression]:
+        source = self.locations.source
+        return [self.load(source, one, slice_) for found in self.found for one in found.values()]
+
+    def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:
+        values = iter(read)
+        return [{spot: next(values) for spot in found} for found in self.found]
+
+
+class _FromNeighbours:
+    """A line reads the block of pixels that is its own, and gets the rest from the lines beside it.
+
+    Only the first and the last of eight lines read what is beyond. Memory gives whole sectors, and
+    a read in steps of two pixels would use half of each.
+    """
+
+    def __init__(self, places: _Places) -> None:
+        self.locations, window = places, places.window
+        self.block, self.before = 2 * window.stride[1], window.padding.left
+        self.whole = places.source.type.shape[2] % 2 == 0  # two pixels are sixteen aligned bytes
+        beside = [c for c in columns(window) if not 0 <= c - self.before < self.block]
+        self.beside = [(row, c) for row in range(window.filter[0]) for c in beside]
+        starts = range(self.before, self.before + self.block, 1 + self.whole)
+        self.own = [(row, c) for row in range(window.filter[0]) for c in starts]
+
+    def aim(self, pixels: list[Expression], line: Expression) -> None:
+        kernel = self.locations.kernel
+        first = kernel.let(line.equals(0), "first")
+        last = kernel.let(line.equals(_LAST_LINE), "last")
+        self.found: list[tuple[list[Found], list[Found], list[Expression]]] = []
+        for pair in self.locations.pairs(pixels):
+            own = [self.locations.find(pair, spot) for spot in self.own]
+            edges: list[Found] = []
+            inner = []
+            for spot in self.beside:
+                place, inside = self.locations.find(pair, spot)
+                edge = first if spot[1] < self.before else last
+                exists = const(1) if inside is None else inside
+                edges.append((place, kernel.let(exists & edge, "edge")))
+                inner.append(kernel.let(exists & edge.equals(0), "inner"))
+            self.found.append((own, edges, inner))
+
+    def read(self, slice_: Expression) -> list[Expression]:
+        values = []
+        for own, edges, _ in self.found:
+            values += [self._block(found, slice_) for found in own]
+            values += [four_halves(self.locations.source, found, slice_) for found in edges]
+        return values
+
+    def _block(self, found: Found, slice_: Expression) -> Expression:
+        source, (place, inside) = self.locations.source, found
+        if not self.whole:
+            return four_halves(source, found, slice_)
+        source.kernel.preludes.add("load_two_if")
+        index = source.index(place, slice_) * 4
+        asked = const(1) if inside is None else inside
+        operands = ("load_two_if", source.pointer, index, asked)
+        return source.kernel.let(Expression("read", operands, "uint", 4), "two")
+
+    def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:
+        values, every = iter(read), []
+        for _, edges, inner in self.found:
+            known: dict[Spot, Expression] = {}
+            for row, column in self.own:
+                value = next(values)
+                for number in range(1 + self.whole):
+                    known[row, column + number] = value.part(number, 2)
+            edge_values = [next(values) for _ in edges]
+            for spot, edge, within in zip(self.beside, edge_values, inner, strict=True):
+                known[spot] = self._beside(known, spot, edge, within)
+            every.append(known)
+        return every
+
+    def _beside(
+        self, known: dict[Spot, Expression], spot: Spot, edge: Expression, within: Expression
+    ) -> Expression:
+        """What the line beside has, or what was read at the edge."""
+        kernel, (row, column) = self.locations.kernel, spot
+        behind = column >= self.before
+        function = "from_next" if behind else "from_last"
+        theirs = known[row, column + (-self.block if behind else self.block)]
+        kernel.preludes.add(function)
+        moved = kernel.let(Expression("call", (function, theirs), "uint", 2), "moved")
+        return kernel.let(where(within, moved, edge), "beside")

@@ -1,0 +1,1 @@
+"""Convolutions of bytes, by dot products of four at once."""

@@ -1,0 +1,270 @@
+"""The convolution of bytes: four products at once, summed up in whole numbers.
+
+A slice of a pixel is four bytes, one word. It meets a vector of words, the four weights of each of
+eight outputs, and every meeting adds eight sums of four products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fourfold.kernel.byte_io import RUN, store_four
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, widen
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.location import Layout, Location
+from fourfold.kernel.view import View
+from fourfold.kernels.conv.taps import MakeTaps
+from fourfold.kernels.conv.tile import Tile, Work, choose_tile
+from fourfold.kernels.conv.tiled import Convolution, Source, pack_bias, work_of
+from fourfold.types import DType
+
+BYTES = 256
+WRITTEN_OUT = 5
+LARGEST = 3  # groups of eight outputs: twelve sums, and sixteen registers
+
+
+def refuses_dots(context: NodeContext) -> str | None:
+    """The device and the input must have bytes, the weights must be such."""
+    if not context.device.dot_products:
+        return "the device has no dot products of bytes"
+    place, weights, bias = (
+        context.locations[str(context.node.inputs[0])],
+        context.array(1),
+        context.array(2),
+    )
+    if place.dtype not in (DType.U8, DType.I8) or place.scale != 1.0:
+        return "the input is not kept as bytes"
+    if weights is None or not _is_whole(weights) or not _is_whole(bias):
+        return "weights or bias are no whole numbers"
+    if weights.max() - weights.min() >= BYTES:
+        return "weights need more than eight bits"
+    return None
+
+
+def _is_whole(array: np.ndarray | None) -> bool:
+    return array is None or bool(np.array_equal(array, np.rint(array)))
+
+
+def is_in_words(context: NodeContext) -> bool:
+    """Whether the input lies in memory as dot products want it."""
+    return _sliced(context) is not None
+
+
+def _sliced(context: NodeContext) -> Location | None:
+    """The place of the input, if there are bytes in slices; a single pixel may be a row of them."""
+    place = context.locations[str(context.node.inputs[0])]
+    if place.dtype is not DType.U8 or place.layout is Layout.SLICED:
+        return place if place.dtype is DType.U8 else None
+    alone = context.input.pixels == 1 and context.input.channels % 4 == 0 and place.offset % 4 == 0
+    return replace(place, layout=Layout.SLICED, pitch=1) if alone else None
+
+
+def read_words(context: NodeContext, kernel: Kernel) -> View:
+    """The input, a word for each slice of a pixel."""
+    place = _sliced(context)
+    assert place is not None
+    words = replace(place, dtype=DType.I32, offset=place.offset // 4)
+    return View(kernel, kernel.pointer("src", DType.I32, words), context.input, place)
+
+
+def word_of(byte: int) -> int:
+    """Four times the same byte."""
+    return int(np.full(4, byte, np.uint8).view(np.int32)[0])
+
+
+def middle_of(weights: np.ndarray) -> int:
+    """What has to be taken off all weights for signed bytes to hold them."""
+    low, high = int(weights.min()), int(weights.max())
+    return 0 if low >= -128 and high <= 127 else low + 128
+
+
+def at_once(columns: int) -> int:
+    """How many taps of a row are written out, one behind the other."""
+    return columns if columns <= WRITTEN_OUT else 1
+
+
+def pack_words(weights: np.ndarray, tile: Tile, once: int) -> np.ndarray:
+    """[O, taps, I] -> [group][some taps][slice of four inputs][tap][output], four inputs in a
+    word.
+    """
+    outputs, taps, inputs = weights.shape
+    block = tile.width * tile.groups
+    padded = np.zeros((-(-outputs // block) * block, taps, -(-inputs // 4) * 4), np.int8)
+    padded[:outputs, :, :inputs] = weights
+    grouped = padded.reshape(-1, tile.width, taps // once, once, padded.shape[2] // 4, 4)
+    return np.ascontiguousarray(grouped.transpose(0, 2, 4, 3, 1, 5)).view(np.int32)
+
+
+def pack_ones(inputs: int) -> np.ndarray:
+    """A one for every input that exists, four in a word."""
+    padded = np.zeros(-(-inputs // 4) * 4, np.int8)
+    padded[:inputs] = 1
+    return padded.view(np.int32)
+
+
+def dot_tile(context: NodeContext, work: Work) -> Tile:
+    """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
+    if work.pixels < RUN or not context.device.packs_bytes:
+        return choose_tile(context.device, work, None)
+    pairs = -(-work.slices // 2)
+    if pairs == 1:
+        return Tile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
+    groups = min(range(LARGEST, 1, -1), key=lambda count: -(-pairs // count) * count)
+    return Tile(RUN, groups, 8)
+
+
+class DotConvolution(Convolution):
+    """The same places and tiles as of other convolutions, with sums of whole numbers."""
+
+    def __init__(
+        self,
+        context: NodeContext,
+        title: str,
+        weights: np.ndarray,
+        taps: MakeTaps,
+        source: Source = read_words,
+    ) -> None:
+        self.middle = middle_of(weights)
+        work = work_of(context, weights.shape[1])
+        tile = choose_tile(context.device, work, context.choice or str(dot_tile(context, work)))
+        self.counted = context.counts_bytes and tile.pixels % RUN == 0
+        super().__init__(context, title, weights, taps, source, tile, self.counted)
+
+    def _pack(self, weights: np.ndarray) -> None:
+        """What is stored is the number less the lowest, for which the bias makes up."""
+        context, kernel, place = self.context, self.kernel, self.source.location
+        self.kind = "int"
+        words = pack_words(weights - self.middle, self.tile, at_once(self.taps.count[1]))
+        self.weights = context.packed(kernel, "weights", words)
+        bias = pack_bias(context.array(2), weights.shape[0], self.tile).astype(np.int64)
+        sums = weights.sum(axis=(1, 2), dtype=np.float64).astype(np.int64)
+        bias[: weights.shape[0]] -= place.zero_point * sums
+        self.bias = context.packed(kernel, "bias", bias.astype(np.int32))
+        if self.middle:
+            self.ones = context.packed(kernel, "ones", pack_ones(weights.shape[2]))
+
+    def _places(self) -> tuple[list[Expression], Expression]:
+        """Under a window, tiles within a row: one look at where it is serves all their pixels."""
+        kernel, tile, total = self.kernel, self.tile, self.context.output
+        within = self.counted and total.shape[-2] >= tile.pixels
+        if self.taps.neighbours or not within:
+            return super()._places()
+        width = total.shape[-2]
+        self.count = -(-width // tile.pixels)
+        groups = -(-total.channels // (tile.width * tile.groups))
+        self.number, y, line = kernel.ids(self.count, groups, total.pixels // width)
+        column = self.number * tile.pixels
+        if width % tile.pixels:
+            column = minimum(column, kernel.size("last_column", width - tile.pixels))
+        column = kernel.let(column, "column")
+        above = self.target.line_coordinates(line)
+        start = kernel.let(line * self.target.axis(total.rank - 2) + column, "pixel")
+        pixels = [start + step for step in range(tile.pixels)]
+        for step, pixel in enumerate(pixels):
+            self.target.known[pixel] = [*above, column + step]
+        return pixels, kernel.let(y * tile.groups, "group")
+
+    def _accumulate(
+        self,
+        sums: list[list[Variable]],
+        bases: list[tuple[Expression, ...]],
+        group: Expression,
+        checked: bool,
+    ) -> None:
+        kernel, taps, tile, slices = self.kernel, self.taps, self.tile, self.source.slices
+        assert taps.offset is not None
+        assert not checked
+        once = at_once(taps.count[1])
+        down = kernel.size("filter_rows", taps.count[0])
+        across = kernel.size("filter_columns", taps.count[1] // once)
+        block = kernel.let(slices * down * across * once, "block")
+        starts = [kernel.let((group + column) * block, "w") for column in range(tile.groups)]
+        corners = self._corners(bases)
+        totals = Totals(kernel, tile.pixels) if self.middle else None
+        lane = kernel.local_id(2) if tile.split > 1 else const(0)
+        with kernel.loop(down, title="row") as row, kernel.loop(across, title="column") as column:
+            offset = kernel.let(taps.offset(row, column * once), "offset")
+            tap = kernel.let((row * across + column) * slices, "tap")
+            with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
+                at = kernel.let((tap + slice_) * once, "k")
+                step = kernel.let(slice_ * self.source.pitch + offset, "step")
+                for part in range(once):
+                    near = step + taps.offset(const(0), const(part))
+                    words = self._words(near, corners)
+                    self._multiply_words(sums, words, [start + (at + part) for start in starts])
+                    if totals is not None:
+                        totals.add(words, load(self.ones, slice_, "int"))
+        if totals is not None:
+            totals.spread(sums, kernel.size("middle", self.middle))
+
+    def _words(self, step: Expression, corners: list[Expression]) -> list[Expression]:
+        kernel = self.kernel
+        near = kernel.shifted(self.source.pointer, step, 1, "near")
+        return [kernel.let(load(near, corner, "int"), "a") for corner in corners]
+
+    def _multiply_words(
+        self, sums: list[list[Variable]], words: list[Expression], starts: list[Expression]
+    ) -> None:
+        kernel, width = self.kernel, self.tile.width
+        rows = [kernel.shifted(self.weights, start, width, "row") for start in starts]
+        factors = [kernel.let(load(one, 0, "int", width), "f") for one in rows]
+        for line, word in zip(sums, words, strict=True):
+            for total, factor in zip(line, factors, strict=True):
+                add = "add_dots" if width == 8 else "add_few_dots"
+                kernel.call(add, total, widen(word, width), factor)
+
+    def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
+        """Where each pixel's window starts; neighbours are a known step apart."""
+        first = self.kernel.let(convert(bases[0][-1], "long"), "corner")
+        if self.taps.neighbours:
+            return [first + number for number in range(len(bases))]
+        others = [convert(base[-1], "long") for base in bases[1:]]
+        return [first, *(self.kernel.let(place, "corner") for place in others)]
+
+    def _store(
+        self, sums: list[list[Variable]], pixels: list[Expression], group: Expression
+    ) -> None:
+        kernel = self.kernel
+        real = [
+            [kernel.variable(convert(total, kernel.real), "real") for total in line]
+            for line in sums
+        ]
+        super()._store(real, pixels, group)
+
+    def _store_pixels(
+        self, values: list[Expression], pixels: list[Expression], slice_: Expression
+    ) -> None:
+        if not self.counted:
+            super()._store_pixels(values, pixels, slice_)
+            return
+        with self.kernel.run_of(pixels[0], slice_):
+            for first in range(0, len(values), RUN):
+                a, b, c, d = values[first : first + RUN]
+                store_four(self.target, pixels[first], slice_, vector(a, b), vector(c, d))
+
+
+class Totals:
+    """The sum of all bytes under each pixel's window, four pixels a vector."""
+
+    def __init__(self, kernel: Kernel, pixels: int) -> None:
+        self.kernel = kernel
+        count = -(-pixels // RUN)
+        self.sums = [kernel.variable(const(0, "int", RUN), "total")]
+        self.sums += [kernel.variable(self.sums[0], "total") for _ in range(count - 1)]
+
+    def add(self, words: list[Expression], ones: Expression) -> None:
+        for number, total in enumerate(self.sums):
+            some = words[RUN * number : RUN * number + RUN]
+            some += [some[-1]] * (RUN - len(some))
+            self.kernel.call("add_few_dots", total, vector(*some), widen(ones, RUN))
+
+    def spread(self, sums: list[list[Variable]], factor: Expression) -> None:
+        """Each weight is `factor` more than its byte says."""
+        for number, line in enumerate(sums):
+            every, lane = self.sums[number // RUN], number % RUN
+            more = self.kernel.let(every.lane(lane) * factor, "more")
+            for total in line:
+                self.kernel.add(total, widen(more, total.width))

@@ -1,0 +1,174 @@
+"""The depthwise convolution of bytes: four neighbours of a channel meet four weights at once.
+
+A work-item copies the rows that it reads, with zeros around them, next to each other. Each meeting
+adds eight sums: four channels of two neighbouring pixels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.byte_io import RUN, read_eight, store_four
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, where
+from fourfold.kernel.kernel import Variable
+from fourfold.kernels.depthwise.rows import bias_slices
+from fourfold.kernels.quantised.convolution import is_in_words, read_words, refuses_dots, word_of
+from fourfold.op.window import Window
+from fourfold.types import DType
+
+TAPS = 4  # that meet at once
+MOST_ROWS = 6  # of twelve sums each pair of rows takes four
+MOST_WORDS = 1 << 12  # that a work-item copies
+UNROLLED = 49
+
+
+def refuses_dot_rows(context: NodeContext, window: Window) -> str | None:
+    """Whether the windows of four neighbours lie within a few words, and results are bytes."""
+    if not context.counts_bytes:
+        return "the device has no such dot products, or the result is not kept as bytes"
+    if window.dilation[1] != 1 or window.filter[0] * window.filter[1] > UNROLLED:
+        return "the taps are too far apart, or too many"
+    if context.output.shape[2] < RUN:
+        return f"fewer than {RUN} columns"
+    if _line(context, window) * window.reach[0] > MOST_WORDS:
+        return "its rows are too long to be copied"
+    return refuses_dots(context) or (None if is_in_words(context) else "the input is not in slices")
+
+
+def _line(context: NodeContext, window: Window) -> int:
+    """Words of a copied row: the picture, what is around it, and what is read in vain."""
+    return context.input.shape[2] + sum(window.padding.width) + 2 * TAPS * window.stride[1]
+
+
+def dot_row_choices(context: NodeContext, window: Window) -> list[str]:
+    """How many output rows a work-item may make, the most promising first."""
+    height = context.output.shape[1]
+
+    def cost(rows: int) -> float:
+        read = (rows - 1) * window.stride[0] + window.reach[0]
+        return -(-height // rows) * (read + 3.0 * rows)
+
+    fits = [
+        rows
+        for rows in range(1, min(MOST_ROWS, height) + 1)
+        if _line(context, window) * ((rows - 1) * window.stride[0] + window.reach[0]) <= MOST_WORDS
+    ]
+    return [f"{rows} rows" for rows in sorted(fits, key=cost)]
+
+
+def pack_taps(weights: np.ndarray) -> np.ndarray:
+    """[1,H,W,C] -> [slice][part][row][group of four taps][channel], four taps in a word.
+
+    A weight that needs nine bits is the sum of two parts.
+    """
+    _, rows, columns, channels = weights.shape
+    near = np.clip(weights[0], -128, 127)
+    parts = [near] if np.array_equal(near, weights[0]) else [near, weights[0] - near]
+    groups, slices = -(-columns // TAPS), -(-channels // 4)
+    padded = np.zeros((len(parts), rows, groups * TAPS, slices * 4), np.int8)
+    padded[:, :, :columns, :channels] = np.stack(parts)
+    split = padded.reshape(len(parts), rows, groups, TAPS, slices, 4)
+    packed = np.ascontiguousarray(split.transpose(4, 0, 1, 2, 5, 3))
+    return packed.view(np.int32).reshape(slices, len(parts), rows, groups, 4)
+
+
+class DotDepthwise:
+    """Several output rows a work-item, four neighbouring columns at a time."""
+
+    def __init__(self, context: NodeContext, window: Window) -> None:
+        self.context, self.window = context, window
+        weights = context.array(1)
+        assert weights is not None
+        self.kernel = kernel = context.kernel("depthwise_dots")
+        self.source, self.target = read_words(context, kernel), context.write(kernel, counted=True)
+        self.zero = self.source.location.zero_point
+        packed = pack_taps(weights)
+        self.parts, self.groups = packed.shape[1], packed.shape[3]
+        self.weights = context.packed(kernel, "weights", packed)
+        bias = bias_slices(context).astype(np.int64)
+        sums = weights.sum(axis=(0, 1, 2), dtype=np.float64).astype(np.int64)
+        bias[: sums.size] -= self.zero * sums
+        self.bias = context.packed(kernel, "bias", bias.astype(np.int32))
+        choices = dot_row_choices(context, window)
+        choice = context.choice if context.choice in choices else choices[0]
+        self.rows = int(str(choice).split()[0])
+        self.reach = (self.rows - 1) * window.stride[0] + window.reach[0]
+
+    def write(self) -> None:
+        kernel, context = self.kernel, self.context
+        batch, height, width, _ = context.output.shape
+        tiles = -(-height // self.rows)
+        _, y, self.slice = kernel.ids(1, tiles * batch, context.output.slices)
+        count = kernel.size("tiles", tiles)
+        self.image = kernel.let(y // count if batch > 1 else const(0), "image")
+        top = (y % count if batch > 1 else y) * self.rows
+        if height % self.rows:
+            top = minimum(top, kernel.size("last_tile", height - self.rows))
+        self.top = kernel.let(top, "top")
+        self._copy()
+        taps = self.window.filter[0] * self.groups * self.parts
+        first = kernel.let(self.slice * taps, "w")
+        factors = [kernel.let(load(self.weights, first + tap, "int", 4)) for tap in range(taps)]
+        self.factors = [kernel.let(vector(one, one), "f") for one in factors]
+        offset = kernel.let(load(self.bias, self.slice, "int", 4), "offset")
+        self.offset = kernel.let(vector(offset, offset), "offset")
+        with kernel.loop(kernel.size("width", width), 0, RUN, title="x") as x:
+            if width % RUN:
+                x = kernel.let(minimum(x, kernel.size("last_column", width - RUN)), "x_in")
+            self._columns(x)
+
+    def _copy(self) -> None:
+        """The rows under this tile, what lies outside as the byte that stands for zero."""
+        kernel, window, source = self.kernel, self.window, self.source
+        length, left = _line(self.context, window), window.padding.left
+        self.length = kernel.size("line", length)
+        size = 1 << (length * self.reach - 1).bit_length()
+        self.lines = kernel.private_array("lines", DType.I32, size)
+        zero = kernel.size("zeros", word_of(self.zero))
+        with kernel.loop(self.reach, title="row") as row:
+            y = kernel.let(self.top * window.stride[0] + row - window.padding.top, "y")
+            inside = kernel.let((y >= 0) & (y < source.axis(1)), "inside")
+            to = kernel.let(row * self.length, "to")
+            for number in range(left):
+                kernel.store(self.lines, to + number, zero)
+            start = (self.image * source.axis(1) + where(inside, y, 0)) * source.axis(2)
+            near = kernel.shifted(source.pointer, self.slice * source.pitch + start, 1, "near")
+            with kernel.loop(source.axis(2), title="column") as column:
+                word = where(inside, load(near, column, "int"), zero)
+                kernel.store(self.lines, to + (column + left), word)
+            with kernel.loop(self.length, source.axis(2) + left, title="column") as column:
+                kernel.store(self.lines, to + column, zero)
+
+    def _columns(self, x: Expression) -> None:
+        """All rows of four neighbouring output columns."""
+        kernel, window, target = self.kernel, self.window, self.target
+        stride = window.stride[1]
+        left = kernel.let(x * stride, "left")
+        totals = [[kernel.variable(self.offset, "sum") for _ in (0, 1)] for _ in range(self.rows)]
+        for line in range(self.reach):
+            users = list(self._users(line))
+            for pair in (0, 1) if users else ():
+                for group in range(self.groups):
+                    at = self.length * line + left + (2 * pair * stride + group * TAPS)
+                    found = read_eight(kernel, "pair_taps", "int", self.lines, at, stride)
+                    for row, tap in users:
+                        self._add(totals[row][pair], found, tap, group)
+        for row, sums in enumerate(totals):
+            pixel = kernel.let(target.pixel([self.image, self.top + row, x]), "to")
+            store_four(target, pixel, self.slice, *(convert(one, kernel.real) for one in sums))
+
+    def _users(self, line: int) -> list[tuple[int, int]]:
+        """The output rows that an input row belongs to, and under which row of the filter."""
+        window, found = self.window, []
+        for row in range(self.rows):
+            tap, rest = divmod(line - row * window.stride[0], window.dilation[0])
+            if rest == 0 and 0 <= tap < window.filter[0]:
+                found.append((row, tap))
+        return found
+
+    def _add(self, total: Variable, found: Expression, tap: int, group: int) -> None:
+        rows = self.window.filter[0]
+        for part in range(self.parts):
+            factor = self.factors[(part * rows + tap) * self.groups + group]
+            self.kernel.call("add_dots", total, found, factor)

@@ -1,0 +1,103 @@
+"""Which form of Winograd's convolution to take, and when to take it without having timed it."""
+
+from __future__ import annotations
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, fits
+from fourfold.kernels.winograd.transforms import FILTER, HELD, Form, Tiling
+
+GPU_BLOCK = 4  # accumulators of a GPU's work-item: it keeps one set for each position
+
+# Costs are counted in multiply-adds of eight numbers on one core, and fitted to ResNet-50, EDSR
+# and style transfer on PoCL. To transform four channels of a tile, to transform eight sums back:
+INPUT = {(2, True): 70.0, (4, True): 240.0, (2, False): 220.0, (4, False): 540.0}
+OUTPUT = {2: 60.0, 4: 180.0}
+WEIGHT = 1.0  # to bring one from memory, which other layers want to use as well
+CACHE = 1 << 17  # weights that stay near a core
+LAUNCH = 3e4
+COPY = 18.0  # to copy four channels of a pixel
+CROWDED = 12  # accumulators beyond which a CPU's registers do not suffice
+GAIN = 0.9  # of the direct way's cost, at most
+
+
+def choose_form(context: NodeContext) -> Form:
+    """The form that was found best for this work, or a good one from its size alone."""
+    form = Form.parse(context.choice)
+    return form if form is not None and _fits(context, form) else _forms(context)[0]
+
+
+def winograd_choices(context: NodeContext) -> list[str]:
+    """Every form worth timing, the most promising first."""
+    return [str(form) for form in _forms(context)]
+
+
+def suits_winograd(context: NodeContext) -> bool:
+    """Whether it is the better way on a CPU. On a GPU only a clock can tell."""
+    if not context.device.is_cpu or context.options.real == "half":
+        return False
+    return _cost(context, _forms(context)[0]) < GAIN * _direct_cost(context)
+
+
+def _work(context: NodeContext, size: int) -> Work:
+    return Work(Tiling.of(context, size).count, context.output.slices, context.input.slices)
+
+
+def _fits(context: NodeContext, form: Form) -> bool:
+    tile, device = form.tile, context.device
+    if form.size > 2 and context.options.real == "half":
+        return False
+    if form.within and not device.is_cpu:
+        return False
+    block = device.is_cpu or tile.pixels * tile.groups <= GPU_BLOCK
+    held = form.positions * form.panel * context.input.slices * 4 if form.within else 0
+    usable = tile.split == 1 and fits(device, _work(context, form.size), tile)
+    return usable and block and held <= HELD
+
+
+def _forms(context: NodeContext) -> list[Form]:
+    """Two tiles for each size and place of the transform, all by their cost."""
+    forms: list[Form] = []
+    for size in (2, 4):
+        tiles = candidates(context.device, _work(context, size))
+        for within in (False, True):
+            usable = [form for tile in tiles if _fits(context, form := Form(size, within, tile))]
+            usable = usable if context.device.is_cpu else usable[:2]
+            forms += sorted(usable, key=lambda form: (_cost(context, form), str(form)))[:2]
+    return sorted(forms, key=lambda form: (_cost(context, form), str(form)))
+
+
+def _cost(context: NodeContext, form: Form) -> float:
+    """What the busiest core has to do."""
+    tile, inputs = form.tile, context.input.slices
+    across, down = _work(context, form.size).tiles(tile)
+    block = form.positions * inputs * 4.0 * _steps(tile)
+    block += tile.pixels * tile.groups * tile.width / 8 * OUTPUT[form.size]
+    transform = tile.pixels * INPUT[form.size, form.within]
+    weights = form.positions * 16.0 * inputs * context.output.slices
+    if form.within:
+        rounds = _rounds(context, across)
+        read = rounds if weights > CACHE else 1
+        return rounds * (inputs * transform + down * block) + read * weights * WEIGHT + LAUNCH
+    before, products = _rounds(context, across * inputs), _rounds(context, across * down)
+    return before * transform + products * block + weights * WEIGHT + 2 * LAUNCH
+
+
+def _direct_cost(context: NodeContext) -> float:
+    """The same for the direct way, with its copy of the input."""
+    work = Work(context.output.pixels, context.output.slices, context.input.slices * FILTER**2)
+    tile = choose_tile(context.device, work, None)
+    across, down = work.tiles(tile)
+    products = _rounds(context, across * down) * work.reduction * 4.0 * _steps(tile)
+    copy = _rounds(context, context.input.pixels * context.input.slices) * COPY
+    return products + copy + work.reduction * 16.0 * work.slices * WEIGHT + 2 * LAUNCH
+
+
+def _steps(tile: Tile) -> float:
+    """Multiply-adds of eight for one input channel, and the loads that feed them."""
+    made = tile.pixels * tile.groups * tile.width / 8
+    crowded = 1.4 if tile.pixels * tile.groups > CROWDED else 1.0
+    return (made + 0.25 * (tile.pixels + 2 * tile.groups)) * crowded
+
+
+def _rounds(context: NodeContext, items: int) -> int:
+    return -(-items // context.device.compute_units)

@@ -1,0 +1,25 @@
+"""Modules that most starts do without: imported when something of them is first used.
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = lazy_import("logging")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class _LazyModule:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_module(self._name), attribute)
+
+
+def lazy_import(name: str) -> Any:
+    """Stands for a module, whose import waits until one of its attributes is asked for."""
+    return _LazyModule(name)

@@ -1,0 +1,84 @@
+"""A home for every value, safe from kernels that run while it is needed: alone, or side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fourfold.graph import Graph
+from fourfold.kernel.location import Location
+from fourfold.lower.assemble import ARENA, CONSTANT_ALIGNMENT, Allocation, memory_uses, value_use
+from fourfold.lower.dependencies import find_dependencies
+from fourfold.lower.kernels import Built
+from fourfold.lower.levels import LevelSpan, arrangements, one_by_one
+from fourfold.lower.memory import Span, assign_offsets
+from fourfold.lower.one_launch import LARGEST
+from fourfold.plan import Argument, Launch
+
+MORE = 8  # a part of the arena by which it may grow, so that stages run side by side
+LITTLE = 1 << 20  # bytes by which it may grow in any case
+
+
+class Memory:
+    """What kernels touch, and where that may lie: values that are `fixed` fill a buffer of their
+    own, the others share the arena.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        built: Sequence[Built],
+        locations: Mapping[str, Location],
+        fixed: Mapping[str, int],
+        alignment: int,
+    ) -> None:
+        self._graph, self._built, self._fixed = graph, built, fixed
+        self._uses = [*memory_uses(graph, built, locations)]
+        self._alignment = max(CONSTANT_ALIGNMENT, alignment)
+
+    @property
+    def moved(self) -> int:
+        """Bytes of values that all kernels read and write."""
+        return sum(size for *_, size in self._uses)
+
+    def allocate(self, levels: Sequence[LevelSpan] | None = None) -> Allocation:
+        """Allocation in which no kernel harms what others need; without levels, each runs alone."""
+        levels = one_by_one(len(self._built)) if levels is None else levels
+        spans: dict[str, Span] = {}
+        for number, root, size in self._uses:
+            if root not in self._fixed:
+                level, span = levels[number], spans.get(root, Span(size, *levels[number]))
+                spans[root] = Span(size, min(span.first, level.first), max(span.last, level.last))
+        offsets, arena = assign_offsets(spans, self._alignment)
+        allocation = {name: (number, 0) for name, number in self._fixed.items()}
+        allocation.update({root: (ARENA, offset) for root, offset in offsets.items()})
+        return Allocation(allocation, arena)
+
+    def arranged(
+        self, launches: Sequence[Launch], alone: Allocation, shares: bool
+    ) -> tuple[list[LevelSpan], tuple[Launch, ...], int]:
+        """Few levels, the launches with the allocation for these, and the size of the arena.
+
+        Where groups do not share their stages, or that would take much more memory, each of them
+        runs `alone`.
+        """
+        most = min(alone.arena + max(alone.arena // MORE, LITTLE), LARGEST)
+        for levels in self._ways() if shares else ():
+            allocation = self.allocate(levels)
+            if allocation.arena <= most:
+                pairs = zip(launches, self._built, strict=True)
+                moved = tuple(_moved(launch, item, allocation) for launch, item in pairs)
+                return levels, moved, allocation.arena
+        return one_by_one(len(launches)), tuple(launches), alone.arena
+
+    def _ways(self) -> Iterator[list[LevelSpan]]:
+        return arrangements(find_dependencies(self._graph, self._built, self._fixed))
+
+
+def _moved(launch: Launch, item: Built, allocation: Allocation) -> Launch:
+    """The launch of a kernel whose values are allocated so now."""
+    arguments: list[Argument] = [*launch.arguments]
+    for number, argument in enumerate(item.kernel.buffers):
+        use = value_use(argument, allocation)
+        if use is not None:
+            arguments[number] = use
+    return launch._replace(arguments=tuple(arguments))

@@ -1,0 +1,172 @@
+"""Where every value lives: layouts, and which values are views into the memory of others.
+
+Reshapes, joins and cuts cost no kernel when producer and consumer can go through the same memory:
+the value
+becomes a child of the value that owns it. What cannot be a view keeps memory of its own and is
+copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fourfold.graph import Graph, Node
+from fourfold.kernel.context import Options
+from fourfold.kernel.location import (
+    Layout,
+    Location,
+    Stored,
+    own_location,
+    region_location,
+    reshaped_location,
+)
+from fourfold.lower.storage import Storage
+from fourfold.op import Alias
+from fourfold.op.registry import registry
+from fourfold.types import TensorType
+
+
+def choose_locations(graph: Graph, options: Options) -> dict[str, Location]:
+    """The place of every value that is not a constant."""
+    aliases = [(node, alias) for node, alias in _aliases(graph)]
+    layouts = _choose_layouts(graph, aliases)
+    parents = _choose_parents(graph, aliases, layouts)
+    converted = {
+        node.outputs[0]: (node.inputs[0], alias) for node, alias in aliases if alias.converts
+    }
+    storage = Storage(graph, options)
+    locations: dict[str, Location] = {}
+
+    def resolve(name: str) -> Location:
+        if name not in locations:
+            type_ = graph.types[name]
+            own = own_location(name, layouts[name], type_, storage.of(name))
+            locations[name] = _inside_parent(name, own) or own
+        return locations[name]
+
+    def _inside_parent(name: str, own: Location) -> Location | None:
+        if name not in parents:
+            return None
+        parent, axis, start = parents[name]
+        whole, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
+        if whole.layout is not own.layout:
+            return None
+        if name in converted and converted[name][0] == parent:
+            return converted[name][1].converted(whole)
+        if axis is None:
+            return reshaped_location(whole, outer, inner)
+        return region_location(whole, outer, inner, axis, start)
+
+    for name in layouts:
+        resolve(name)
+    return locations
+
+
+def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:
+    for node in graph.nodes:
+        op = registry()[node.op]
+        if op.view is not None and not node.tail:
+            inputs = tuple(type_ for type_ in graph.input_types(node) if type_ is not None)
+            alias = op.view(node, inputs, tuple(graph.types[name] for name in node.outputs))
+            if alias is not None:
+                yield node, alias
+
+
+def _choose_layouts(graph: Graph, aliases: list[tuple[Node, Alias]]) -> dict[str, Layout]:
+    """ROWS for what the caller sees and for what changes its channels by a view; SLICED for the
+    rest.
+    """
+    names = [*graph.inputs, *(name for node in graph.nodes for name in node.outputs)]
+    groups = {name: name for name in names}
+
+    def group(name: str) -> str:
+        while groups[name] != name:
+            groups[name] = groups[groups[name]]
+            name = groups[name]
+        return name
+
+    rows = {name for name in names if name in graph.inputs or name in graph.outputs}
+    for node, alias in aliases:
+        linked = [name for name in (*node.inputs, *node.outputs) if name in groups]
+        for name in linked[1:]:
+            groups[group(str(name))] = group(str(linked[0]))
+        if _wants_rows(graph, node, alias):
+            rows.add(node.outputs[0])
+    wide = {group(name) for name in names if graph.types[name].channels >= 4}
+    rows_groups = {group(name) for name in rows} | ({group(name) for name in names} - wide)
+    return {name: Layout.ROWS if group(name) in rows_groups else Layout.SLICED for name in names}
+
+
+def _wants_rows(graph: Graph, node: Node, alias: Alias) -> bool:
+    output = graph.types[node.outputs[0]]
+    first = graph.types[str(node.inputs[0])]
+    if alias.converts:
+        return False
+    if alias.kind == "same":
+        return first.channels != output.channels
+    whole, last = (output, output.rank - 1) if alias.kind == "join" else (first, first.rank - 1)
+    for region in alias.regions:
+        part = graph.types[str(node.inputs[region.part])] if alias.kind == "join" else output
+        ends = region.start + part.channels == whole.channels
+        if region.axis == last and (region.start % 4 or (part.channels % 4 and not ends)):
+            return True
+    return False
+
+
+Parents = dict[str, tuple[str, int | None, int]]
+
+
+def _choose_parents(
+    graph: Graph, aliases: list[tuple[Node, Alias]], layouts: dict[str, Layout]
+) -> Parents:
+    """Who lives inside whom. Consumers decide first, so that a join can pull its inputs into
+    itself.
+    """
+    parents: Parents = {}
+    fixed = {*graph.inputs, *graph.outputs, *graph.constants}
+
+    def free(name: str | None) -> bool:
+        return name is not None and name not in fixed and name not in parents
+
+    for node, alias in reversed(aliases):
+        output, first = node.outputs[0], node.inputs[0]
+        if alias.kind == "join":
+            if _regions_fit(graph, node, alias, layouts):
+                for region in alias.regions:
+                    name = node.inputs[region.part]
+                    if (
+                        free(name)
+                        and node.inputs.count(name) == 1
+                        and not _above(parents, output, name)
+                    ):
+                        parents[str(name)] = (output, region.axis, region.start)
+        elif alias.kind == "cut":
+            if free(output) and first not in graph.constants:
+                region = alias.regions[0]
+                parents[output] = (str(first), region.axis, region.start)
+        elif not alias.converts and (output in graph.outputs or output in parents):
+            if free(first) and not _above(parents, output, first):
+                parents[str(first)] = (output, None, 0)
+        elif free(output) and first not in graph.constants:
+            parents[output] = (str(first), None, 0)
+    return parents
+
+
+def _above(parents: Parents, name: str, other: str | None) -> bool:
+    """Whether `other` already holds `name`: the two cannot hold each other."""
+    while name in parents:
+        name = parents[name][0]
+        if name == other:
+            return True
+    return False
+
+
+def _regions_fit(graph: Graph, node: Node, alias: Alias, layouts: dict[str, Layout]) -> bool:
+    output = node.outputs[0]
+    outer = graph.types[output]
+    whole = own_location(output, layouts[output], outer, Stored(outer.dtype))
+    parts: list[tuple[TensorType, int, int]] = [
+        (graph.types[str(node.inputs[region.part])], region.axis, region.start)
+        for region in alias.regions
+    ]
+    return all(region_location(whole, outer, part, axis, start) for part, axis, start in parts)

@@ -1,0 +1,20 @@
+"""Every op by name: `fourfold.ops` has one a file, found by its name; nothing keeps a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from fourfold.op import Op
+
+OPS = "fourfold.ops"
+
+
+@cache
+def registry() -> Mapping[str, Op]:
+    """The ops of all files in the folder, by their names."""
+    folder = import_module(OPS)
+    names = [info.name for info in iter_modules(folder.__path__)]
+    return {name: import_module(f"{OPS}.{name}").OP for name in names}

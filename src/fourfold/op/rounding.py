@@ -1,0 +1,39 @@
+"""What ops on quantised values share: real numbers counted in the steps of a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, call, convert, maximum, minimum, round_even
+
+
+def round_to_grid(attributes: Any, x: Expression) -> Expression:
+    """clamp(round(x / scale), low, high), in floats: halves cannot count that far.
+
+    A tie goes to the even neighbour, as in most of LiteRT's kernels, or away from a pivot.
+    """
+    steps, pivot = convert(x, "float") * attributes.inverse, attributes.pivot
+    if pivot is None:
+        steps = round_even(steps)
+    else:
+        steps = call("round", steps - float(pivot)) + float(pivot)
+    return minimum(maximum(steps, attributes.low), attributes.high)
+
+
+def reference_round_to_grid(attributes: Any, x: np.ndarray) -> np.ndarray:
+    """The same in NumPy, with the roundings of f32."""
+    steps = x.astype(np.float32) * np.float32(attributes.inverse)
+    if attributes.pivot is None:
+        steps = np.rint(steps)
+    else:
+        pivot = np.float32(attributes.pivot)
+        away = steps - pivot
+        steps = np.copysign(np.floor(np.abs(away) + np.float32(0.5)), away) + pivot
+    return np.clip(steps, np.float32(attributes.low), np.float32(attributes.high))
+
+
+def inverse_of(scale: float) -> float:
+    """How many steps one is, as the f32 that kernels multiply by."""
+    return float(np.float32(1.0 / scale))

@@ -1,0 +1,64 @@
+"""Arrays copied band by band, so that what is there already can be used while the rest comes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from fourfold.lazy import lazy_import
+
+futures = lazy_import("concurrent.futures")
+LARGE = 4 << 20  # bytes; one thread copies fewer before others have woken up
+SHARE = 2 << 20  # bytes that a thread copies at a time
+MOST_THREADS = 4
+
+
+class ChunkedCopy:
+    """The bands of an array that others are copied into."""
+
+    def __init__(self, target: np.ndarray, band: int) -> None:
+        """A band has so many bytes, or more where several threads copy."""
+        self.target, flat = target, target.reshape(-1)
+        self._pool = _pool() if target.nbytes >= LARGE else None
+        step = max(band, SHARE if self._pool else 0) // target.itemsize
+        starts = range(0, flat.size, step)
+        self._cuts = [(flat[at : at + step], at, min(at + step, flat.size)) for at in starts]
+
+    def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Yields from where to where, in elements and in order, as soon as a band is there."""
+        if not source.flags.c_contiguous or source.shape != self.target.shape:
+            np.copyto(self.target, source)
+            yield 0, self.target.size
+            return
+        flat = source.reshape(-1)
+        if self._pool is None:
+            for band, start, stop in self._cuts:
+                band[:] = flat[start:stop]
+                yield start, stop
+            return
+        pairs = [(band, flat[start:stop]) for band, start, stop in self._cuts]
+        copies = [self._pool.submit(np.copyto, *pair) for pair in pairs]
+        for copy, (_, start, stop) in zip(copies, self._cuts, strict=True):
+            copy.result()
+            yield start, stop
+
+
+def copied(source: np.ndarray) -> np.ndarray:
+    """A new array with the same numbers; by several threads where they are many."""
+    if source.nbytes < LARGE:
+        return source.copy()
+    target = np.empty_like(source)
+    for _ in ChunkedCopy(target, SHARE).copy(source):
+        pass
+    return target
+
+
+@cache
+def _pool() -> Any:
+    """Threads that copy, where there are processors for them; one alone does not fill memory."""
+    count = min(MOST_THREADS, os.cpu_count() or 1)
+    return futures.ThreadPoolExecutor(count, "fourfold-copy") if count > 2 else None

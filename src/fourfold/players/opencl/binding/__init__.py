@@ -1,0 +1,38 @@
+"""OpenCL 1.2 by ctypes, as far as a player needs it.
+
+pyopencl can do far more, and its import takes longer than a prepared model takes to start.
+"""
+
+from __future__ import annotations
+
+from fourfold.players.opencl.binding.calls import Error
+from fourfold.players.opencl.binding.objects import (
+    Buffer,
+    Call,
+    Context,
+    Device,
+    Event,
+    Image,
+    Kernel,
+    Memory,
+    Platform,
+    Program,
+    Queue,
+    platforms,
+)
+
+__all__ = [
+    "Buffer",
+    "Call",
+    "Context",
+    "Device",
+    "Error",
+    "Event",
+    "Image",
+    "Kernel",
+    "Memory",
+    "Platform",
+    "Program",
+    "Queue",
+    "platforms",
+]

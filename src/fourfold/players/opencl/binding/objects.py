@@ -1,0 +1,325 @@
+"""Devices, contexts, queues, buffers, programs, kernels: handles that give themselves back."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from ctypes import byref, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Any
+
+import numpy as np
+
+from fourfold.players.opencl.binding.calls import Error, call, info, make
+from fourfold.players.opencl.binding.loader import library, quick_library
+
+_ANY_DEVICE = c_uint64(0xFFFFFFFF)
+_PLATFORM_NAME, _DEVICE_NAME, _CONTEXT_PLATFORM = 0x0902, 0x102B, 0x1084
+_BUILD_LOG, _BINARY_SIZES, _BINARIES = 0x1183, 0x1165, 0x1166
+_READ_WRITE, _READ_ONLY, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 4, 1 << 5
+_PROFILING, _STARTED, _ENDED = 1 << 1, 0x1282, 0x1283
+_MAP_BOTH = 0b11
+_REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
+_RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
+
+Memory = Any  # bytes of a mapped buffer, as a ctypes array
+Call = tuple[Any, ...]  # what clEnqueueNDRangeKernel gets, ready to go
+
+
+class Handle:
+    """An object of the driver, held once; given back with `release`, or when nobody needs it."""
+
+    _kind = ""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self.pointer: c_void_p | None = pointer
+        self._give_back = library()[f"clRelease{self._kind}"]
+
+    def release(self) -> None:
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None:
+            self._give_back(pointer)
+
+    def __del__(self) -> None:
+        if getattr(self, "pointer", None) is not None:
+            self.release()
+
+
+class Platform:
+    """One driver."""
+
+    def __init__(self, pointer: c_void_p) -> None:
+        self.pointer = pointer
+        self.name = _text(info("clGetPlatformInfo", pointer, _PLATFORM_NAME))
+
+    def devices(self) -> list[Device]:
+        """Its devices, of any kind; an Error where there is none."""
+        return [Device(one, self) for one in _list("clGetDeviceIDs", self.pointer, _ANY_DEVICE)]
+
+
+class Device:
+    """One device, and what its driver says of it."""
+
+    def __init__(self, pointer: c_void_p, platform: Platform) -> None:
+        self.pointer, self.platform = pointer, platform
+        self.name = self.text(_DEVICE_NAME)
+
+    def text(self, what: int) -> str:
+        return _text(info("clGetDeviceInfo", self.pointer, what))
+
+    def number(self, what: int) -> int:
+        return int.from_bytes(info("clGetDeviceInfo", self.pointer, what), "little")
+
+
+def platforms() -> list[Platform]:
+    return [Platform(one) for one in _list("clGetPlatformIDs")]
+
+
+def _list(name: str, *which: Any) -> list[c_void_p]:
+    count = c_uint()
+    call(name, *which, 0, None, byref(count))
+    found = (c_void_p * count.value)()
+    if found:
+        call(name, *which, count, found, None)
+    return [c_void_p(one) for one in found]
+
+
+def _text(data: bytes) -> str:
+    return data.rstrip(b"\0").decode(errors="replace").strip()
+
+
+class Context(Handle):
+    """Where the objects of one device live."""
+
+    _kind = "Context"
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        which = (c_void_p * 3)(_CONTEXT_PLATFORM, device.platform.pointer.value, None)
+        own = byref(device.pointer)
+        super().__init__(make("clCreateContext", which, 1, own, None, None))
+
+
+class Buffer(Handle):
+    """Device memory: empty, or a copy of an array; `host` asks for memory that the CPU reaches."""
+
+    _kind = "MemObject"
+
+    def __init__(self, context: Context, size: int, host: bool = False) -> None:
+        flags = _READ_WRITE | (_HOST_MEMORY if host else 0)
+        self._make(context, flags, size, None)
+
+    @classmethod
+    def of(cls, context: Context, array: np.ndarray, writable: bool = False) -> Buffer:
+        made = cls.__new__(cls)
+        flags = _COPY | (_READ_WRITE if writable else _READ_ONLY)
+        made._make(context, flags, array.nbytes, address_of(array))
+        return made
+
+    def part(self, start: int, size: int) -> Buffer:
+        """Some bytes of it, which stay where they are; where they may start, the device says."""
+        made = Buffer.__new__(Buffer)
+        region = (c_size_t * 2)(start, size)
+        which = (self.pointer, c_uint64(0), _REGION, region)
+        Handle.__init__(made, make("clCreateSubBuffer", *which))
+        return made
+
+    def _make(self, context: Context, flags: int, size: int, start: c_void_p | None) -> None:
+        made = make("clCreateBuffer", context.pointer, c_uint64(flags), c_size_t(size), start)
+        super().__init__(made)
+
+
+class _ImageShape(ctypes.Structure):
+    """cl_image_desc."""
+
+    _fields_ = (
+        ("type", c_uint),
+        ("width", c_size_t),
+        ("others", c_size_t * 5),
+        ("samples", c_uint * 2),
+        ("buffer", c_void_p),
+    )
+
+
+class Image(Handle):
+    """Some of a buffer as texels: four floats, or four halves, each."""
+
+    _kind = "MemObject"
+
+    def __init__(self, context: Context, buffer: Buffer, count: int, half: bool) -> None:
+        """The first `count` texels."""
+        form = (c_uint * 2)(_RGBA, _HALF_FLOAT if half else _FLOAT)
+        shape = _ImageShape(type=_IMAGE_OF_BUFFER, width=count, buffer=buffer.pointer)
+        which = (c_uint64(_READ_ONLY), form, byref(shape), None)
+        super().__init__(make("clCreateImage", context.pointer, *which))
+        self._buffer = buffer  # not all drivers keep it for the image
+
+
+class Program(Handle):
+    """Kernels of a text or of a binary; they must be built before use."""
+
+    _kind = "Program"
+
+    def __init__(self, context: Context, pointer: c_void_p) -> None:
+        super().__init__(pointer)
+        self._device = context.device
+
+    @staticmethod
+    def of_text(context: Context, text: str) -> Program:
+        source = ctypes.c_char_p(text.encode())
+        name = "clCreateProgramWithSource"
+        return Program(context, make(name, context.pointer, 1, byref(source), None))
+
+    @staticmethod
+    def of_binary(context: Context, binary: bytes) -> Program:
+        device, data = byref(context.device.pointer), ctypes.c_char_p(binary)
+        size, taken = c_size_t(len(binary)), ctypes.c_int()
+        name = "clCreateProgramWithBinary"
+        which = (device, byref(size), byref(data), byref(taken))
+        return Program(context, make(name, context.pointer, 1, *which))
+
+    @staticmethod
+    def of_part(context: Context, part: Program) -> Program:
+        """What was compiled, linked into a program that is built."""
+        own, programs = byref(context.device.pointer), (c_void_p * 1)(part.pointer)
+        name = "clLinkProgram"
+        return Program(context, make(name, context.pointer, 1, own, None, 1, programs, None, None))
+
+    def compile(self, options: str) -> None:
+        own = byref(self._device.pointer)
+        headers = (0, None, None)
+        call("clCompileProgram", self.pointer, 1, own, options.encode(), *headers, None, None)
+
+    def build(self, options: str) -> None:
+        own = byref(self._device.pointer)
+        call("clBuildProgram", self.pointer, 1, own, options.encode(), None, None)
+
+    @property
+    def log(self) -> str:
+        """What the compiler said."""
+        device = self._device.pointer
+        return _text(info("clGetProgramBuildInfo", self.pointer, device, _BUILD_LOG))
+
+    @property
+    def binary(self) -> bytes:
+        """What `of_binary` takes; empty where the driver has none."""
+        size = int.from_bytes(info("clGetProgramInfo", self.pointer, _BINARY_SIZES), "little")
+        data = ctypes.create_string_buffer(size)
+        places = (c_void_p * 1)(ctypes.addressof(data))
+        room = c_size_t(ctypes.sizeof(places))
+        call("clGetProgramInfo", self.pointer, _BINARIES, room, places, None)
+        return data.raw
+
+
+class Kernel(Handle):
+    """One entry point with its arguments."""
+
+    _kind = "Kernel"
+
+    def __init__(self, program: Program, entry: str) -> None:
+        super().__init__(make("clCreateKernel", program.pointer, entry.encode()))
+        self._set = quick_library()["clSetKernelArg"]
+
+    def set_buffer(self, position: int, buffer: Buffer | Image | None) -> None:
+        """None is a pointer to nowhere."""
+        self._put(position, 8, c_void_p() if buffer is None else buffer.pointer)
+
+    def set_long(self, position: int, value: int) -> None:
+        self._put(position, 8, c_int64(value))
+
+    def set_int(self, position: int, value: int) -> None:
+        self._put(position, 4, c_int32(value))
+
+    def _put(self, position: int, size: int, value: Any) -> None:
+        status = self._set(self.pointer, position, c_size_t(size), byref(value))
+        if status:
+            raise Error("clSetKernelArg", status)
+
+
+class Event(Handle):
+    """When a launch on a profiling queue ran, by the device's clock."""
+
+    _kind = "Event"
+
+    @property
+    def seconds(self) -> float:
+        return self.seconds_from(self)
+
+    def seconds_from(self, first: Event) -> float:
+        """From the start of another launch to the end of this one."""
+        return (self._time(_ENDED) - first._time(_STARTED)) * 1e-9
+
+    def _time(self, what: int) -> int:
+        found = info("clGetEventProfilingInfo", self.pointer, what)
+        return int.from_bytes(found, "little")
+
+
+class Queue(Handle):
+    """Commands that run one after the other."""
+
+    _kind = "CommandQueue"
+
+    def __init__(self, context: Context, profiling: bool = False) -> None:
+        flags = c_uint64(_PROFILING if profiling else 0)
+        own = context.device.pointer
+        super().__init__(make("clCreateCommandQueue", context.pointer, own, flags))
+        self._launch = quick_library()["clEnqueueNDRangeKernel"]
+
+    def call(self, kernel: Kernel, grid: Sequence[int], local: Sequence[int]) -> Call:
+        """A launch of a kernel on this queue, good for as long as both are held."""
+        sizes = c_size_t * len(grid)
+        places = (None, sizes(*grid), sizes(*local))
+        return (self.pointer, kernel.pointer, len(grid), *places, 0, None, None)
+
+    def replay(self, calls: Iterable[Call]) -> None:
+        """Put launches in; nothing is waited for."""
+        launch = self._launch
+        for one in calls:
+            if status := launch(*one):
+                raise Error("clEnqueueNDRangeKernel", status)
+
+    def timed(self, one: Call) -> Event:
+        """Put a launch in here, whatever queue it was made for, and get its event."""
+        event = c_void_p()
+        self.replay([(self.pointer, *one[1:-1], byref(event))])
+        return Event(event)
+
+    def write(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
+        """Copy an array, which lies in one piece, into a buffer, some bytes behind its start."""
+        self._copy("clEnqueueWriteBuffer", buffer, array, offset, wait)
+
+    def read(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
+        """Copy from a buffer, some bytes behind its start, into an array."""
+        self._copy("clEnqueueReadBuffer", buffer, array, offset, wait)
+
+    def _copy(self, name: str, buffer: Buffer, array: np.ndarray, offset: int, wait: bool) -> None:
+        if not array.flags.c_contiguous:
+            raise ValueError("only arrays that lie in one piece can be copied")
+        place = (c_size_t(offset), c_size_t(array.nbytes), address_of(array))
+        call(name, self.pointer, buffer.pointer, int(wait), *place, 0, None, None)
+
+    def fill(self, buffer: Buffer, pattern: bytes, offset: int, size: int) -> None:
+        """Fill a part of a buffer with some bytes, again and again."""
+        what = (pattern, c_size_t(len(pattern)), c_size_t(offset), c_size_t(size))
+        call("clEnqueueFillBuffer", self.pointer, buffer.pointer, *what, 0, None, None)
+
+    def map(self, buffer: Buffer, size: int) -> Memory:
+        """The buffer's memory as bytes, for reading and writing until `unmap`."""
+        place = (c_uint64(_MAP_BOTH), c_size_t(0), c_size_t(size), 0, None, None)
+        found = make("clEnqueueMapBuffer", self.pointer, buffer.pointer, 1, *place)
+        return (ctypes.c_ubyte * size).from_address(found.value or 0)
+
+    def unmap(self, buffer: Buffer, memory: Memory) -> None:
+        place = c_void_p(ctypes.addressof(memory))
+        call("clEnqueueUnmapMemObject", self.pointer, buffer.pointer, place, 0, None, None)
+
+    def flush(self) -> None:
+        """Let the device begin with what was put in."""
+        call("clFlush", self.pointer)
+
+    def finish(self) -> None:
+        """Wait for all that was put in."""
+        call("clFinish", self.pointer)
+
+
+def address_of(array: np.ndarray) -> c_void_p:
+    return c_void_p(array.ctypes.data)

@@ -1,0 +1,360 @@
+"""Plays plans on any OpenCL 1.2 device: arguments bound once, a flat list replayed, one wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import BuildError, DeviceError, nearest
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.facts import facts_of
+from fourfold.players.opencl.images import Images
+from fourfold.players.opencl.ports import HOST, Ports
+from fourfold.players.opencl.program import (
+    begin,
+    begins_slowly,
+    build_text,
+    fetch_binary,
+    load_binary,
+)
+
+_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
+_INSTALL = (
+    "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
+)
+ALIGNED = 64  # bytes that the size of a buffer is a multiple of
+POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
+# All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
+# take sums and products of halves, and nothing else.
+_PROBE = """
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+__kernel void probe(__global float *out)
+{
+    const half4 a = convert_half4((float4)(out[0]));
+    const half4 b = a * a + (half4)((half)1.0f);
+    const half4 c = convert_short4(convert_int4(a < b)) ? b : a;
+    out[0] = convert_float4(c + exp(a) - exp(a)).x;
+}
+"""
+
+
+@cache
+def _found() -> tuple[tuple[DeviceInfo, cl.Device], ...]:
+    """Every OpenCL device with its facts, GPUs first."""
+    try:
+        platforms = cl.platforms()
+    except (cl.Error, OSError) as error:
+        raise DeviceError("no OpenCL platform was found", _reason(error), _INSTALL) from error
+    found: list[tuple[DeviceInfo, cl.Device]] = []
+    for platform in platforms:
+        try:
+            found += [(facts_of(device), device) for device in platform.devices()]
+        except cl.Error:
+            continue  # a platform without devices answers with an error
+    found.sort(key=lambda item: _ORDER[item[0].kind])
+    return tuple((_numbered(info, index), device) for index, (info, device) in enumerate(found))
+
+
+def _numbered(info: DeviceInfo, index: int) -> DeviceInfo:
+    return DeviceInfo(**{**info.__dict__, "index": index})
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """The facts of every OpenCL device on this machine, GPUs first."""
+    return tuple(info for info, _ in _found())
+
+
+def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
+    """The device of this number, or with this in its name, vendor or platform; 'auto' the first."""
+    known = devices()
+    if isinstance(wanted, DeviceInfo):
+        return wanted
+    if not known:
+        raise DeviceError("no OpenCL device was found", "the platforms have no devices", _INSTALL)
+    text = str(wanted).strip().lower()
+    if text == "auto":
+        return known[0]
+    if text.isdigit() and int(text) < len(known):
+        return known[int(text)]
+    for info in known:
+        if text == info.kind or any(
+            text in field.lower() for field in (info.name, info.platform, info.vendor)
+        ):
+            return info
+    names = [f"{info.index}: {info.name}" for info in known]
+    raise DeviceError(
+        f"there is no device {wanted!r}",
+        f"this machine has {', '.join(names)}",
+        nearest(str(wanted), [info.name for info in known]) + " or see 'fourfold devices'",
+    )
+
+
+@cache
+def _context(info: DeviceInfo) -> cl.Context:
+    """One context for each device, shared by all sessions on it."""
+    handle = next((device for known, device in _found() if known == info), None)
+    if handle is None:
+        raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
+    return cl.Context(handle)
+
+
+@cache
+def has_half_arithmetic(info: DeviceInfo) -> bool:
+    """Whether the device really computes in half: told by building and running a tiny kernel."""
+    context = _context(info)
+    try:
+        program = build_text(context, Program(_PROBE, ""))
+        value = run_probe(context, program, np.array([3.0], np.float32), 1)
+    except (cl.Error, BuildError):
+        return False
+    return bool(value[0] == 10.0)
+
+
+def run_probe(
+    context: cl.Context, program: cl.Program, values: np.ndarray, *local: int
+) -> np.ndarray:
+    """What the kernel 'probe' makes of some values, by one group of work-items."""
+    queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
+    kernel = cl.Kernel(program, "probe")
+    kernel.set_buffer(0, buffer)
+    queue.replay([queue.call(kernel, local, local)])
+    result = np.empty_like(values)
+    queue.read(buffer, result)
+    return result
+
+
+def load_program(info: DeviceInfo, program: Program, binary: bytes) -> cl.Program | None:
+    """A program from its binary, without the compiler; None where the driver refuses it."""
+    return load_binary(_context(info), binary, program.options)
+
+
+@cache
+def begin_compiler(info: DeviceInfo) -> None:
+    """Let a compiler that is slow to begin do so in a thread, while a plan is made."""
+    if begins_slowly(info.platform) and info.compute_units > 1:
+        threading.Thread(target=begin, args=(_context(info),)).start()
+
+
+# Programs that some player holds: the same text is built once, for whatever sizes it runs.
+_live: WeakValueDictionary[tuple[DeviceInfo, Program], cl.Program] = WeakValueDictionary()
+
+
+def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
+    """The program as another player of this process has it; None where none does."""
+    return _live.get((info, program))
+
+
+@cache
+def _turns(info: DeviceInfo) -> threading.Lock:
+    return threading.Lock()
+
+
+def turn_of(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object]:
+    """What a run must hold. Groups of a persistent kernel wait for each other, so all of them must
+    be on the GPU at once: two such kernels could each hold half of it and wait for ever.
+    """
+    waits = not info.is_cpu and any(launch.stages > 1 for launch in plan.launches)
+    return _turns(info) if waits else nullcontext()
+
+
+class Player:
+    """A plan made ready on one device. Not for two threads at once; the session sees to that."""
+
+    def __init__(self, info: DeviceInfo, plan: Plan, program: cl.Program | None = None) -> None:
+        self.info, self.plan = info, plan
+        self.timings: dict[str, float] = {}
+        self._context = _context(info)
+        self._queue, self._images = cl.Queue(self._context), Images(self._context, info)
+        self._turn = turn_of(info, plan)
+        started = time.perf_counter()
+        program = live_program(info, plan.program) if program is None else program
+        program = build_text(self._context, plan.program) if program is None else program
+        self._program: cl.Program | None = program
+        _live[info, plan.program] = program
+        self.timings["build"] = time.perf_counter() - started
+        started = time.perf_counter()
+        self._guard("uploading the weights", self._upload)
+        self._guard("setting host memory aside", self._stage)
+        self._guard("binding the kernels", self._bind_all)
+        self.timings["upload"] = time.perf_counter() - started
+
+    def _upload(self) -> None:
+        self._buffers: list[cl.Buffer] = []
+        for buffer in self.plan.buffers:
+            if buffer.bytes > self.info.max_allocation:
+                raise DeviceError(
+                    f"buffer '{buffer.name}' needs {buffer.bytes} bytes at once",
+                    f"{self.info.name} allows {self.info.max_allocation}",
+                    "use precision='mixed', a smaller input shape, or another device",
+                )
+            if buffer.kind == "constants":
+                made = cl.Buffer.of(self._context, self.plan.constants)
+            elif buffer.kind in ("variable", "state"):
+                start = self.plan.start_of(buffer)
+                made = cl.Buffer.of(self._context, start, writable=True)
+            else:
+                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
+                made = cl.Buffer(self._context, size, host=buffer.kind in HOST)
+            self._buffers.append(made)
+
+    def _stage(self) -> None:
+        """Host memory for what goes in and out: see Ports."""
+        self._ports = Ports(self._context, self._queue, self.info, self.plan, self._buffers)
+
+    def _bind_all(self) -> None:
+        """A kernel object of its own for each launch, with every argument set once and for all."""
+        self._kernels = [self._bind(launch) for launch in self.plan.launches]
+        pairs = zip(self._kernels, self.plan.launches, strict=True)
+        self._replay = [self._queue.call(one, launch.grid, launch.local) for one, launch in pairs]
+
+    def _bind(self, launch: Launch) -> cl.Kernel:
+        assert self._program is not None
+        kernel = cl.Kernel(self._program, launch.entry)
+        position = 0
+        for argument in launch.arguments:
+            if isinstance(argument, BufferUse):
+                self._point(kernel, position, argument)
+                position += 2
+            else:
+                kernel.set_int(position, argument)
+                position += 1
+        return kernel
+
+    def _point(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
+        """A pointer comes as a buffer, or as an image of one, and a step from its start. Host
+        memory is no buffer to the driver, but the step from nowhere to its address leads there.
+        """
+        if self._ports.is_led(use.buffer):
+            kernel.set_buffer(position, None)
+            step = partial(_step, kernel, position + 1, use.offset)
+            self._ports.lead(use.buffer, step)
+        elif use.image is not None:
+            size = self.plan.buffers[use.buffer].bytes
+            image, first = self._images.of(use, self._buffers[use.buffer], size)
+            kernel.set_buffer(position, image)
+            kernel.set_int(position + 1, first)
+        elif self.plan.buffers[use.buffer].kind in HOST:
+            kernel.set_buffer(position, None)
+            kernel.set_long(position + 1, self._ports.address(use.buffer) + use.offset)
+        else:
+            kernel.set_buffer(position, self._buffers[use.buffer])
+            kernel.set_long(position + 1, use.offset)
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for these inputs, in the order of the plan's ports."""
+        results: list[np.ndarray] = self._guard("running the model", lambda: self._run(arrays))
+        return results
+
+    def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._turn:
+            self._ports.put(arrays, self._start)
+            while not self._ports.settle():
+                self._start()
+            return self._ports.take()
+
+    def _start(self) -> None:
+        self._queue.replay(self._replay)
+
+    def replay(self) -> None:
+        """Run every launch once more on what the device already holds, and wait for it."""
+        self._guard("running the model again", self._again)
+
+    def _again(self) -> None:
+        self._ports.forget()
+        with self._turn:
+            self._queue.replay(self._replay)
+            self._queue.finish()
+
+    def reset(self) -> None:
+        """Set the model's variables back to what they began with."""
+        self._guard("forgetting the state", self._reset)
+
+    def _reset(self) -> None:
+        for buffer, handle in self._variables():
+            self._queue.write(handle, self.plan.start_of(buffer))
+
+    def _variables(self) -> list[tuple[Buffer, cl.Buffer]]:
+        pairs = zip(self.plan.buffers, self._buffers, strict=True)
+        return [(buffer, handle) for buffer, handle in pairs if buffer.kind == "variable"]
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[None]:
+        """Puts variables back to what they were before."""
+        saved = [np.empty(buffer.bytes, np.uint8) for buffer, _ in self._variables()]
+        for array, (_, handle) in zip(saved, self._variables(), strict=True):
+            self._queue.read(handle, array)
+        yield
+        for array, (_, handle) in zip(saved, self._variables(), strict=True):
+            self._queue.write(handle, array)
+
+    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+        """The shortest time of each launch in seconds, by the device's own clock."""
+        best = [float("inf")] * len(self._replay)
+        queue = cl.Queue(self._context, profiling=True)
+        with self._turn, self._unchanged():
+            self._ports.put(arrays, lambda: None)
+            self._queue.finish()
+            for _ in range(runs):
+                events = [queue.timed(one) for one in self._replay]
+                queue.finish()
+                times = [event.seconds for event in events]
+                best = [min(pair) for pair in zip(best, times, strict=True)]
+        return best
+
+    def binary(self) -> bytes:
+        """The program's binary, best asked for after a run: PoCL compiles kernels when they run."""
+        if self._program is None:
+            raise DeviceError("there is no program any more", "close() was called", "ask before")
+        return fetch_binary(self._program)
+
+    def poison(self) -> None:
+        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
+        outputs = {port.buffer for port in self.plan.outputs}
+        for number, buffer in enumerate(self.plan.buffers):
+            if buffer.kind == "host" and number in outputs:
+                self._ports.poison(number, POISON)
+            elif buffer.kind in ("arena", "output"):
+                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
+                self._queue.fill(self._buffers[number], POISON, 0, size)
+        self._queue.finish()
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+        self._replay, self._kernels = [], []
+        self._program = None
+        self._ports.close()
+        self._images.close()
+        for buffer in self._buffers:
+            buffer.release()
+        self._buffers = []
+
+    def _guard(self, doing: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except (cl.Error, MemoryError) as error:
+            if isinstance(error, MemoryError) or error.out_of_memory:
+                needed = sum(buffer.bytes for buffer in self.plan.buffers)
+                raise DeviceError(
+                    f"out of memory while {doing}",
+                    f"the plan needs {needed} bytes; {self.info.name} has {self.info.memory}",
+                    "use precision='mixed', a smaller batch, or close other sessions",
+                ) from error
+            fix = "try again; if it stays, try another device or driver"
+            raise DeviceError(f"the device failed while {doing}", _reason(error), fix) from error
+
+
+def _step(kernel: cl.Kernel, position: int, offset: int, address: int) -> None:
+    kernel.set_long(position, address + offset)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,46 @@
+"""Times single launches of a plan and looks at what they wrote: the tuner's eyes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import Plan
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.player import POISON, Player
+
+
+class LaunchTimer(Player):
+    """A plan whose launches are run one by one. Buffer 0 is the arena."""
+
+    def __init__(self, info: DeviceInfo, plan: Plan) -> None:
+        super().__init__(info, plan)
+        self._timed = cl.Queue(self._context, profiling=True)
+
+    def fill(self, values: np.ndarray) -> None:
+        """Put these bytes into the arena."""
+        self._timed.write(self._buffers[0], values)
+
+    def blank(self, offset: int, size: int) -> None:
+        """Make a part of the arena NaN, so that what is not written shows."""
+        self._timed.fill(self._buffers[0], POISON, offset, -(-size // 4) * 4)
+
+    def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
+        values = np.empty(count, dtype)
+        self._timed.read(self._buffers[0], values, offset)
+        return values
+
+    def seconds(self, launches: range, runs: int) -> float:
+        """The shortest time from the first of these launches to the end of the last, by the
+        device's own clock. Where one of them cannot run it is a DeviceError.
+        """
+        found: float = self._guard("timing kernels", lambda: self._seconds(launches, runs))
+        return found
+
+    def _seconds(self, launches: range, runs: int) -> float:
+        best = float("inf")
+        for _ in range(runs):
+            events = [self._timed.timed(self._replay[number]) for number in launches]
+            self._timed.finish()
+            best = min(best, events[-1].seconds_from(events[0]))
+        return best

@@ -1,0 +1,203 @@
+"""Makes models ready for shipping: plans, binaries and tuned choices into the draft of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fourfold.compile import CompileOptions, compile_model, load_model
+from fourfold.compile.placement import compile_hybrid, decide, read_problem
+from fourfold.device import GPU, DeviceInfo
+from fourfold.errors import FourfoldError, InputError, UnsupportedError
+from fourfold.graph import Graph
+from fourfold.kernel.context import Options
+from fourfold.lower import make_plan
+from fourfold.lower.specialise import has_quantised_steps
+from fourfold.options import PlacementOptions
+from fourfold.plan import Compiled
+from fourfold.plan.hybrid import HybridPlan, hybrid_sections
+from fourfold.players.null import NULL_GPU
+from fourfold.players.opencl.player import Player
+from fourfold.players.opencl.probe import probed
+from fourfold.rewrite import rewrite
+from fourfold.runtime.hybrid_player import make_hybrid_player
+from fourfold.runtime.hybrid_runner import Engine
+from fourfold.store.draft import Draft
+from fourfold.store.keys import device_key, program_parts
+from fourfold.store.models import digest_file
+from fourfold.store.shipped import known_choices
+from fourfold.store.store import Store
+from fourfold.tune import LEVELS, Level, Listener, level_named, tune
+from fourfold.tune.race import Result
+
+ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False)
+ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
+KINDS = {"gpu": ANY_GPU, "cpu": ANY_CPU}
+Progress = Callable[[int, int, str, float], None]
+SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
+
+
+@dataclass(frozen=True)
+class How:
+    """How models are prepared."""
+
+    wish: CompileOptions = field(default_factory=CompileOptions)
+    level: str = "none"
+    deadline: float | None = None
+    everywhere: bool = True  # also plans for devices of other kinds than those at hand
+
+
+class Keeping(Listener):
+    """Keeps each choice the moment it is found, so that an interruption loses none."""
+
+    def __init__(
+        self, store: Store | None, device: DeviceInfo, level: Level, progress: Progress
+    ) -> None:
+        self._store, self._device, self._progress = store, device_key(device), progress
+        self._effort = level.candidates
+
+    def found(self, key: str, result: Result) -> None:
+        if self._store is not None:
+            self._store.put_choice(self._device, key, result.way, result.seconds, self._effort)
+
+    def progress(self, done: int, total: int, title: str, left: float) -> None:
+        self._progress(done, total, title, left)
+
+
+def tune_model(
+    model: str, device: DeviceInfo, how: How, store: Store | None, progress: Progress
+) -> dict[str, str]:
+    """The tuned choices for a device: those that are kept, and what a search adds to them."""
+    known = dict(known_choices(device))
+    efforts = dict.fromkeys(known, SHIPPED)
+    if store is not None:
+        known |= store.choices(device_key(device))
+        efforts |= store.efforts(device_key(device))
+    if how.level == "none":
+        return known
+    level = level_named(how.level, how.deadline)
+    options = Options(how.wish.precision, how.wish.literal)
+    listener = Keeping(store, device, level, progress)
+    for graph in _graphs(model, device, how, known):
+        known = tune(
+            graph,
+            probed(device, has_quantised_steps(graph)),
+            options,
+            level,
+            known,
+            efforts,
+            listener,
+        )
+    return known
+
+
+def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) -> list[Graph]:
+    """What runs on the device: all of the model, or those of its parts that do."""
+    try:
+        graph = rewrite(load_model(model, how.wish).graph)
+        make_plan(graph, probed(device, has_quantised_steps(graph)), how.wish.options, known)
+    except UnsupportedError:
+        situation = read_problem(model, model, device, how.wish, PlacementOptions())
+        parts = decide(situation, known).choice.parts
+        return [rewrite(situation.part_graph(part)) for part in parts if part.target == GPU]
+    return [graph]
+
+
+def prepare_model(
+    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+) -> dict[str, Any]:
+    """Put a model into the draft, ready for a device; gives what that took."""
+    timings: dict[str, float] = {}
+    compiled, players, player = _ready(draft, model, device, how, choices, timings)
+    used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
+    if used:
+        draft.add_choices(device_key(device), used)
+    size = 0
+    try:
+        # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
+        ports = compiled.plan.inputs
+        player.run([np.zeros(port.type.shape, port.type.dtype.numpy) for port in ports])
+        for one in players:
+            binary = _binary(one)
+            if binary is not None:
+                draft.add_binary(program_parts(one.plan.program, device), binary)
+                size += len(binary)
+    finally:
+        player.close()
+    return {"launches": len(compiled.plan.launches), "binary": size, **timings}
+
+
+def _ready(
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    how: How,
+    choices: Mapping[str, str],
+    timings: dict[str, float],
+) -> tuple[Compiled, Sequence[Player], Engine]:
+    """A model in the draft, whole or in parts: what it takes, and who plays it."""
+    try:
+        compiled = compile_model(str(model), device, how.wish, choices, timings)
+    except UnsupportedError:
+        parted = _add_parted(draft, model, device, how, choices)
+        if parted is None:
+            raise _not_data(model) from None
+        parts = make_hybrid_player(
+            parted, lambda plan: Player(device, plan), PlacementOptions().workers
+        )
+        return parted.compiled, parts.players, parts
+    draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+    player = Player(device, compiled.plan)
+    return compiled, [player], player
+
+
+def _add_parted(
+    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+) -> HybridPlan | None:
+    """A model in parts in the draft; None where a part of it is no data."""
+    situation = read_problem(str(model), model.name, device, how.wish, PlacementOptions())
+    parted = compile_hybrid(situation, choices)
+    if not parted.keepable:
+        return None
+    shapes, sections = how.wish.shapes, hybrid_sections(parted)
+    draft.add_placed(_number(draft, model), device, parted.compiled, shapes, sections)
+    return parted
+
+
+def _not_data(model: Path) -> InputError:
+    return InputError(
+        f"{model.name} cannot be prepared",
+        "operators of it run by their definitions in NumPy, which no file can hold",
+        "install LiteRT, which runs most of them: pip install 'fourfold[litert]'",
+    )
+
+
+def _number(draft: Draft, model: Path) -> int:
+    return draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
+
+
+def prepare_kinds(draft: Draft, model: Path, how: How, present: set[str]) -> list[str]:
+    """Plans for devices of the kinds that are not at hand, which build them from text."""
+    made = []
+    for kind, device in KINDS.items():
+        if kind in present or how.wish.precision == "fp16":
+            continue
+        try:
+            compiled = compile_model(str(model), device, how.wish, {}, {})
+            draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+        except UnsupportedError:
+            if _add_parted(draft, model, device, how, {}) is None:
+                continue
+        made.append(device.name)
+    return made
+
+
+def _binary(player: Player) -> bytes | None:
+    try:
+        return player.binary()
+    except FourfoldError:
+        return None

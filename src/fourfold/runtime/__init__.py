@@ -1,0 +1,1 @@
+"""From a request to arrays: loading a model, its inputs, and playing it."""

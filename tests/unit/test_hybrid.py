@@ -1,0 +1,319 @@
+"""Models in parts are kept and prepared like whole ones: no graph on the way, and no trust."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tflite_writer as writer
+from click.testing import CliRunner
+
+import fourfold
+from fourfold.cli import main
+from fourfold.compile import placement as placing
+from fourfold.cpu import litert
+from fourfold.custom import CUSTOM_OPS
+from fourfold.device import GPU, LITERT, DeviceInfo
+from fourfold.errors import ModelError
+from fourfold.formats.tflite import walk
+from fourfold.formats.tflite.convert import rules
+from fourfold.plan import Container, Section, container_bytes
+from fourfold.plan.hybrid import read_hybrid
+from fourfold.store import log
+from fourfold.store.prepared import Prepared
+from fourfold.store.store import Store
+from fourfold.store.transfer import export_store, import_store
+
+pytestmark = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+X = np.random.default_rng(11).uniform(-2, 2, (3, 7)).astype(np.float32)
+WEIGHTS = np.random.default_rng(12).uniform(-1, 1, (5, 7)).astype(np.float32)
+RIGHT = np.maximum(np.tanh(X @ WEIGHTS.T), 0) * 3
+HEAVY = ("fourfold.compile", "fourfold.formats", "fourfold.graph", "fourfold.ops",
+         "fourfold.rewrite", "fourfold.lower", "fourfold.kernel", "fourfold.split",
+         "fourfold.compile.placement")  # fmt: skip
+
+
+def model_of(*middle: writer.Operator) -> bytes:
+    """y = relu(middle(x times WEIGHTS)) * 3"""
+    three = writer.Tensor("three", (1,), data=np.array([3], np.float32))
+    weights = writer.Tensor("w", (5, 7), data=WEIGHTS)
+    inner = [writer.Tensor(name, (3, 5)) for name in ("a", "b", "c", "y")]
+    return writer.write(
+        [writer.Tensor("x", (3, 7)), weights, *inner, three],
+        [
+            writer.Operator("FULLY_CONNECTED", ["x", "w", None], ["a"], "FullyConnectedOptions"),
+            *middle,
+            writer.Operator("RELU", ["b"], ["c"]),
+            writer.Operator("MUL", ["c", "three"], ["y"], "MulOptions"),
+        ],
+        ["x"],
+        ["y"],
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model with an operator that only LiteRT knows."""
+    known = {name: rule for name, rule in rules().items() if name != "TANH"}
+    monkeypatch.setattr(walk, "rules", lambda: known)
+    path = tmp_path / "model.tflite"
+    path.write_bytes(model_of(writer.Operator("TANH", ["a"], ["b"])))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Notes every decision that is made."""
+    made: list[Any] = []
+    decide = placing.decide
+    monkeypatch.setattr(placing, "decide", lambda *words: made.append(words) or decide(*words))
+    return made
+
+
+def start(source: Path | bytes, device: DeviceInfo, cache: Path | None, **words: Any) -> str:
+    words.setdefault("placement", "gpu")
+    with fourfold.Session(source, device, cache=cache, **words) as session:
+        for _ in range(2):
+            np.testing.assert_allclose(session.run(X)["y"], RIGHT, atol=1e-6)
+    return session.origin
+
+
+def test_the_second_start_decides_nothing(
+    model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
+) -> None:
+    assert [start(model, device, folder) for _ in range(3)] == ["model", "store", "store"]
+    assert len(decisions) == 1
+
+
+def test_what_is_said_of_it_is_the_same(model: Path, device: DeviceInfo, folder: Path) -> None:
+    told: list[list[Any]] = [[], []]
+    found = []
+    for rows in told:
+        words = {"placement": "gpu", "on_fallback": rows.append}
+        with fourfold.Session(model, device, cache=folder, **words) as session:
+            found.append((session.placement, session.inputs, session.outputs, str(session.plan)))
+    assert found[0] == found[1]
+    assert [part.target for part in found[1][0].parts] == [GPU, LITERT, GPU]
+    assert told[0] == told[1]
+    assert [row.op for row in told[1]] == ["TANH"]
+
+
+def test_other_wishes_are_other_entries(
+    model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
+) -> None:
+    wishes: list[dict[str, Any]] = [{}, {"max_partitions": 1}, {"placement": "cpu"}, {"threads": 1}]
+    for words in wishes:
+        assert start(model, device, folder, **words) == "model"
+    for words in wishes:
+        assert start(model, device, folder, **words) == "store"
+    assert len(decisions) == len(wishes)
+
+
+CHILD = """
+import sys, numpy as np, fourfold
+x = np.load(sys.argv[2])
+with fourfold.Session(sys.argv[1], int(sys.argv[3]), cache=sys.argv[4], placement="gpu") as session:
+    np.save(sys.argv[5], session.run(x)["y"])
+print(session.origin, *(name for name in sys.modules if name in sys.argv[6:]))
+"""
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_warm_start_imports_nothing_that_decides(
+    model: Path, device: DeviceInfo, folder: Path, tmp_path: Path, prepared: bool
+) -> None:
+    assert start(model, device, folder) == "model"
+    source = prepare(model, device, tmp_path) if prepared else model
+    np.save(tmp_path / "x.npy", X)
+    words = [source, tmp_path / "x.npy", device.index, folder, tmp_path / "y.npy", *HEAVY]
+    place = str(Path(fourfold.__file__).parent.parent)
+    code = f"import sys; sys.path.insert(0, {place!r}){CHILD}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["file" if prepared else "store"], done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), RIGHT, atol=1e-6)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    @fourfold.register_op("Tanh2")
+    def tanh(options: bytes, x: np.ndarray) -> np.ndarray:
+        return np.tanh(x)
+
+    yield
+    CUSTOM_OPS.clear()
+
+
+@pytest.mark.usefixtures("registered")
+def test_code_of_the_caller_is_not_kept(device: DeviceInfo, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(model_of(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Tanh2")))
+    assert [start(path, device, folder) for _ in range(2)] == ["model", "model"]
+    result = CliRunner().invoke(
+        main, ["prepare", str(path), "-o", str(tmp_path / "no.fourfold"), "--only-here"]
+    )
+    assert result.exit_code != 0
+    assert "which no file can hold" in result.output + str(result.exception)
+
+
+def test_a_kernel_of_the_caller_is_not_kept(
+    device: DeviceInfo, folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "custom.tflite"
+    path.write_bytes(model_of(writer.Operator("CUSTOM", ["a"], ["b"], custom_code="Grow")))
+    for factor in (2.0, 5.0):
+
+        @fourfold.register_op("Grow", pointwise=lambda options, x, by=factor: x * by)
+        def grow(options: bytes, x: np.ndarray, by: float = factor) -> np.ndarray:
+            return x * by
+
+        with fourfold.Session(path, device, cache=folder, strict=True) as session:
+            found = session.run(X)["y"]
+        np.testing.assert_allclose(found, np.maximum(X @ WEIGHTS.T * factor, 0) * 3, rtol=1e-5)
+    CUSTOM_OPS.clear()
+
+
+def damaged(content: bytes) -> Iterator[bytes]:
+    """Cut off, and with a byte changed in the header, the table and every section."""
+    for size in (0, 8, 63, len(content) // 2, len(content) - 1):
+        yield content[:size]
+    for place in (9, 70, *range(200, len(content), max(len(content) // 23, 1))):
+        changed = bytearray(content)
+        changed[place] ^= 0x10
+        yield bytes(changed)
+
+
+def test_damaged_entries_are_made_anew(
+    model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
+) -> None:
+    assert start(model, device, folder) == "model"
+    (entry,) = (folder / "entries").glob("parts-*")
+    for content in damaged(entry.read_bytes()):
+        (entry,) = (folder / "entries").glob("parts-*")
+        good = entry.read_bytes()
+        entry.write_bytes(content)
+        assert start(model, device, folder) in ("model", "store")  # some bytes are between sections
+        (entry,) = (folder / "entries").glob("parts-*")
+        entry.write_bytes(good)
+    assert len(decisions) > 5
+    assert start(model, device, folder) == "store"
+
+
+def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path) -> None:
+    command = ["cache", "--folder", str(folder), "why", str(model), "--device", str(device.index)]
+    start(model, device, folder, placement="auto", max_partitions=3)
+    shown = CliRunner().invoke(main, command)
+    assert "other wishes of placement were passed" in " ".join(shown.output.split())
+    with fourfold.Session(model, device, cache=folder) as session:
+        assert session.origin == "model"
+    shown = CliRunner().invoke(main, command)
+    assert "kept" in shown.output
+    assert "differs" not in shown.output
+
+
+def test_an_entry_is_exported_and_imported(
+    model: Path, device: DeviceInfo, folder: Path, tmp_path: Path, decisions: list[Any]
+) -> None:
+    assert start(model, device, folder) == "model"
+    export_store(Store(folder), tmp_path / "all.fourfold")
+    import_store(Store(tmp_path / "other"), tmp_path / "all.fourfold")
+    assert start(model, device, tmp_path / "other") == "store"
+    assert len(decisions) == 1
+
+
+def prepare(model: Path, device: DeviceInfo, folder: Path, *words: str) -> Path:
+    path = folder / "app.fourfold"
+    more = ["--device", str(device.index), *words]
+    result = CliRunner().invoke(main, ["prepare", str(model), "-o", str(path), *more])
+    assert result.exit_code == 0, result.output
+    return path
+
+
+def test_a_prepared_file_needs_no_decision(
+    model: Path, device: DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = prepare(model, device, tmp_path)
+    monkeypatch.setattr(placing, "decide", None)
+    assert start(path, device, None) == "file"
+    assert start(path.read_bytes(), device, None, model="model") == "file"
+    shown = CliRunner().invoke(main, ["inspect", str(path), "--json"])
+    assert shown.exit_code == 0, shown.output
+    assert {one["in_parts"] for one in json.loads(shown.output)["plans"]} == {True}
+
+
+def test_a_prepared_file_on_a_device_it_does_not_know(
+    model: Path,
+    device: DeviceInfo,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log._said.clear()
+    path = prepare(model, device, tmp_path, "--only-here")
+    index = Prepared.open(str(path)).index
+    monkeypatch.setattr(Prepared, "__init__", _renamed(Prepared.__init__))
+    assert start(path, device, None) == "file"
+    assert any("was not prepared for" in one.getMessage() for one in caplog.records)
+    assert index["placed"]
+
+
+def _renamed(make: Any) -> Any:
+    def renamed(self: Prepared, file: Container) -> None:
+        make(self, file)
+        for row in self.index["placed"]:
+            row["made_for"]["name"] = "another"
+
+    return renamed
+
+
+def test_damaged_prepared_files_are_refused(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    content = prepare(model, device, tmp_path, "--only-here").read_bytes()
+    refused = 0
+    for wrong in damaged(content):
+        try:
+            start(wrong, device, None)
+        except fourfold.FourfoldError:
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("parts", [["moon", ["x"], ["y"], [[], []]]]),
+        ("parts", [["litert", ["x"], ["y"], [[], []]]]),
+        ("parts", []),
+        ("inputs", []),
+        ("types", {}),
+        ("output_names", [7]),
+        ("signatures", 3),
+        ("placement", None),
+    ],
+)
+def test_a_record_that_does_not_fit_is_damage(
+    model: Path, device: DeviceInfo, folder: Path, key: str, value: Any
+) -> None:
+    start(model, device, folder)
+    (entry,) = (folder / "entries").glob("parts-*")
+    file = Container.open(entry)
+    record = json.loads(bytes(file.section(1, "parts")))
+    record[key] = value
+    sections = [Section(name, file.section(at, name)) for at, name in enumerate(file.names)]
+    sections[1] = Section("parts", json.dumps(record).encode())
+    changed = Container(container_bytes(sections), "it")
+    with pytest.raises(ModelError, match="damaged"):
+        read_hybrid(changed, range(1, len(sections)))
