@@ -14,7 +14,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.kernels.matrix import tile as matrix_tile
-from fourfold.lower import make_plan, suit
+from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.players.opencl import player as opencl
@@ -163,7 +163,7 @@ SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local
 
 
 def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
-    options = suit.specialise_options(graph, Options("mixed"), device)
+    options = specialise.specialise_options(graph, Options("mixed"), device)
     found = node_contexts(graph, choose_locations(graph, options), device, options)
     return {context.key: f"matrix: {tile}" for context in found}
 
@@ -172,7 +172,7 @@ def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """As what values are kept: small ones, as all of these are, as floats unless that is off."""
     if request.param == "halves":
-        monkeypatch.setattr(suit, "SMALL_ARENA", -1)
+        monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
     return str(request.param)
 
 
@@ -198,7 +198,7 @@ def test_few_registers(device: DeviceInfo, kept: str, monkeypatch: pytest.Monkey
 def test_more_weights_than_a_cache_keeps(
     device: DeviceInfo, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suit, "MUCH_CACHE", 32 << 10)
+    monkeypatch.setattr(specialise, "MUCH_CACHE", 32 << 10)
     text = GRAPHS["two layers"]
     for change, streams in (("5,6", True), ("50,60", False)):  # many values are not kept, either
         graph = build(text.replace("5,6", change))

@@ -14,7 +14,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
-from fourfold.lower import make_plan, suit
+from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
 from fourfold.op.registry import registry
@@ -146,7 +146,7 @@ def test_matrix_units(
     if device.name.startswith("pthread"):
         pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     if kept == "halves":
-        monkeypatch.setattr(suit, "SMALL_ARENA", 0)
+        monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
     graph, pixels = graph_of("conv2d"), ORDERS[order]
     halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
     graph, picture = replace(graph, constants=halves), photograph(pixels)

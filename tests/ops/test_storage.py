@@ -11,7 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel import context
 from fourfold.kernel.context import Options
-from fourfold.lower import make_plan, storage, suit
+from fourfold.lower import make_plan, specialise, storage
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import peak_bytes, specialise_options
 from fourfold.players.null import NULL_GPU
@@ -27,7 +27,7 @@ def no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is so small that it stays in floats."""
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)
     monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
-    monkeypatch.setattr(suit, "SMALL_ARENA", 0)
+    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
 
 
 def play(graph: Graph, device: DeviceInfo, seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -117,7 +117,7 @@ def test_random_graphs_in_halves_and_steps(seed: int, device: DeviceInfo) -> Non
 
 def test_what_is_small_together_stays_in_floats() -> None:
     few, many = chain("relu", 8), chain("relu", 20011)
-    assert peak_bytes(few) <= suit.SMALL_ARENA < peak_bytes(many)
+    assert peak_bytes(few) <= specialise.SMALL_ARENA < peak_bytes(many)
     for graph, kinds in ((few, "f32 f32"), (many, "f16 f32")):
         places = choose_locations(graph, specialise_options(graph, MIXED, NULL_GPU))
         assert " ".join(places[name].dtype.value for name in "yz") == kinds
