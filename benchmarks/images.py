@@ -19,8 +19,9 @@ from fourfold.formats import read_model
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Plan
+from fourfold.players import probe
 from fourfold.players.opencl.player import Player, find_device
-from fourfold.players.opencl.probe import probed, with_images
+from fourfold.players.opencl.probe import with_images
 from fourfold.rewrite import rewrite
 
 WAYS = {"buffer": False, "image": True}
@@ -29,7 +30,7 @@ WARM_UP = 3
 
 def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]:
     graph, options = rewrite(read_model(str(model)).main), Options(precision, form="list")
-    facts = with_images(probed(device))
+    facts = with_images(probe(device))
     return {
         way: make_plan(graph, replace(facts, prefers_images=prefers), options)
         for way, prefers in WAYS.items()

@@ -21,8 +21,8 @@ from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
+from fourfold.players import probe
 from fourfold.players.opencl.player import Player, find_device
-from fourfold.players.opencl.probe import probed
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
-    device = probed(find_device(arguments.device))
+    device = probe(find_device(arguments.device))
     options, kept = Options(arguments.precision), {}
     print(f"{device}, {arguments.precision}")
     print(f"{'model':32} {'level':10} {'search s':>9} {'median ms':>10} {'min ms':>8} {'gain':>6}")
