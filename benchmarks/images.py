@@ -19,8 +19,7 @@ from fourfold.formats import read_model
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import probe
-from fourfold.players.opencl.player import Player, find_device
+from fourfold.players import find_device, make_player, probe
 from fourfold.players.opencl.probe import with_images
 from fourfold.rewrite import rewrite
 
@@ -39,7 +38,7 @@ def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]
 
 def times_of(plans: dict[str, Plan], device: DeviceInfo, seconds: float) -> dict[str, list[float]]:
     """Seconds of each run, in turns."""
-    players = {way: Player(device, plan) for way, plan in plans.items()}
+    players = {way: make_player(device, plan) for way, plan in plans.items()}
     times: dict[str, list[float]] = {way: [] for way in players}
     for player in players.values():
         for _ in range(WARM_UP):

@@ -19,8 +19,7 @@ from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players import probe
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device, probe
 from fourfold.rewrite import rewrite
 from fourfold.types import DType
 
