@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
-from fourfold.formats import Model, read_model
+from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
@@ -80,9 +80,13 @@ def load_model(model: str | bytes, wish: CompileOptions, foreign: bool = False) 
     """The model in the shapes of a wish, which are those that the caller sees."""
 
     def read(shapes: Mapping[str, Shape]) -> Model:
-        return read_model(
-            model, shapes, foreign=foreign, quantized=wish.quantized, follow=wish.follow
+        options = ReadOptions(
+            shapes=shapes,
+            keep_unsupported=foreign,
+            quantized=wish.quantized,
+            follow_batch=wish.follow,
         )
+        return read_model(model, options)
 
     shapes, named = wish.shapes, wish.pixels
     if shapes and named is not None:
