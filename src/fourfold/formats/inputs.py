@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 
 from fourfold.errors import InputError, nearest
 from fourfold.formats.batch import batch_growth
@@ -30,6 +31,7 @@ class DeclaredInput:
         """For files that have no size of their own where they leave one open: it is 1 then, until
         a caller says more.
         """
+        sizes = tuple(index(size) for size in sizes)  # a file may have anything there
         shape = tuple(1 if size == OPEN else size for size in sizes)
         check_shape(shape)
         return DeclaredInput(name, TensorType(dtype, shape), open_sizes(sizes))

@@ -7,8 +7,7 @@ import pytest
 from tflite_writer import Level, Operator, Sparsity, Tensor, constant, write
 
 from fourfold.errors import UnsupportedError
-from fourfold.formats import ReadOptions, read_model
-from fourfold.formats.tflite.convert import supported
+from fourfold.formats import ReadOptions, formats, read_model
 from fourfold.graph import Graph
 from fourfold.types import Quantization
 
@@ -196,7 +195,7 @@ def test_refusals(tensor: Tensor, operator: Operator, reason: str) -> None:
         read_model(data)
 
 
-def test_supported_describes_every_op() -> None:
-    table = supported()
+def test_operators_describes_every_op() -> None:
+    table = formats()["tflite"].operators()
     assert {"CONV_2D", "LSTM", "STRIDED_SLICE", "SHAPE"} <= set(table)
     assert all(text.endswith(".") for text in table.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fourfold.custom import how_to_register
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, nearest
@@ -13,14 +13,12 @@ from fourfold.formats.model import Model, Signature
 from fourfold.formats.names import unique
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
-from fourfold.formats.tflite.convert import supported as operators
+from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.records import FileRecord, SignatureRecord, SubgraphRecord
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.tensors import declared, tensor_names
 from fourfold.formats.tflite.walk import Converted, convert_subgraph
-
-__all__ = ["operators", "read"]
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
@@ -46,6 +44,10 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
             source.content, file, main, found.names, found.known, found.changed
         ),
     )
+
+
+def operators() -> Mapping[str, str]:
+    return {op: rule.summary for op, rule in rules().items()}
 
 
 def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]:

@@ -16,8 +16,3 @@ def rules() -> Mapping[str, Rule]:
     for info in iter_modules(__path__):
         import_module(f"{__name__}.{info.name}")
     return dict(sorted(RULES.items()))
-
-
-def supported() -> Mapping[str, str]:
-    """TFLite operator → what it becomes, in a few words."""
-    return {op: rule.summary for op, rule in rules().items()}
