@@ -90,7 +90,7 @@ def test_a_model_runs(
 
 def test_what_stays_on_the_cpu_runs_in_numpy(overlay: list[Path]) -> None:
     with fourfold.Session(content(), placement="cpu") as session:
-        assert {row.place for row in session.placement.rows} == {"numpy"}
+        assert {row.target for row in session.placement.rows} == {"numpy"}
 
 
 def test_the_model_says_what_it_is(overlay: list[Path]) -> None:

@@ -18,6 +18,7 @@ from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.rule import RULES
 from fourfold.kernel.context import Options
+from fourfold.op.registry import registry
 from fourfold.session import stage
 
 PAGE = ROOT / "docs" / "add-an-op.md"

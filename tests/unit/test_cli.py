@@ -329,7 +329,9 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     table = {"CONV_2D": "conv2d + relu", "SHAPE": "a constant"}
     tflite = SimpleNamespace(name="TFLite", operators=lambda: table)
     pretend(monkeypatch, "ops", "fourfold.formats", formats=lambda: {"tflite": tflite})
-    monkeypatch.setattr(ops, "registry", lambda: {"relu": relu, "conv2d": conv})
+    pretend(
+        monkeypatch, "ops", "fourfold.op.registry", registry=lambda: {"relu": relu, "conv2d": conv}
+    )
     result = invoke("ops")
     assert result.exit_code == 0, result.output
     for part in ("CONV_2D", "a constant", "kernel", "pointwise", "f32", "2 ops of TFLite"):

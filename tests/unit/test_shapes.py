@@ -16,6 +16,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.prepare import How, prepare_model
+from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 
 OPEN = (-1, -1, -1, 3)
