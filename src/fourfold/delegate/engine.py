@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fourfold.config import Config
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.kernel.context import Options
 from fourfold.lower.specialise import has_quantised_steps
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.prepare import Keeping
 from fourfold.rewrite import rewrite
 from fourfold.session import Session
@@ -56,10 +56,10 @@ class Workshop:
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
         """Look for the best kernels; they are kept, and sessions find them in the store."""
         known = store.choices(device_key(self.device))
-        graph = rewrite(read_model(content, shapes, follow=False).main)
+        graph = rewrite(read_model(content, ReadOptions(shapes, follow_batch=False)).main)
         kernels = Options(self.options.precision)
         level = level_named(TUNING, self.options.tuning_seconds)
         listener = Keeping(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))
-        device = probed(self.device, has_quantised_steps(graph))
+        device = probe(self.device, has_quantised_steps(graph))
         tune(graph, device, kernels, level, known, efforts, listener)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fourfold import players
 from fourfold.compile import CompileOptions
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.cpu.litert import LitertEngine, make_interpreter, refuses_shapes
@@ -24,8 +25,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
 from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.report.compare import Difference, difference
 from fourfold.rewrite import rewrite
 from fourfold.split import GPU, Partition
@@ -127,7 +127,7 @@ class _Theirs:
     """LiteRT's own values of all tensors, as the graph sees them."""
 
     def __init__(self, situation: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
-        origin = situation.model.origin
+        origin = situation.model.source_graph
         assert origin is not None
         self._origin, self._types = origin, situation.graph.types
         bindings = [self._binding(name) for name in situation.graph.arguments]
@@ -136,7 +136,7 @@ class _Theirs:
 
     def _binding(self, value: str) -> TensorBinding:
         number = self._origin.tensor(value)
-        assert number is not None
+        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
         return TensorBinding(value, number, self._types[value], self._origin.grid(value))
 
     def has(self, name: str) -> bool:
@@ -184,7 +184,7 @@ class _Trial:
         return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
 
     def _title(self, node: Node) -> str:
-        origin = self.situation.model.origin
+        origin = self.situation.model.source_graph
         return node.op if origin is None else origin.titles.get(node.name, node.op)
 
     def _verdict(self, node: Node, layer: Layer) -> str:
@@ -199,7 +199,7 @@ class _Trial:
         values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
         if self._defined(node, name, values, expected):
             return CARRIED
-        origin = self.situation.model.origin
+        origin = self.situation.model.source_graph
         rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
         return ROUNDED if rounded else MEANING
 
@@ -244,9 +244,9 @@ def _play(
     outputs = (*graph.outputs, *copies.values())
     seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
     plan = make_plan(
-        seen, probed(situation.device, has_quantised_steps(seen)), situation.wish.options
+        seen, probe(situation.device, has_quantised_steps(seen)), situation.wish.options
     )
-    player = opencl.Player(situation.device, plan)
+    player = players.make_player(situation.device, plan)
     try:
         results = player.run([arrays[name] for name in graph.arguments])
     finally:
