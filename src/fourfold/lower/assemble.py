@@ -15,10 +15,9 @@ from fourfold.kernel.location import Location, storage_elements
 from fourfold.kernel.opencl.prelude import HALVES, ROUND, build_options
 from fourfold.kernel.opencl.renderer import preludes, render
 from fourfold.lower.kernels import Built, constant_storage
-from fourfold.plan import BufferUse, Launch
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Launch
 from fourfold.types import DType, TensorType
 
-CONSTANT_ALIGNMENT = 64
 ARENA, CONSTANTS = 0, 1
 _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
