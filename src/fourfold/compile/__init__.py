@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model, read_model
@@ -20,13 +21,7 @@ from fourfold.pixels import Given, Pixels
 from fourfold.plan import Compiled
 from fourfold.players import probe
 from fourfold.rewrite import rewrite
-from fourfold.rewrite.take_pixels import (
-    Pictures,
-    byte_sizes,
-    find_pictures,
-    real_shapes,
-    take_pixels,
-)
+from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
 
 STAGES = ("graph", "rewritten", "plan", "kernels")
