@@ -13,7 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model, read_model
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.ops.custom import Custom
@@ -40,8 +40,8 @@ class CompileOptions:
     pixels: Given | None = None  # inputs that come as the bytes of pictures
 
     @property
-    def options(self) -> Options:
-        return Options(self.precision, self.literal, self.form)
+    def options(self) -> KernelOptions:
+        return KernelOptions(self.precision, self.literal, self.form)
 
 
 @dataclass(frozen=True)

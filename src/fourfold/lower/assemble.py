@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options, Packed, Scratch
+from fourfold.kernel.context import KernelOptions, Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.location import Location, storage_elements
 from fourfold.kernel.opencl.prelude import HALVES, ROUND, build_options
@@ -77,7 +77,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 class Texts:
     """Every kernel text once, under an entry name made of its title and a number."""
 
-    def __init__(self, device: DeviceInfo, options: Options) -> None:
+    def __init__(self, device: DeviceInfo, options: KernelOptions) -> None:
         self.device, self.real, self.storage = device, options.real, options.storage
         self.counts_bytes = options.counts_bytes
         self.entries: dict[str, tuple[str, Kernel]] = {}
