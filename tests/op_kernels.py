@@ -8,7 +8,7 @@ from op_inputs import case_graph
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.lower.kernels import KernelChoice, build_node, node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
@@ -25,7 +25,7 @@ def op_graph(name: str) -> Graph:
     return rewrite(case_graph(op, op.cases)[0])
 
 
-def all_kernels(graph: Graph, device: DeviceInfo, options: Options) -> Iterator[Kernel]:
+def all_kernels(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Iterator[Kernel]:
     """The kernels of every variant of every node, in its default form and in the first and the last
     of those that it lists.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from fourfold import lower
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options, Scratch
+from fourfold.kernel.context import KernelOptions, Scratch
 from fourfold.kernel.location import Layout, Location, region_location
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER
 from fourfold.lower.one_launch import Stage
@@ -55,7 +55,7 @@ class Shared:
                 yield one, other
 
 
-def share(graph: Graph, device: DeviceInfo, options: Options) -> Shared:
+def share(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Shared:
     """The graph as stages that groups of a device share."""
     with (
         mock.patch.object(lower, "join_launches", wraps=lower.join_launches) as joined,

@@ -9,7 +9,7 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
@@ -43,7 +43,7 @@ output c, d, e, g, h
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 
 
-def plays(graph: Graph, device: DeviceInfo, options: Options, rows: int) -> Player:
+def plays(graph: Graph, device: DeviceInfo, options: KernelOptions, rows: int) -> Player:
     """Every depthwise layer in so many rows, where it has as many."""
     suited = specialise_options(graph, options, device)
     every = node_contexts(graph, choose_locations(graph, suited), device, suited)
@@ -61,7 +61,7 @@ def test_every_number_of_rows(rows: int, precision: str, device: DeviceInfo) -> 
     wanted = evaluate(graph, {"x": x})
     found = []
     for form in ("list", "one"):
-        player = plays(graph, device, Options(precision, form=form), rows)
+        player = plays(graph, device, KernelOptions(precision, form=form), rows)
         player.poison()
         found.append(player.run([x]))
         player.close()

@@ -10,7 +10,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel import context
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan, specialise, storage
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import peak_bytes, specialise_options
@@ -18,7 +18,7 @@ from fourfold.players import make_player
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
-MIXED = Options("mixed")
+MIXED = KernelOptions("mixed")
 BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}
 
 
@@ -71,8 +71,8 @@ def test_bounded_values_are_kept_as_steps(op: str, kind: str) -> None:
     places = choose_locations(graph, specialise_options(graph, MIXED, NULL_GPU))
     assert [places[name].dtype.value for name in "xyz"] == ["f32", kind, "f16"]
     assert (places["y"].scale is None) == (kind == "f16")
-    assert choose_locations(graph, Options("fp32"))["y"].dtype.value == "f32"
-    assert choose_locations(graph, Options("fp16"))["y"].dtype.value == "f16"
+    assert choose_locations(graph, KernelOptions("fp32"))["y"].dtype.value == "f32"
+    assert choose_locations(graph, KernelOptions("fp16"))["y"].dtype.value == "f16"
 
 
 @pytest.mark.usefixtures("no_limits")

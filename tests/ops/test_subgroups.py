@@ -19,7 +19,7 @@ from side_by_side import level_by_level, share
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.kernel.combine import group_combine
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression, load, maximum, minimum
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.prelude import EXCHANGES, build_options
@@ -117,7 +117,7 @@ def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -
     results = []
     for subgroups in (spelling, ""):
         facts = replace(facts, subgroups=subgroups)
-        plan = make_plan(rewrite(graph), facts, Options(precision, form="list"))
+        plan = make_plan(rewrite(graph), facts, KernelOptions(precision, form="list"))
         assert ("exchange(" in plan.program.text) == bool(subgroups)
         results.append(played(device, plan, [x]))
     for name, exchanged, plain in zip(graph.outputs, *results, strict=True):
@@ -131,7 +131,7 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
     """A group of 256 makes rows and teams one after the other, in the same local memory."""
     facts = replace(like_a_gpu(device, "khr"), resident=True, compute_units=2)
     graph = rewrite(build(STAGES))
-    plan = level_by_level(share(graph, facts, Options()))
+    plan = level_by_level(share(graph, facts, KernelOptions()))
     assert "exchange(" in plan.program.text
     assert "meet_beside(seat, 256)" in plan.program.text
     x = np.random.default_rng(6).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
@@ -219,6 +219,6 @@ def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:
     if not device.is_cpu:
         pytest.skip("a GPU may")
     graph = build(GRAPHS["walks over channels"])
-    plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), Options(form="list"))
+    plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), KernelOptions(form="list"))
     assert "exchange(" not in plan.program.text
     assert "CL3.0" not in plan.program.options

@@ -24,7 +24,7 @@ SMALL_WEIGHTS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Options:
+class KernelOptions:
     """How kernels are to be written: precision of arithmetic and storage, sizes as numbers or
     parameters.
     """
@@ -116,7 +116,7 @@ class NodeContext:
         locations: Mapping[str, Location],
         tail: tuple[TailStep, ...],
         device: DeviceInfo,
-        options: Options,
+        options: KernelOptions,
     ) -> None:
         self.node, self.types, self.constants, self.locations = node, types, constants, locations
         self.tail, self.device, self.options = tail, device, options

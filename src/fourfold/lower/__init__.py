@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.allocation import Memory
 from fourfold.lower.assemble import ARENA, CONSTANTS, Allocation, Constants, Texts, make_launch
 from fourfold.lower.host_access import use_host_ports
@@ -27,7 +27,10 @@ from fourfold.split.cost import flops
 
 
 def make_plan(
-    graph: Graph, device: DeviceInfo, options: Options, choices: Mapping[str, str] | None = None
+    graph: Graph,
+    device: DeviceInfo,
+    options: KernelOptions,
+    choices: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan that computes the graph on a device with these facts.
 

@@ -9,17 +9,16 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options, Packed, Scratch
+from fourfold.kernel.context import KernelOptions, Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.location import Location, storage_elements
 from fourfold.kernel.opencl.functions import functions_of
 from fourfold.kernel.opencl.prelude import HALVES, ROUND, build_options
 from fourfold.kernel.opencl.renderer import preludes, render
 from fourfold.lower.kernels import Built, constant_storage
-from fourfold.plan import BufferUse, Launch
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Launch
 from fourfold.types import DType, TensorType
 
-CONSTANT_ALIGNMENT = 64
 ARENA, CONSTANTS = 0, 1
 _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
@@ -79,7 +78,7 @@ def _equal(a: np.ndarray, b: np.ndarray) -> bool:
 class Texts:
     """Every kernel text once, under an entry name made of its title and a number."""
 
-    def __init__(self, device: DeviceInfo, options: Options) -> None:
+    def __init__(self, device: DeviceInfo, options: KernelOptions) -> None:
         self.device, self.real, self.storage = device, options.real, options.storage
         self.counts_bytes = options.counts_bytes
         self.entries: dict[str, tuple[str, Kernel]] = {}

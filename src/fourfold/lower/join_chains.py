@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.chain.costs import PRODUCTS, forms, is_heavy
 from fourfold.kernels.joined import Joined
 from fourfold.lower.storage import Storage
@@ -22,7 +22,7 @@ from fourfold.ops.conv2d import Conv2d
 MOST_ROWS = 8
 
 
-def join_chains(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
+def join_chains(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Graph:
     """The same graph, with chains of small nodes as one node where that is faster.
 
     Products of bytes read a quarter of what a chain would: they stay apart.

@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import (
     Layout,
@@ -49,7 +49,7 @@ def constant_storage(array: np.ndarray) -> np.ndarray:
 
 
 def node_contexts(
-    graph: Graph, locations: dict[str, Location], device: DeviceInfo, options: Options
+    graph: Graph, locations: dict[str, Location], device: DeviceInfo, options: KernelOptions
 ) -> Iterator[NodeContext]:
     """One context a node."""
     known = {**constant_locations(graph), **locations}
@@ -138,7 +138,7 @@ def build_kernels(
     graph: Graph,
     locations: dict[str, Location],
     device: DeviceInfo,
-    options: Options,
+    options: KernelOptions,
     choices: Mapping[str, str],
 ) -> list[Built]:
     """The kernels of all nodes in order; every node that cannot run is named at once."""

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.grid_barrier import STATE_WORDS
 from fourfold.kernel.opencl.persistent import (
@@ -111,7 +111,7 @@ def wants_one_launch(
     kernels: Sequence[Kernel],
     launches: Sequence[Launch],
     device: DeviceInfo,
-    options: Options,
+    options: KernelOptions,
     choices: Mapping[str, str],
     load: Load,
 ) -> bool:

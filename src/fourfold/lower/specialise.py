@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import storage_elements
 from fourfold.lower.join_chains import join_chains
 from fourfold.lower.join_separable import join_separable
@@ -19,7 +19,7 @@ SMALL_ARENA = 1 << 22  # bytes
 MUCH_CACHE = 24 << 20  # bytes: half of what GPUs with matrix units have
 
 
-def specialise_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
+def specialise_options(graph: Graph, options: KernelOptions, device: DeviceInfo) -> KernelOptions:
     """The options as the graph and the device need them.
 
     Halves hold the steps of quantised numbers, but not their sums: those are made in floats. What
@@ -44,14 +44,14 @@ def has_quantised_steps(graph: Graph) -> bool:
     return any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
 
 
-def weight_bytes(graph: Graph, options: Options) -> int:
+def weight_bytes(graph: Graph, options: KernelOptions) -> int:
     """About what all constants take up."""
     return sum(array.size for array in graph.constants.values()) * options.storage.size
 
 
 def peak_bytes(graph: Graph) -> int:
     """The most that values between kernels take up at once in full precision."""
-    locations = choose_locations(graph, Options())
+    locations = choose_locations(graph, KernelOptions())
     ports = {*graph.inputs, *graph.outputs}
     spans: dict[str, list[int]] = {}
     for number, node in enumerate(graph.nodes):
@@ -70,6 +70,6 @@ def peak_bytes(graph: Graph) -> int:
     return peak
 
 
-def specialise_graph(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
+def specialise_graph(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Graph:
     """The graph in the form that the device likes best."""
     return join_chains(join_separable(graph, device, options), device, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import Stored
 from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -21,7 +21,7 @@ class Storage:
     steps.
     """
 
-    def __init__(self, graph: Graph, options: Options) -> None:
+    def __init__(self, graph: Graph, options: KernelOptions) -> None:
         self._graph, self._options = graph, options
         self._exact = _has_fine_grids(graph)
         self._ports = {*graph.inputs, *graph.outputs}

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.kernel.location import Location
 from fourfold.lower.assemble import (
     ARENA,
@@ -60,7 +60,10 @@ class Trials:
 
 
 def plan_trials(
-    graph: Graph, device: DeviceInfo, options: Options, wanted: Mapping[str, list[KernelChoice]]
+    graph: Graph,
+    device: DeviceInfo,
+    options: KernelOptions,
+    wanted: Mapping[str, list[KernelChoice]],
 ) -> Trials:
     """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
 

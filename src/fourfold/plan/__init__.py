@@ -2,6 +2,7 @@
 
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
+    CONSTANT_ALIGNMENT,
     Argument,
     Buffer,
     BufferUse,
@@ -14,6 +15,7 @@ from fourfold.plan.data import (
 from fourfold.plan.record import plan_record, read_plan
 
 __all__ = [
+    "CONSTANT_ALIGNMENT",
     "Argument",
     "Buffer",
     "BufferUse",

@@ -10,6 +10,8 @@ import numpy as np
 
 from fourfold.types import Quantization, Shape, TensorType
 
+CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
+
 
 class Buffer(NamedTuple):
     """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.lower.kernels import KernelChoice, choose_kernel, is_free, node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_graph, specialise_options
@@ -35,7 +35,7 @@ class Known(NamedTuple):
 
 
 def searches(
-    graph: Graph, device: DeviceInfo, options: Options, known: Known, limit: int
+    graph: Graph, device: DeviceInfo, options: KernelOptions, known: Known, limit: int
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes for which there is a way to try that was not."""
     seen: set[str] = set()

@@ -8,11 +8,11 @@ from fake_devices import TENSOR_CORES
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.join_separable import join_separable
 from fourfold.players.null import NULL_GPU
 
-MIXED = Options("mixed")
+MIXED = KernelOptions("mixed")
 PAIR = """
 input x: f32[1,29,31,32]
 const f: f32[1,3,3,32]
@@ -24,7 +24,7 @@ y = conv2d(m, w, b) |> relu
 """
 
 
-def ops(text: str, options: Options = MIXED) -> list[str]:
+def ops(text: str, options: KernelOptions = MIXED) -> list[str]:
     return [node.op for node in join_separable(build(text), TENSOR_CORES, options).nodes]
 
 
@@ -55,7 +55,7 @@ def test_pairs_that_stay_apart(change: tuple[str, str]) -> None:
 def test_other_devices_and_precisions_keep_them_apart() -> None:
     graph = build(PAIR + "output y")
     assert join_separable(graph, NULL_GPU, MIXED) == graph
-    assert join_separable(graph, TENSOR_CORES, Options("fp32")) == graph
+    assert join_separable(graph, TENSOR_CORES, KernelOptions("fp32")) == graph
 
 
 def test_many_outputs_are_worth_it_where_there_are_many_pixels() -> None:

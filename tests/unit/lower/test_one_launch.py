@@ -8,7 +8,7 @@ import pytest
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.opencl.persistent import STATE_STRIDE
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import _cut, state_bytes
@@ -29,7 +29,7 @@ output d
 
 
 def plan_of(size: int, device: DeviceInfo) -> Plan:
-    return make_plan(build(CHAIN.format(size=size)), device, Options())
+    return make_plan(build(CHAIN.format(size=size)), device, KernelOptions())
 
 
 def test_little_work_is_one_launch_and_much_only_where_waiting_is_cheap() -> None:
@@ -48,7 +48,7 @@ def test_very_many_outputs_keep_the_list() -> None:
     names = [f"y{number}" for number in range(200)]
     nodes = "\n".join(f"{name} = tanh(x)" for name in names)
     graph = build(f"input x: f32[1,8]\n{nodes}\noutput {', '.join(names)}")
-    assert len(make_plan(graph, SLEEPS, Options(form="one")).launches) == 200
+    assert len(make_plan(graph, SLEEPS, KernelOptions(form="one")).launches) == 200
 
 
 def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:

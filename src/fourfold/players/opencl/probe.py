@@ -19,8 +19,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE, STATE_WORDS
 from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, REACHES, build_options
-from fourfold.lower.assemble import CONSTANT_ALIGNMENT
-from fourfold.plan import BufferUse, Program, host_protocol
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Program, host_protocol
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of, devices, run_probe
 from fourfold.players.opencl.images import Images
