@@ -12,7 +12,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.lower.kernels import KernelChoice, build_node, node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 from fourfold.rewrite import rewrite
 
@@ -29,9 +29,8 @@ def all_kernels(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Ite
     """The kernels of every variant of every node, in its default form and in the first and the last
     of those that it lists.
     """
-    options = specialise_options(graph, options, device)
-    graph = specialise_graph(graph, device, options)
-    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+    graph, target, _ = specialise_for(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, target.options), target):
         for variant in variants_of(registry()[context.node.op]):
             if variant.refuses(context) is None:
                 listed = variant.choices(context)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -125,7 +126,8 @@ def test_one_launch_has_no_images(able: DeviceInfo) -> None:
 def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: DeviceInfo) -> None:
     graph, options = network(), KernelOptions(form="list")
     keys = [
-        one.key for one in node_contexts(graph, choose_locations(graph, options), able, options)
+        one.key
+        for one in node_contexts(graph, choose_locations(graph, options), target_of(able, options))
     ]
     chosen = {keys[1]: f"tiled: {Tile(3, 1, 8, image=True)}"}
     plan = make_plan(graph, able, options, chosen)

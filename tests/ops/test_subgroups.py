@@ -22,8 +22,9 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression, load, maximum, minimum
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.prelude import EXCHANGES, build_options
-from fourfold.kernel.opencl.renderer import preludes, render
+from fourfold.kernel.opencl.functions import functions_of
+from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES, build_options, prelude_text
+from fourfold.kernel.opencl.renderer import render
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.players import backend_of, make_player
@@ -144,7 +145,7 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
 def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str) -> Plan:
     """Every work-item of some groups leaves what its team makes of their numbers."""
     kernel = Kernel("teams", literal=True)
-    kernel.subgroups = spelling
+    kernel.subgroup_size = SUBGROUP_SIZES.get(spelling, 1)
     dtype = DType.F32 if kind == "float" else DType.I32
     source, target = kernel.pointer("x", dtype, None), kernel.pointer("y", dtype, None, True)
     x, y = kernel.ids(lanes, rows * GROUPS, local=(lanes, rows))
@@ -153,7 +154,8 @@ def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str)
     group_combine(kernel, values, lanes, combine, row=kernel.local_id(1))
     for number, value in enumerate(values):
         kernel.store(target, place * 2 + number, value)
-    text = "".join([preludes([kernel], subgroups=spelling), "\n", render(kernel, "teams")])
+    head = prelude_text(functions_of(kernel), subgroups=spelling)
+    text = f"{head}\n{render(kernel, 'teams')}"
     type_ = TensorType(dtype, (GROUPS * rows, lanes, 2))
     return Plan(
         name="teams",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -16,7 +17,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_options
+from fourfold.lower.specialise import specialise_target
 from fourfold.players import backend_of, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
@@ -53,8 +54,8 @@ FORMS = (
 
 def ways(graph: Graph, device: DeviceInfo, options: KernelOptions, form: str) -> dict[str, str]:
     """This form for every convolution of the graph."""
-    options = specialise_options(graph, options, device)
-    every = node_contexts(graph, choose_locations(graph, options), device, options)
+    target = specialise_target(graph, target_of(device, options))
+    every = node_contexts(graph, choose_locations(graph, target.options), target)
     return {context.key: f"winograd: {form}" for context in every if context.node.op == "conv2d"}
 
 

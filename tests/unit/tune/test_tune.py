@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
@@ -110,11 +111,11 @@ def test_no_such_level(graph: Graph) -> None:
 @pytest.mark.parametrize("work", [Work(1, 250, 256), Work(49, 256, 256), Work(12544, 8, 27)])
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
-    device = replace(NULL_GPU, kind=kind)
-    tiles = candidates(device, work)
+    target = target_of(replace(NULL_GPU, kind=kind))
+    tiles = candidates(target, work)
     assert tiles
     for tile in tiles:
-        assert fits(device, work, tile)
+        assert fits(target, work, tile)
         assert Tile.parse(str(tile)) == tile
 
 
@@ -123,7 +124,8 @@ def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
 )
 def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
     work = Work(49, 256, 256)
-    assert choose_tile(NULL_GPU, work, choice) == choose_tile(NULL_GPU, work, None)
+    target = target_of(NULL_GPU)
+    assert choose_tile(target, work, choice) == choose_tile(target, work, None)
 
 
 def ways_of(graph: Graph, info: DeviceInfo, options: KernelOptions, limit: int) -> list[str]:
