@@ -20,6 +20,7 @@ from fourfold.lower.one_launch import (
     state_bytes,
     wants_one_launch,
 )
+from fourfold.lower.requirements import find_requirements
 from fourfold.lower.specialise import specialise_graph, specialise_options
 from fourfold.lower.states import copy_states, settle_states
 from fourfold.plan import Buffer, Plan, Port, Program
@@ -33,9 +34,8 @@ def make_plan(
 
     `choices` says for what is computed (`NodeContext.key`) how it is best done there.
     """
-    choices = {} if choices is None else choices
+    choices, ports = choices or {}, _ports(graph)
     options = specialise_options(graph, options, device)
-    ports = _ports(graph)
     results, graph = graph.results, copy_states(specialise_graph(graph, device, options))
     locations = choose_locations(graph, options)
     built, into = settle_states(graph, build_kernels(graph, locations, device, options, choices))
@@ -75,6 +75,7 @@ def make_plan(
         outputs=tuple(_port(graph, name, allocation, moved) for name in results),
         constants=blob,
         precision=options.precision,
+        requirements=find_requirements(texts.kernels, launches, buffers, device, options),
     )
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fourfold.graph import Graph
 from fourfold.kernel.location import Location
-from fourfold.lower.assemble import ARENA, CONSTANT_ALIGNMENT, Allocation, memory_uses, value_use
+from fourfold.lower.assemble import ARENA, Allocation, memory_uses, value_use
 from fourfold.lower.dependencies import find_dependencies
 from fourfold.lower.kernels import Built
 from fourfold.lower.levels import LevelSpan, arrangements, one_by_one
 from fourfold.lower.memory import Span, assign_offsets
 from fourfold.lower.one_launch import LARGEST
-from fourfold.plan import Argument, Launch
+from fourfold.plan import CONSTANT_ALIGNMENT, Argument, Launch
 
 MORE = 8  # a part of the arena by which it may grow, so that stages run side by side
 LITTLE = 1 << 20  # bytes by which it may grow in any case

@@ -16,10 +16,9 @@ from fourfold.kernel.opencl.functions import functions_of
 from fourfold.kernel.opencl.prelude import HALVES, ROUND, build_options
 from fourfold.kernel.opencl.renderer import preludes, render
 from fourfold.lower.kernels import Built, constant_storage
-from fourfold.plan import BufferUse, Launch
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Launch
 from fourfold.types import DType, TensorType
 
-CONSTANT_ALIGNMENT = 64
 ARENA, CONSTANTS = 0, 1
 _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
@@ -94,10 +93,14 @@ class Texts:
         return self.entries[text][0]
 
     @property
+    def kernels(self) -> list[Kernel]:
+        """One kernel of each text."""
+        return [kernel for _, kernel in self.entries.values()]
+
+    @property
     def options(self) -> str:
         """How the program is built: in a late language only where its kernels are written so."""
-        kernels = (kernel for _, kernel in self.entries.values())
-        exchange = any("exchange" in functions_of(kernel) for kernel in kernels)
+        exchange = any("exchange" in functions_of(kernel) for kernel in self.kernels)
         return build_options(
             self.device.dot_products if self.counts_bytes else "",
             self.device.subgroups if exchange else "",
@@ -108,10 +111,9 @@ class Texts:
         half = self.real == "half"
         pragma = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if half else ""
         quick = self.device.matrix_units and self.storage is DType.F16 and not half
-        kernels = (kernel for _, kernel in self.entries.values())
         also = (*(HALVES if quick else ()), *(ROUND if self.counts_bytes else ()))
         device = self.device
-        return pragma + preludes(kernels, also, device.dot_products, device.subgroups)
+        return pragma + preludes(self.kernels, also, device.dot_products, device.subgroups)
 
     def text(self) -> str:
         named = (text.replace(_ANY, name, 1) for text, (name, _) in self.entries.items())

@@ -63,7 +63,7 @@ def use_host_ports(
             given += pieces(buffer.bytes)
     words = len(made) if fetches else None
     if fetches:
-        made.append(Buffer("words", "words", BYTES))
+        made.append(Buffer("host_protocol", "host_protocol", BYTES))
     every = [*fetches, *zip(kernels, launches, strict=True), *deliveries]
     return HostPorts(
         kernels=[kernel for kernel, _ in every],

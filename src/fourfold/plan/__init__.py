@@ -2,6 +2,7 @@
 
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
+    CONSTANT_ALIGNMENT,
     Argument,
     Buffer,
     BufferUse,
@@ -12,8 +13,10 @@ from fourfold.plan.data import (
     Program,
 )
 from fourfold.plan.record import plan_record, read_plan
+from fourfold.plan.requirements import Requirements
 
 __all__ = [
+    "CONSTANT_ALIGNMENT",
     "Argument",
     "Buffer",
     "BufferUse",
@@ -23,6 +26,7 @@ __all__ = [
     "Plan",
     "Port",
     "Program",
+    "Requirements",
     "Section",
     "container_bytes",
     "plan_record",
