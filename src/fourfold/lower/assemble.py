@@ -55,5 +55,5 @@ def assemble(draft: Draft, constants: Constants, language: Language, target: Tar
         outputs=draft.outputs,
         constants=blob,
         precision=target.options.precision,
-        requirements=find_requirements(written.kernels, written.launches, buffers, target),
+        requirements=find_requirements(written, buffers, target),
     )

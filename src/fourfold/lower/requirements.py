@@ -15,6 +15,7 @@ from fourfold.kernel.statement import (
     StoreRounded,
 )
 from fourfold.kernel.walk import expressions, statements
+from fourfold.lower.program import Written
 from fourfold.plan import CONSTANT_ALIGNMENT, Buffer, BufferUse, Launch
 from fourfold.plan.requirements import ImageNeed, Requirements, hardest_images
 from fourfold.types import DType
@@ -41,28 +42,23 @@ _VECTOR = 16  # bytes: local memory is given out in such
 _ROW = 8  # numbers of a row of a persistent kernel's table besides what its kernel gets, at most
 
 
-def find_requirements(
-    kernels: Sequence[Kernel],
-    launches: Sequence[Launch],
-    buffers: Sequence[Buffer],
-    target: Target,
-) -> Requirements:
-    """What a plan needs that has these kernels, each text once, and was made for this target."""
+def find_requirements(written: Written, buffers: Sequence[Buffer], target: Target) -> Requirements:
+    """What a plan needs that has this program, and was made for this target."""
     device, options = target.device, target.options
+    kernels, launches = written.kernels, written.launches
     facts = {fact for kernel in kernels for fact in _used_facts(kernel)}
     # These are spelled by the device's own instructions, in whichever kernel they stand.
     halves = device.matrix_units and options.storage is DType.F16 and options.real == "float"
     rounding = options.counts_bytes and device.packs_bytes
     dots = device.dot_products if "dot_products" in facts else ""
     subgroups = (device.subgroups or "ptx") if "subgroups" in facts else ""
-    late = "khr" in (subgroups, device.dot_products if options.counts_bytes else "")
     kinds = {buffer.kind for buffer in buffers}
     host = "host" in kinds
     group = max((prod(launch.local) for launch in launches), default=1)
     waits = "state" in kinds and not device.is_cpu
     return Requirements(
         language=device.language,
-        language_version="3.0" if late else "1.2",
+        language_version=written.version,
         half_arithmetic=any(kernel.real == "half" for kernel in kernels),
         matrix_units=halves or "matrix_units" in facts,
         subgroups=subgroups,

@@ -12,6 +12,7 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 import fourfold
 from fourfold import compile as chain
 from fourfold.device import IMAGES, DeviceInfo
+from fourfold.kernel.opencl import probes
 from fourfold.players import ask_facts, probe
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import trials
@@ -35,8 +36,8 @@ def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
 def test_a_device_that_reads_something_else_has_no_images(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = trials._IMAGES.replace("halves_at + item", "halves_at + item + 1")
-    monkeypatch.setattr(trials, "_IMAGES", wrong)
+    text = probes.IMAGES.text.replace("halves_at + item", "halves_at + item + 1")
+    monkeypatch.setattr(probes, "IMAGES", probes.IMAGES._replace(text=text))
     eager = replace(device, claims={"image_texels": 65536, "prefers_images": True})
     assert trials.try_images(eager) == dict(zip(IMAGES, (0, False, False), strict=True))
 
