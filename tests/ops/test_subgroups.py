@@ -22,9 +22,10 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression, load, maximum, minimum
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.functions import functions_of
+from fourfold.kernel.opencl.functions import function_of
 from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES, build_options, prelude_text
 from fourfold.kernel.opencl.renderer import render
+from fourfold.kernel.walk import special_nodes
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.players import ask_facts, make_player, probe
@@ -154,7 +155,7 @@ def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str)
     group_combine(kernel, values, lanes, combine, row=kernel.local_id(1))
     for number, value in enumerate(values):
         kernel.store(target, place * 2 + number, value)
-    head = prelude_text(functions_of(kernel), subgroups=spelling)
+    head = prelude_text({function_of(node) for node in special_nodes([kernel])}, subgroups=spelling)
     text = f"{head}\n{render(kernel, 'teams')}"
     type_ = TensorType(dtype, (GROUPS * rows, lanes, 2))
     return Plan(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from fourfold.kernel.context import Target
+from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import (
     DiagonalMultiply,
@@ -14,7 +15,7 @@ from fourfold.kernel.statement import (
     MatrixMultiply,
     StoreRounded,
 )
-from fourfold.kernel.walk import expressions, statements
+from fourfold.kernel.walk import Node
 from fourfold.lower.program import Written
 from fourfold.plan import CONSTANT_ALIGNMENT, Buffer, BufferUse, Launch
 from fourfold.plan.requirements import ImageNeed, Requirements, hardest_images
@@ -46,7 +47,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
     """What a plan needs that has this program, and was made for this target."""
     device, options = target.device, target.options
     kernels, launches = written.kernels, written.launches
-    facts = {fact for kernel in kernels for fact in _used_facts(kernel)}
+    facts = _used_facts(written.special)
     # These are spelled by the device's own instructions, in whichever kernel they stand.
     halves = device.matrix_units and options.storage is DType.F16 and options.real == "float"
     rounding = options.counts_bytes and device.packs_bytes
@@ -75,11 +76,13 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
     )
 
 
-def _used_facts(kernel: Kernel) -> set[str]:
-    """The facts of a device that a kernel rests on, told by its nodes."""
-    nodes: set[object] = {type(item) for item in statements(kernel.body)}
-    for item in expressions(kernel):
-        if item.op != "load_words" or len(item.operands) > 2:  # what is read anyhow needs nothing
+def _used_facts(special: Iterable[Node]) -> set[str]:
+    """The facts of a device that kernels rest on, told by their special nodes."""
+    nodes: set[object] = set()
+    for item in special:
+        if not isinstance(item, Expression):
+            nodes.add(type(item))
+        elif item.op != "load_words" or len(item.operands) > 2:  # what is read anyhow needs nothing
             nodes.add(item.op)
     return {_FACTS[node] for node in nodes if node in _FACTS}
 
