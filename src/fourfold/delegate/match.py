@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fourfold.delegate.host import DELEGATE, Host, Operator
-from fourfold.delegate.structs import READ_ONLY, TENSOR_BYTES, TYPES, Tensor
+from fourfold.delegate.structs import READ_ONLY, TENSOR_BYTES, TYPES, TfLiteTensor
 from fourfold.errors import DeviceError, InputError
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 
@@ -22,7 +22,7 @@ WIDE = 8  # bytes of a pointer
 
 def check_layouts() -> None:
     """Raises where ctypes lays a tensor out in another way than the C compilers known so far."""
-    size = ctypes.sizeof(Tensor)
+    size = ctypes.sizeof(TfLiteTensor)
     if ctypes.sizeof(ctypes.c_void_p) == WIDE and size != TENSOR_BYTES:
         raise DeviceError(
             f"a TfLiteTensor would have {size} bytes here",
@@ -99,6 +99,6 @@ def _tensors(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[st
                 yield f"its constant '{name}' has other values than the model's"
 
 
-def _same_bytes(tensor: Tensor, stored: np.ndarray) -> bool:
+def _same_bytes(tensor: TfLiteTensor, stored: np.ndarray) -> bool:
     size = min(stored.size, SAMPLE)
     return ctypes.string_at(tensor.data, size) == stored[:size].tobytes()

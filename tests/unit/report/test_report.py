@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from stateful_models import sequence_lstm, stream
 
 from fourfold.cli import main
-from fourfold.compile import CompileOptions
 from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.lower import specialise, storage
+from fourfold.options import CompileOptions
 from fourfold.players import find_device
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import check_model
