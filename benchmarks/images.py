@@ -18,8 +18,7 @@ from fourfold.compile import load_model, prepare_lowering
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import find_device
-from fourfold.players.opencl.player import Player
+from fourfold.players import find_device, make_player
 from fourfold.players.opencl.probe import with_images
 
 WAYS = {"buffer": False, "image": True}
@@ -38,7 +37,7 @@ def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]
 
 def times_of(plans: dict[str, Plan], device: DeviceInfo, seconds: float) -> dict[str, list[float]]:
     """Seconds of each run, in turns."""
-    players = {way: Player(device, plan) for way, plan in plans.items()}
+    players = {way: make_player(device, plan) for way, plan in plans.items()}
     times: dict[str, list[float]] = {way: [] for way in players}
     for player in players.values():
         for _ in range(WARM_UP):

@@ -212,7 +212,7 @@ def test_the_probe_looks_at_the_numbers(
 def test_a_gpu_that_fails_the_probe_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = replace(NULL_GPU, name="a GPU that promises much", subgroups="khr")
     monkeypatch.setattr(probe, "exchanges", lambda info: False)
-    assert probe.probe(facts).subgroups == ""
+    assert probe.probed(facts).subgroups == ""
 
 
 def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:

@@ -13,7 +13,7 @@ import fourfold
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
 from fourfold.prepare import prepare_model
 from fourfold.runtime import loading
@@ -51,7 +51,7 @@ def picture(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    graph = read_model(image_model(), {"x": x.shape}).main
+    graph = read_model(image_model(), ReadOptions({"x": x.shape})).main
     return evaluate(graph, {"x": x})["y"]
 
 

@@ -51,18 +51,18 @@ def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) ->
 
 
 def _litert_part(problem: PlacementProblem, partition: Partition) -> HybridPart:
-    origin, types = problem.model.origin, problem.graph.types
-    assert origin is not None
+    source, types = problem.model.source_graph, problem.graph.types
+    assert source is not None
 
     def binding(value: str) -> TensorBinding:
-        number = origin.tensor(value)
-        assert number is not None, f"'{value}' is no tensor of the file"
+        number = source.tensor(value)
+        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
         pixels = problem.loaded.pictures.get(value)
-        return TensorBinding(value, number, types.get(value), origin.grid(value), pixels)
+        return TensorBinding(value, number, types.get(value), source.grid(value), pixels)
 
     ends = (partition.inputs, partition.outputs)
     bindings = (tuple(map(binding, ends[0])), tuple(map(binding, ends[1])))
-    content = origin.write(partition.names, *ends)
+    content = source.write(partition.names, *ends)
     return HybridPart(partition.target, *ends, content=content, bindings=bindings)
 
 

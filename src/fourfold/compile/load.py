@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
-from fourfold.formats import Model, read_model
+from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
@@ -41,20 +41,22 @@ class LoadedModel:
         return {name: str(self.pictures[value]) for name, value in names if value in self.pictures}
 
 
-def load_model(model: str | bytes, options: CompileOptions, foreign: bool = False) -> LoadedModel:
+def load_model(
+    model: str | bytes, options: CompileOptions, keep_unsupported: bool = False
+) -> LoadedModel:
     """The model in the shapes of the options, which are those that the caller sees.
 
-    With `foreign`, what no rule converts becomes a node that stands for it, and is no error.
+    With `keep_unsupported`, what no rule converts becomes a node that stands for it.
     """
 
     def read(shapes: Mapping[str, Shape]) -> Model:
-        return read_model(
-            model,
-            shapes,
-            foreign=foreign,
+        wanted = ReadOptions(
+            shapes=shapes,
+            keep_unsupported=keep_unsupported,
             quantized=options.quantized,
-            follow=options.follow_batch,
+            follow_batch=options.follow_batch,
         )
+        return read_model(model, wanted)
 
     shapes, pixels = options.shapes, options.pixels
     if shapes and pixels is not None:

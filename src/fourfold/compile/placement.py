@@ -81,7 +81,7 @@ def read_problem(
     placement_options: PlacementOptions,
 ) -> PlacementProblem:
     """The problem of placing a model; what only a CPU engine knows is part of it."""
-    loaded = load_model(source, compile_options, foreign=True)
+    loaded = load_model(source, compile_options, keep_unsupported=True)
     return PlacementProblem(loaded, title, device, compile_options, placement_options)
 
 
@@ -110,7 +110,7 @@ def describe_whole(problem: PlacementProblem) -> Placement:
 
 
 def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:
-    origin, threads = problem.model.origin, problem.placement_options.thread_count
+    origin, threads = problem.model.source_graph, problem.placement_options.thread_count
     return AssignmentProblem(
         graph=problem.graph,
         units=support.units,

@@ -1,23 +1,15 @@
-"""Values that are kept as bytes, eight and sixteen at once: by functions of the prelude."""
+"""Values that are kept as bytes, read eight and written sixteen at once."""
 
 from __future__ import annotations
 
-from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, vector, where
-from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.expression import Expression, const, lift, vector, where
+from fourfold.kernel.intrinsics import load_bytes
 from fourfold.kernel.location import Layout
+from fourfold.kernel.statement import StoreRounded
 from fourfold.kernel.view import View
 from fourfold.types import DType
 
 RUN = 4  # neighbouring pixels that are stored at once
-
-
-def read_eight(
-    kernel: Kernel, function: str, kind: str, pointer: Pointer, index: Operand, *more: int
-) -> Expression:
-    """Eight numbers that a function of the prelude finds in memory."""
-    kernel.preludes.add(function)
-    operands = (function, pointer, lift(index), *(const(item) for item in more))
-    return kernel.let(Expression("read", operands, kind, 8), "found")
 
 
 def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | None:
@@ -28,7 +20,7 @@ def load_two(view: View, pixel: Expression, slice_: Expression) -> Expression | 
     if place.layout is not Layout.SLICED:
         return None
     index = view.index(pixel, slice_) * 4
-    found = read_eight(view.kernel, "floats_of", "float", view.pointer, index)
+    found = view.kernel.let(load_bytes(view.pointer, index), "found")
     return view.steps.real(found)
 
 
@@ -44,10 +36,9 @@ def store_four(
         ]
     if view.type.channels % 4:
         values = [_zero_beyond(view, one, slice_) for one in values]
-    values = [view.counting.ready(one) for one in values]
-    index = view.index(pixel, slice_) * 4
-    function, arguments = view.counting.function, view.counting.arguments
-    view.kernel.call_at(function, view.pointer, index, *values, *arguments)
+    first, second = (view.counting.ready(one) for one in values)
+    index, high, zero = view.index(pixel, slice_) * 4, view.counting.high, view.counting.zero
+    view.kernel.emit(StoreRounded(view.pointer, index, first, second, high, zero))
 
 
 def _zero_beyond(view: View, value: Expression, slice_: Expression) -> Expression:

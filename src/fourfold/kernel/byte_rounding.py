@@ -1,4 +1,4 @@
-"""How real numbers become the bytes that count them, where a function of the prelude does it."""
+"""How real numbers become the bytes that count them, where sixteen are rounded at once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ByteRounding:
     """A rounding as a kernel does it: byte nought stands for the lowest number."""
 
     def __init__(self, kernel: Kernel, rounding: Rounding) -> None:
-        self.function = "store_bytes" if rounding.pivot is None else "store_floors"
         self._factor = kernel.number("inverse", rounding.inverse)
         self._shift: Expression | None = None
+        self.zero: Expression | None = None
         if rounding.pivot is None:
             self.high = kernel.number("high", rounding.high)
             self.zero = kernel.size("nought", -rounding.low)
@@ -37,11 +37,6 @@ class ByteRounding:
             self.high = kernel.number("high", rounding.high - rounding.pivot)
 
     def ready(self, value: Expression) -> Expression:
-        """What the function gets for a number."""
+        """What is to be rounded for a number."""
         steps = value * self._factor
         return steps if self._shift is None else steps - self._shift
-
-    @property
-    def arguments(self) -> tuple[Expression, ...]:
-        """What it has to know beside that."""
-        return (self.high, self.zero) if self._shift is None else (self.high,)

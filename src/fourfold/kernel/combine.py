@@ -15,16 +15,16 @@ from fourfold.kernel.expression import (
     Expression,
     Operand,
     Pointer,
-    call,
+    bitcast,
     const,
     convert,
     lift,
     load,
     minimum,
-    name,
     vector,
     where,
 )
+from fourfold.kernel.intrinsics import subgroup_exchange, subgroup_size
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.opencl.prelude import REACHES
 
@@ -89,7 +89,6 @@ def exchange(kernel: Kernel, values: list[Variable], team: Team, combine: Combin
     reach = _reach(kernel, lanes)
     if reach.number == 1:
         return team
-    kernel.preludes.add("exchange")
     widest = min(lanes, WIDEST if reach.number is None else int(reach.number))
     for apart in (1 << step for step in range(widest.bit_length() - 1)):
         with kernel.when(reach > apart):
@@ -111,10 +110,7 @@ def exchanged(value: Expression, apart: int) -> Expression:
 
 
 def _exchanged_word(value: Expression, apart: int) -> Expression:
-    if value.kind == "float":
-        return call("exchange", value, const(apart))
-    moved = call("exchange", call("as_float", value, kind="float"), const(apart))
-    return call("as_int", moved, kind="int")
+    return bitcast(subgroup_exchange(bitcast(value, "float"), apart), value.kind)
 
 
 def _reach(kernel: Kernel, lanes: int) -> Expression:
@@ -122,7 +118,7 @@ def _reach(kernel: Kernel, lanes: int) -> Expression:
     reach = REACHES.get(kernel.subgroups, "1")
     if lanes == 1 or lanes & (lanes - 1) or (reach.isdigit() and lanes < int(reach)):
         return const(1)
-    return const(int(reach)) if reach.isdigit() else kernel.let(name(reach, "int"), "reach")
+    return const(int(reach)) if reach.isdigit() else kernel.let(subgroup_size(), "reach")
 
 
 def combine_lanes(

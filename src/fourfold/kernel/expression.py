@@ -1,7 +1,9 @@
 """Expressions of the kernel language: typed scalars and vectors, built by Python's own operators.
 
-Kinds are 'float', 'half', 'int', 'long' and 'bool'; widths 1, 2, 4, 8, 16. Integer division and
-remainder are meant for numbers that are not negative, where Python and every GPU language agree.
+Kinds are 'float', 'half', 'int', 'uint', 'long' and 'bool'; widths 1, 2, 4, 8, 16. Integer
+division and remainder are meant for numbers that are not negative, where Python and every GPU
+language agree. `Expression.op` is one of a closed set; what only some devices can do is in
+`intrinsics.py`.
 """
 
 from __future__ import annotations
@@ -32,6 +34,13 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "||": lambda a, b: a or b,
 }
 _NEUTRAL = {"+": 0, "-": 0, "*": 1, "/": 1}
+# Functions of real numbers. `round_even` is the nearest whole number, of two the even one;
+# `round_away` of two the one further from zero.
+UNARY_MATH = frozenset(
+    ("exp", "log", "sqrt", "rsqrt", "tanh", "sin", "cos", "erf", "fabs", "floor", "ceil")
+) | {"round_even", "round_away"}
+BINARY_MATH = frozenset(("atan2", "fmod", "pow"))
+MATH = UNARY_MATH | BINARY_MATH
 
 
 @dataclass(frozen=True)
@@ -219,81 +228,100 @@ def compare(op: str, a: Operand, b: Operand) -> Expression:
     return Expression(op, (a, b), "bool", a.width)
 
 
-def call(function: str, *operands: Operand, kind: str = "") -> Expression:
-    """A function of the language: the renderer knows how each GPU language spells it."""
+def global_id(axis: int) -> Expression:
+    """This work-item's place in the grid."""
+    return Expression("global_id", (axis,), "int")
+
+
+def local_id(axis: int) -> Expression:
+    """This work-item's place in its group."""
+    return Expression("local_id", (axis,), "int")
+
+
+def bitcast(x: Expression, kind: str) -> Expression:
+    """The same 32 bits, or lanes of them, as another kind."""
+    return x if x.kind == kind else Expression("bitcast", (x,), kind, x.width)
+
+
+def math(function: str, *operands: Operand) -> Expression:
+    """A function of the set MATH, lane by lane."""
     first = lift(operands[0])
     lifted = [lift(item, first.kind) for item in operands]
     width = max(item.width for item in lifted)
-    return Expression(
-        "call", (function, *(widen(item, width) for item in lifted)), kind or first.kind, width
-    )
+    wide = (widen(item, width) for item in lifted)
+    return Expression("math", (function, *wide), first.kind, width)
 
 
 def exp(x: Operand) -> Expression:
-    return call("exp", x)
+    return math("exp", x)
 
 
 def log(x: Operand) -> Expression:
-    return call("log", x)
+    return math("log", x)
 
 
 def sqrt(x: Operand) -> Expression:
-    return call("sqrt", x)
+    return math("sqrt", x)
 
 
 def rsqrt(x: Operand) -> Expression:
-    return call("rsqrt", x)
+    return math("rsqrt", x)
 
 
 def tanh(x: Operand) -> Expression:
-    return call("tanh", x)
+    return math("tanh", x)
 
 
 def floor(x: Operand) -> Expression:
-    return call("floor", x)
+    return math("floor", x)
 
 
 def ceil(x: Operand) -> Expression:
-    return call("ceil", x)
+    return math("ceil", x)
 
 
 def round_even(x: Operand) -> Expression:
     """The nearest whole number; halves go to the even one."""
-    return call("rint", x)
+    return math("round_even", x)
+
+
+def round_away(x: Operand) -> Expression:
+    """The nearest whole number; halves go to the one further from zero."""
+    return math("round_away", x)
 
 
 def sin(x: Operand) -> Expression:
-    return call("sin", x)
+    return math("sin", x)
 
 
 def cos(x: Operand) -> Expression:
-    return call("cos", x)
+    return math("cos", x)
 
 
 def arc_tangent(y: Operand, x: Operand) -> Expression:
     """The angle of the point (x, y), from minus pi to pi."""
     y, x = _pair(y, x)
-    return call("atan2", y, x)
+    return math("atan2", y, x)
 
 
 def remainder(a: Operand, b: Operand) -> Expression:
     """What is left of a / b, with the sign of a."""
     a, b = _pair(a, b)
-    return a % b if a.kind == "int" else call("fmod", a, b)
+    return a % b if a.kind == "int" else math("fmod", a, b)
 
 
 def erf(x: Operand) -> Expression:
-    return call("erf", x)
+    return math("erf", x)
 
 
 def power(a: Operand, b: Operand) -> Expression:
     a, b = _pair(a, b)
-    return call("pow", a, b)
+    return math("pow", a, b)
 
 
 def absolute(x: Operand) -> Expression:
     x = lift(x)
-    return where(x < 0, -x, x) if x.kind == "int" else call("fabs", x)
+    return where(x < 0, -x, x) if x.kind == "int" else math("fabs", x)
 
 
 def where(condition: Operand, yes: Operand, no: Operand) -> Expression:
@@ -360,20 +388,11 @@ def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Express
     return Expression("load", (pointer, lift(index)), kind, width)
 
 
-def load_raw(pointer: Pointer, index: Operand, inside: Expression | None = None) -> Expression:
-    """Four halves at `index * 4` as they lie in memory, in two 32-bit words.
-
-    Where `inside` does not hold, zeros, and nothing is read; kernels for it need `load_if`.
-    """
-    asked = () if inside is None else (inside,)
-    return Expression("load", (pointer, lift(index), *asked), "uint", 2)
-
-
-def guarded(inside: Expression, value: Expression, otherwise: Number = 0) -> Expression:
+def guarded(inside: Expression, value: Expression, otherwise: Operand = 0) -> Expression:
     """`value`, evaluated only where the scalar condition holds: it may read out of bounds
     elsewhere.
     """
+    fallback = widen(lift(otherwise, value.kind), value.width)
     if inside.number is not None:
-        return value if inside.number else const(otherwise, value.kind, value.width)
-    fallback = const(otherwise, value.kind, value.width)
+        return value if inside.number else fallback
     return Expression("guarded", (inside, value, fallback), value.kind, value.width)

@@ -9,19 +9,28 @@ from math import prod
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, Operand, Pointer, const, lift, name
+from fourfold.kernel.expression import (
+    Expression,
+    Operand,
+    Pointer,
+    bitcast,
+    const,
+    global_id,
+    lift,
+    local_id,
+    name,
+)
 from fourfold.kernel.statement import (
     Assign,
-    Await,
     AwaitHost,
+    AwaitInputs,
     Barrier,
     Branch,
-    Call,
-    CallAt,
     Declare,
     Leave,
     LocalArray,
     Loop,
+    Prefetch,
     PrivateArray,
     Shift,
     Statement,
@@ -83,9 +92,8 @@ class Kernel:
         self.arrays: list[PrivateArray] = []
         self.grid: tuple[int, ...] = (1,)
         self.local: tuple[int, ...] = (1,)
-        self.preludes: set[str] = set()
         self.run: Run | None = None
-        self.packs = False  # whether bytes are read and written by functions of the prelude
+        self.packs = False  # whether bytes are read and written several at once
         self.subgroups = ""  # who exchanges numbers between neighbours (`DeviceInfo.subgroups`)
         self._blocks = [self.body]
         self._names: dict[str, int] = {}
@@ -110,7 +118,7 @@ class Kernel:
             return const(float(value), "float")
         title = self._unique(title)
         self.sizes[title] = int(np.float32(value).view(np.int32))
-        return name(f"as_float({title})", "float")
+        return bitcast(name(title, "int"), "float")
 
     def pointer(self, title: str, dtype: DType, memory: object, writable: bool = False) -> Pointer:
         """A parameter that points into a buffer of the plan."""
@@ -129,63 +137,49 @@ class Kernel:
         places = []
         for axis, count in enumerate(counts):
             single = self.grid[axis] == 1
-            place = (
-                const(0) if single else self.let(name(f"get_global_id({axis})", "int"), "xyz"[axis])
-            )
+            place = const(0) if single else self.let(global_id(axis), "xyz"[axis])
             places.append(place)
             if self.grid[axis] != count and not stay:
-                self._add(Branch(place >= self.size(f"grid_{'xyz'[axis]}", count), [Leave()]))
+                self.emit(Branch(place >= self.size(f"grid_{'xyz'[axis]}", count), [Leave()]))
         return places
 
     def local_id(self, axis: int) -> Expression:
-        return name(f"get_local_id({axis})", "int") if self.local[axis] > 1 else const(0)
+        return local_id(axis) if self.local[axis] > 1 else const(0)
 
     def let(self, value: Operand, title: str = "t") -> Expression:
         """A name for a value that does not change; plain names and numbers stay as they are."""
         value = lift(value)
-        if value.op == "const" or (value.op == "name" and value.operands[0].isidentifier()):
+        if value.op in ("const", "name"):
             return value
         target = name(self._unique(title), value.kind, value.width)
-        self._add(Declare(target, value, constant=True))
+        self.emit(Declare(target, value, constant=True))
         return target
 
     def variable(self, value: Operand, title: str = "v") -> Variable:
         value = lift(value)
         target = Variable("name", (self._unique(title),), value.kind, value.width)
-        self._add(Declare(target, value, constant=False))
+        self.emit(Declare(target, value, constant=False))
         return target
 
     def set(self, target: Variable, value: Operand) -> None:
-        self._add(Assign(target, lift(value, target.kind)))
+        self.emit(Assign(target, lift(value, target.kind)))
 
     def add(self, target: Variable, value: Operand) -> None:
         """target += value: the form that every compiler contracts into a fused multiply-add."""
-        self._add(Assign(target, lift(value, target.kind), "+"))
-
-    def call(self, function: str, target: Variable, *operands: Expression) -> None:
-        """Let a function of the prelude change a variable."""
-        self.preludes.add(function)
-        self._add(Call(function, target, operands))
+        self.emit(Assign(target, lift(value, target.kind), "+"))
 
     def shifted(self, base: Pointer, index: Operand, width: int, title: str) -> Pointer:
         """A pointer further on: what is read near it needs no sums, which CPUs take time for."""
         target = replace(base, name=self._unique(title), width=width)
-        self._add(Shift(target, base, lift(index)))
+        self.emit(Shift(target, base, lift(index)))
         return target
 
-    def fetch(self, pointer: Pointer, index: Operand) -> None:
+    def prefetch(self, pointer: Pointer, index: Operand) -> None:
         """Hint that an element, if it exists, will be read soon: a CPU brings it near meanwhile."""
-        self.call_at("fetch_ahead", pointer, index)
-
-    def call_at(
-        self, function: str, pointer: Pointer, index: Operand, *operands: Expression
-    ) -> None:
-        """Let a function of the prelude look at memory, or write there."""
-        self.preludes.add(function)
-        self._add(CallAt(function, pointer, lift(index), operands))
+        self.emit(Prefetch(pointer, lift(index)))
 
     def store(self, pointer: Pointer, index: Operand, value: Expression) -> None:
-        self._add(Store(pointer, lift(index), value))
+        self.emit(Store(pointer, lift(index), value))
 
     @contextmanager
     def loop(
@@ -199,7 +193,7 @@ class Kernel:
             return
         variable = name(self._unique(title), "int")
         statement = Loop(variable, start, stop, step)
-        self._add(statement)
+        self.emit(statement)
         with self._inside(statement.body):
             yield variable
 
@@ -210,7 +204,7 @@ class Kernel:
             yield None
             return
         branch = Branch(condition)
-        self._add(branch)
+        self.emit(branch)
         with self._inside(branch.body):
             yield branch
 
@@ -227,15 +221,15 @@ class Kernel:
         self.run = None
 
     def barrier(self) -> None:
-        self._add(Barrier())
+        self.emit(Barrier())
 
     def await_inputs(self) -> None:
         """What comes before may run while the kernels before this one are still at work."""
-        self._add(Await())
+        self.emit(AwaitInputs())
 
     def await_host(self, needed: Expression, asks: Expression) -> None:
         """Wait until the host has brought so many pieces of what it gives."""
-        self._add(AwaitHost(needed, asks))
+        self.emit(AwaitHost(needed, asks))
 
     def local_array(self, title: str, kind: str, width: int, size: int) -> Pointer:
         pointer = Pointer(self._unique(title), DType.F32, writable=True, local=True)
@@ -252,7 +246,8 @@ class Kernel:
     def local_items(self) -> int:
         return prod(self.local)
 
-    def _add(self, statement: Statement) -> None:
+    def emit(self, statement: Statement) -> None:
+        """Add a statement where the kernel is being written; most have a method of their own."""
         self._blocks[-1].append(statement)
 
     @contextmanager

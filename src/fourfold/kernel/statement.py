@@ -55,12 +55,49 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Call:
-    """A function of the prelude that changes a variable."""
+class DotAccumulate:
+    """target[n] += the four unsigned bytes of bytes[n] times the four signed ones of weights[n];
+    ints of width 4 or 8.
+    """
 
-    function: str
     target: Expression
-    operands: tuple[Expression, ...]
+    bytes: Expression
+    weights: Expression
+
+
+@dataclass(frozen=True)
+class MatrixMultiply:
+    """target += a product of matrices that a warp of 32 work-items holds together: 16 rows by 16
+    halves, times 16 by 8, into floats.
+
+    Work-item n has the halves 4 * (n % 4) to + 3 of the rows n / 4 (`upper`) and n / 4 + 8
+    (`lower`), and those of column n / 4 of the other matrix (`factor`); of the result it has the
+    columns 2 * (n % 4) and the next of its upper row, then of its lower one.
+    """
+
+    target: Expression
+    upper: Expression
+    lower: Expression
+    factor: Expression
+
+
+@dataclass(frozen=True)
+class DiagonalMultiply:
+    """target += the rows of two matrices times a diagonal each, as `MatrixMultiply` lays them out:
+    two halves of each row in a word.
+
+    The bytes of the words `a` and `b` go where the digits of `pick` say, from the lowest on: digit
+    n takes byte n, and 4 is a zero. Each becomes a word of the column that a work-item holds.
+    """
+
+    target: Expression
+    upper_a: Expression
+    lower_a: Expression
+    upper_b: Expression
+    lower_b: Expression
+    a: Expression
+    b: Expression
+    pick: Expression
 
 
 @dataclass(frozen=True)
@@ -73,13 +110,28 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class CallAt:
-    """A function of the prelude for what lies `index` elements behind a pointer."""
+class Prefetch:
+    """Hint that an element, if it exists, will be read soon."""
 
-    function: str
     pointer: Pointer
     index: Expression
-    operands: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoreRounded:
+    """Sixteen floats, eight in each of two vectors, rounded to whole numbers up to `high` and
+    stored as bytes from an element on.
+
+    With `zero`, ties go to the even one, and `zero` is added before what is below 0 or above 255
+    becomes that; without it numbers count from the first byte, and ties go up.
+    """
+
+    pointer: Pointer
+    index: Expression
+    first: Expression
+    second: Expression
+    high: Expression
+    zero: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +140,7 @@ class Barrier:
 
 
 @dataclass(frozen=True)
-class Await:
+class AwaitInputs:
     """From here on the kernel reads what kernels before it made; until here only constants."""
 
 
@@ -126,14 +178,17 @@ class Leave:
 Statement = (
     Declare
     | Assign
-    | Call
+    | DotAccumulate
+    | MatrixMultiply
+    | DiagonalMultiply
     | Shift
     | Store
     | Loop
     | Branch
-    | CallAt
+    | Prefetch
+    | StoreRounded
     | Barrier
-    | Await
+    | AwaitInputs
     | AwaitHost
     | LocalArray
     | Leave

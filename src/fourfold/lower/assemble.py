@@ -12,6 +12,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.location import Location, storage_elements
+from fourfold.kernel.opencl.functions import functions_of
 from fourfold.kernel.opencl.prelude import HALVES, ROUND, build_options
 from fourfold.kernel.opencl.renderer import preludes, render
 from fourfold.lower.kernels import Built, constant_storage
@@ -95,7 +96,7 @@ class Texts:
     def options(self) -> str:
         """How the program is built: in a late language only where its kernels are written so."""
         kernels = (kernel for _, kernel in self.entries.values())
-        exchange = any("exchange" in kernel.preludes for kernel in kernels)
+        exchange = any("exchange" in functions_of(kernel) for kernel in kernels)
         return build_options(
             self.device.dot_products if self.counts_bytes else "",
             self.device.subgroups if exchange else "",

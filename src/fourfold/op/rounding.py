@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.kernel.expression import Expression, call, convert, maximum, minimum, round_even
+from fourfold.kernel.expression import (
+    Expression,
+    convert,
+    maximum,
+    minimum,
+    round_away,
+    round_even,
+)
 
 
 def round_to_grid(attributes: Any, x: Expression) -> Expression:
@@ -15,10 +22,8 @@ def round_to_grid(attributes: Any, x: Expression) -> Expression:
     A tie goes to the even neighbour, as in most of LiteRT's kernels, or away from a pivot.
     """
     steps, pivot = convert(x, "float") * attributes.inverse, attributes.pivot
-    if pivot is None:
-        steps = round_even(steps)
-    else:
-        steps = call("round", steps - float(pivot)) + float(pivot)
+    away = 0.0 if pivot is None else float(pivot)
+    steps = round_even(steps) if pivot is None else round_away(steps - away) + away
     return minimum(maximum(steps, attributes.low), attributes.high)
 
 

@@ -71,9 +71,6 @@ def _subject(problem: PlacementProblem, decision: Decision) -> Subject:
 
 def _open_inputs(problem: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
     """Inputs whose sizes the file leaves open and the caller did not set."""
-    origin = problem.model.origin
-    if origin is None:
-        return {}
-    found = {name: origin.signature(name) for name in problem.graph.arguments}
+    found = zip(problem.graph.arguments, problem.model.open_sizes, strict=False)
     given = problem.compile_options.shapes
-    return {name: shape for name, shape in found.items() if shape and name not in given}
+    return {name: sizes for name, sizes in found if sizes and name not in given}

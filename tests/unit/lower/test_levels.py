@@ -152,7 +152,7 @@ def test_models(name: str) -> None:
     path = FOLDER / f"{name}.tflite"
     if not path.is_file():
         pytest.skip(f"{path.name} is not at hand")
-    shared = share(rewrite(read_model(str(path), {}).main), H200, KernelOptions("mixed"))
+    shared = share(rewrite(read_model(str(path)).main), H200, KernelOptions("mixed"))
     assert conflicts(shared) == []
     assert len(shared.meetings) + 1 < len(shared.stages)
 

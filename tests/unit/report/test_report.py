@@ -16,7 +16,7 @@ from fourfold.cli import main
 from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
-from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.formats.tflite.rule import Rule
 from fourfold.lower import specialise, storage
 from fourfold.options import CompileOptions
 from fourfold.players import find_device

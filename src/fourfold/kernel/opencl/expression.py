@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.opencl.functions import function_of
 from fourfold.types import DType
 
 STORAGE = {
@@ -20,6 +21,7 @@ STORAGE = {
     DType.I64: "long",
     DType.BOOL: "uchar",
 }
+_MATH = {"round_even": "rint", "round_away": "round"}  # all others have their own names
 _NATURAL = {"float": DType.F32, "int": DType.I32}
 _PRECEDENCE = {"*": 5, "/": 5, "%": 5, "+": 4, "-": 4}
 _PRECEDENCE |= dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), 3)
@@ -80,7 +82,11 @@ class ExpressionWriter:
             case "const":
                 return literal(item)
             case "name":
-                return self._name(str(operands[0]))
+                return str(operands[0])
+            case "global_id" | "local_id":
+                return self._id(item.op, operands[0])
+            case "bitcast":
+                return f"as_{type_name(item.kind, item.width)}({of(operands[0], 0)})"
             case "splat" | "vector":
                 lanes = ", ".join(of(x, 0) for x in operands)
                 text = f"({type_name(item.kind, item.width)})({lanes})"
@@ -97,17 +103,30 @@ class ExpressionWriter:
                 return f"-({text})" if text.startswith("-") else f"-{text}"
             case "convert":
                 return f"convert_{type_name(item.kind, item.width)}({of(operands[0], 0)})"
-            case "call":
-                return f"{operands[0]}({', '.join(of(x, 0) for x in operands[1:])})"
-            case "read":
-                more = "".join(f", {of(x, 0)}" for x in operands[3:])
-                return f"{operands[0]}({operands[1].name} + {of(operands[2], 5)}{more})"
-            case "load" if len(operands) > 2:
-                words = self._raw(operands[0])
-                return f"load_if({words} + {of(operands[1], 5)}, {of(operands[2], 0)})"
+            case "math":
+                function = _MATH.get(operands[0], operands[0])
+                return f"{function}({', '.join(of(x, 0) for x in operands[1:])})"
             case "load" if operands[0].name in self.images:
                 return self._texels(item, of)
-        return self._load(item, of(operands[1], 0))
+            case "load":
+                return self._load(item, of(operands[1], 0))
+        return self._intrinsic(item, of)
+
+    def _intrinsic(self, item: Expression, of: Callable[[Expression, int], str]) -> str:
+        """What the language has no word for: by functions of the prelude."""
+        first, *others = item.operands or ("",)
+        if item.op == "subgroup_size":
+            return "get_max_sub_group_size()"
+        if item.op == "load_words" and len(others) == 1:
+            return f"{self._raw(first)}[{of(others[0], 0)}]"
+        function = function_of(item)
+        if isinstance(first, Pointer):
+            title = self._raw(first) if item.op == "load_words" else first.name
+            first = f"{title} + {of(others.pop(0), 5)}"
+        else:
+            first = of(first, 0)
+            others = [] if item.op == "subgroup_shift" else others
+        return f"{function}({', '.join([first, *(of(x, 0) for x in others)])})"
 
     def _texels(self, item: Expression, of: Callable[[Expression, int], str]) -> str:
         """What lies in an image, which is read by fours."""
@@ -123,8 +142,6 @@ class ExpressionWriter:
         pointer, kind, width = item.operands[0], item.kind, item.width
         if pointer.local:
             return f"{pointer.name}[{index}]"
-        if kind == "uint":
-            return f"{self._raw(pointer)}[{index}]"
         suffix = "" if width == 1 else str(width)
         if pointer.dtype is DType.F16 and kind == "float":
             aligned = "" if width == 1 else "a"
@@ -153,8 +170,8 @@ class ExpressionWriter:
             text = f"convert_{STORAGE[pointer.dtype]}{suffix}({text})"
         return f"{self._typed(pointer, width)}[{index}] = {text}"
 
-    def _name(self, title: str) -> str:
-        return title
+    def _id(self, kind: str, axis: int) -> str:
+        return f"get_{kind}({axis})"
 
     def _raw(self, pointer: Pointer) -> str:
         """The pointer as one to pairs of 32-bit words."""

@@ -7,31 +7,42 @@ from collections.abc import Iterable, Iterator
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.expression import STORAGE, ExpressionWriter, type_name
+from fourfold.kernel.opencl.functions import function_of, functions_of
 from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, PRELUDES
 from fourfold.kernel.statement import (
     Assign,
-    Await,
     AwaitHost,
+    AwaitInputs,
     Barrier,
     Branch,
-    Call,
-    CallAt,
     Declare,
+    DiagonalMultiply,
+    DotAccumulate,
     Leave,
     LocalArray,
     Loop,
+    MatrixMultiply,
+    Prefetch,
     PrivateArray,
     Shift,
     Statement,
     Store,
+    StoreRounded,
 )
+from fourfold.kernel.walk import operands
 
+_PLAIN = ("const", "name", "global_id", "local_id", "subgroup_size")
 _LEAVES = ("const", "name", "splat", "lane", "part")
 
 
 def render(kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
     """The text of one entry point; `images` names the pointers that are read by image."""
     return Renderer(kernel, images).text(entry)
+
+
+def _is_plain(item: Expression) -> bool:
+    """Whether it is as short as a name would be."""
+    return item.op in _PLAIN or (item.op == "bitcast" and item.operands[0].op == "name")
 
 
 class Renderer(ExpressionWriter):
@@ -82,21 +93,16 @@ class Renderer(ExpressionWriter):
             case Assign(target, value, op):
                 yield from self._hoist(pad, known, value)
                 yield f"{pad}{target.operands[0]} {op}= {self._of(value, known)};"
-            case Call(function, target, operands):
-                yield from self._hoist(pad, known, *operands)
-                arguments = ", ".join(self._of(item, known) for item in operands)
-                yield f"{pad}{function}(&{target.operands[0]}, {arguments});"
+            case DotAccumulate() | MatrixMultiply() | DiagonalMultiply():
+                yield from self._accumulate(statement, pad, known)
             case Shift(target, origin, index):
                 yield from self._hoist(pad, known, index)
                 yield f"{pad}{self._shift(target, origin, self._of(index, known, 5))};"
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
-            case CallAt(function, pointer, index, operands):
-                yield from self._hoist(pad, known, index, *operands)
-                place = f"{pointer.name} + {self._of(index, known, 5)}"
-                every = [place, *(self._of(item, known) for item in operands)]
-                yield f"{pad}{function}({', '.join(every)});"
+            case Prefetch() | StoreRounded():
+                yield from self._call_at(statement, pad, known)
             case Loop():
                 yield from self._loop(statement, depth, known)
             case Branch(condition, [Leave()], []):
@@ -112,7 +118,7 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}}}"
             case Barrier():
                 yield f"{pad}{self._barrier()}"
-            case Await():
+            case AwaitInputs():
                 yield from self._await(pad)
             case AwaitHost():
                 yield from self._await_host(statement, pad, known)
@@ -120,6 +126,28 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}{self._local_array(statement)}"
             case Leave():
                 yield f"{pad}return;"
+
+    def _accumulate(
+        self,
+        statement: DotAccumulate | MatrixMultiply | DiagonalMultiply,
+        pad: str,
+        known: dict[int, str],
+    ) -> Iterator[str]:
+        """A function of the prelude that changes a variable."""
+        target, *factors = operands(statement)
+        yield from self._hoist(pad, known, *factors)
+        arguments = ", ".join(self._of(item, known) for item in factors)
+        yield f"{pad}{function_of(statement)}(&{target.operands[0]}, {arguments});"
+
+    def _call_at(
+        self, statement: Prefetch | StoreRounded, pad: str, known: dict[int, str]
+    ) -> Iterator[str]:
+        """A function of the prelude for a place in memory."""
+        index, *values = operands(statement)
+        yield from self._hoist(pad, known, index, *values)
+        place = f"{statement.pointer.name} + {self._of(index, known, 5)}"
+        every = [place, *(self._of(item, known) for item in values)]
+        yield f"{pad}{function_of(statement)}({', '.join(every)});"
 
     def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
         pad, place = "    " * depth, loop.variable.operands[0]
@@ -138,7 +166,7 @@ class Renderer(ExpressionWriter):
         order: list[Expression] = []
 
         def visit(item: object) -> None:
-            if not isinstance(item, Expression) or item.op in ("const", "name"):
+            if not isinstance(item, Expression) or _is_plain(item):
                 return
             key = id(item)
             if key in counts:
@@ -188,7 +216,7 @@ def preludes(
 
     `dots` says who spells out dot products, `subgroups` who exchanges numbers.
     """
-    called = {name for kernel in kernels for name in kernel.preludes}
+    called = {name for kernel in kernels for name in functions_of(kernel)}
     if "add_dots" in called:
         called.add("add_few_dots")
     known = {**DOTS.get(dots, {}), **PRELUDES}

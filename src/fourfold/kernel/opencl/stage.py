@@ -14,14 +14,9 @@ from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.expression import STORAGE, type_name
 from fourfold.kernel.opencl.renderer import Renderer
-from fourfold.kernel.statement import Await, AwaitHost, LocalArray
+from fourfold.kernel.statement import AwaitHost, AwaitInputs, LocalArray
 
 _AXES = "xyz"
-_IDS = {
-    f"get_{kind}_id({axis})": f"{kind}_{letter}"
-    for kind in ("global", "local")
-    for axis, letter in enumerate(_AXES)
-}
 _WARP = 32
 _ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
 HEAD = 6  # numbers in front of a row: kind, groups, chunk, groups along x, along y, spare
@@ -59,7 +54,9 @@ class Kind:
     def awaits(self) -> bool:
         """Whether it says itself when it needs what the stage before made."""
         whole = self.shares and self.items % _WARP == 0
-        return whole and any(isinstance(item, (Await, AwaitHost)) for item in self.kernel.body)
+        return whole and any(
+            isinstance(item, (AwaitHost, AwaitInputs)) for item in self.kernel.body
+        )
 
     @property
     def numbers(self) -> int:
@@ -129,8 +126,8 @@ class _StageRenderer(Renderer):
     def _is_constant(self, pointer: Pointer) -> bool:
         return pointer.name in self.constant
 
-    def _name(self, title: str) -> str:
-        return _IDS.get(title, title)
+    def _id(self, kind: str, axis: int) -> str:
+        return f"{kind.removesuffix('_id')}_{_AXES[axis]}"
 
     def _await(self, pad: str) -> Iterator[str]:
         if self.kind.awaits:

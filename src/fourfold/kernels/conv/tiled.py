@@ -223,7 +223,7 @@ class Convolution:
             with kernel.loop(slices, lane, tile.split, title="slice") as slice_:
                 at = kernel.let(tap + slice_ * 4, "k")
                 if ahead is not None:
-                    kernel.fetch(self.weights, (ahead + at // 4) * LINE)
+                    kernel.prefetch(self.weights, (ahead + at // 4) * LINE)
                 pixels = self.reader.pixels(places, slice_, from_corners=bool(corners))
                 self._multiply(sums, pixels, self._factors([start + at for start in starts]))
 

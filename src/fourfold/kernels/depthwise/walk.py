@@ -128,7 +128,7 @@ class DepthwiseWalk(DepthwiseRows):
         next_ = self.source.index(self.lines[0].start, self.slice + 1) * 4
         start = self.kernel.let(next_ + x * share, "ahead")
         for line in range(0, 2 * share, LINE):
-            self.kernel.fetch(self.source.pointer, start + line)
+            self.kernel.prefetch(self.source.pointer, start + line)
 
     def _edge(self, column: int, x: Expression) -> None:
         """A column of which some taps are outside: two neighbouring rows side by side."""

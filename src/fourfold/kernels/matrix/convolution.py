@@ -161,7 +161,6 @@ class MatrixConvolution:
     def _arranged(self, block: _Block) -> tuple[Expression, Expression, Expression]:
         """Neighbours swap halves of their rows, so that each holds four channels of one pixel."""
         kernel, total = self.kernel, block.total
-        kernel.preludes.add("exchange")
         even = kernel.let((self.warp.lane % 2).equals(0), "even")
         given = [kernel.let(where(even, total.lane(2 + n), total.lane(n)), "give") for n in (0, 1)]
         taken = [kernel.let(exchanged(value, 1), "take") for value in given]

@@ -9,10 +9,12 @@ import numpy as np
 
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, load, vector, where
+from fourfold.kernel.intrinsics import pack_halves
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.statement import DiagonalMultiply
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import window_taps
-from fourfold.kernels.matrix.feed import in_halves, packed, weight_parts
+from fourfold.kernels.matrix.feed import in_halves, weight_parts
 from fourfold.kernels.matrix.rows import InPairs, Rows
 from fourfold.kernels.matrix.tile import MatrixWork, split_weights
 from fourfold.kernels.matrix.window_reads import Spot, columns, under
@@ -99,7 +101,7 @@ class DepthwiseFeed:
         """Four floats as halves; with what these leave over where values are kept as floats."""
         if self.wide:
             return in_halves(self.kernel, self.kernel.let(value, "x"))
-        return [self.kernel.let(packed(self.kernel, value), "a")]
+        return [self.kernel.let(pack_halves(value), "a")]
 
     def _filtered(
         self,
@@ -135,8 +137,8 @@ class DepthwiseFeed:
                 weights = factors[weight][number : number + 2]
                 for half, total in enumerate(sums[number // 2 % 2]):
                     taken = [word.lane(half) for word in words] + [NOTHING] * (4 - len(words))
-                    factor = weights + [const(0)] * (2 - len(weights))
-                    kernel.call("filter_multiply", total, *taken, *factor, self.pick[half])
+                    taken += [*weights, *[const(0)] * (2 - len(weights)), self.pick[half]]
+                    kernel.emit(DiagonalMultiply(total, *taken))
         totals = [kernel.let(a + b, "total") for a, b in zip(*sums, strict=True)]
         ends = [vector(*(total.part(row, 2) for total in totals)) for row in (0, 1)]
         return [self.finish(end) for end in ends]

@@ -16,11 +16,11 @@ from fourfold.kernel.context import SMALL_WEIGHTS, NodeContext
 from fourfold.kernel.expression import (
     Expression,
     const,
-    load_raw,
     maximum,
     minimum,
     where,
 )
+from fourfold.kernel.intrinsics import load_words, pack_halves, unpack_halves
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
@@ -66,19 +66,11 @@ def weight_parts(context: NodeContext, number: int) -> int:
     return 1 if np.array_equal(array, array.astype(np.float16)) else 2
 
 
-def packed(kernel: Kernel, value: Expression) -> Expression:
-    """Four floats as halves in two words."""
-    kernel.preludes.add("pack_halves")
-    return Expression("call", ("pack_halves", value), "uint", 2)
-
-
 def in_halves(kernel: Kernel, value: Expression) -> list[Expression]:
     """Four floats as halves, and what these leave over: together almost as good as floats."""
-    kernel.preludes.add("unpack_halves")
     near = maximum(minimum(value, LARGEST_HALF), -LARGEST_HALF)
-    first = kernel.let(packed(kernel, near), "a")
-    back = Expression("call", ("unpack_halves", first), "float", 4)
-    return [first, kernel.let(packed(kernel, value - back), "rest")]
+    first = kernel.let(pack_halves(near), "a")
+    return [first, kernel.let(pack_halves(value - unpack_halves(first)), "rest")]
 
 
 def four_floats(source: View, found: Found, slice_: Expression) -> Expression:
@@ -100,13 +92,10 @@ def four_halves(source: View, found: Found, slice_: Expression) -> Expression:
     kernel = source.kernel
     if source.location.dtype is DType.F16 and source.location.layout is Layout.SLICED:
         index = source.index(place, slice_)
-        if inside is None:
-            return kernel.let(load_raw(source.pointer, index), "a")
-        kernel.preludes.add("load_if")
-        return kernel.let(load_raw(source.pointer, index, inside), "a")
+        return kernel.let(load_words(source.pointer, index, inside), "a")
     if inside is not None:
         place = where(inside, place, 0)
-    value = kernel.let(packed(kernel, source.load(place, slice_)), "a")
+    value = kernel.let(pack_halves(source.load(place, slice_)), "a")
     return value if inside is None else kernel.let(where(inside, value, 0), "a")
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from fourfold.kernel.expression import Expression, Pointer, const, load_raw, minimum
+from fourfold.kernel.expression import Expression, Pointer, const, minimum
+from fourfold.kernel.intrinsics import load_words, load_words_streamed
 from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.statement import MatrixMultiply
 from fourfold.kernels.matrix.feed import Feed
 from fourfold.kernels.matrix.tile import WARP, MatrixTile, held
 
@@ -120,9 +122,8 @@ class Products:
 
     def _factor(self, weights: Pointer, place: Expression) -> Expression:
         if not self.streams:
-            return load_raw(weights, place)
-        self.kernel.preludes.add("load_streamed")
-        return Expression("read", ("load_streamed", weights, place * 4), "uint", 2)
+            return load_words(weights, place)
+        return load_words_streamed(weights, place * 4)
 
     def _constants(self, columns: list[Expression], step: Expression) -> list[Expression]:
         """The constants of some steps, those of each step together, its factors last."""
@@ -150,7 +151,7 @@ class Products:
             for column, factor in enumerate(some):
                 for number, line in enumerate(sums):
                     upper, lower = halves[2 * number], halves[2 * number + 1]
-                    self.kernel.call("matrix_multiply", line[column], upper, lower, factor)
+                    self.kernel.emit(MatrixMultiply(line[column], upper, lower, factor))
 
 
 def _parts(values: list[Expression], count: int) -> list[list[Expression]]:

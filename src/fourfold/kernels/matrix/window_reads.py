@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fourfold.kernel.expression import Expression, const, where
+from fourfold.kernel.intrinsics import load_double_words, subgroup_shift
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
@@ -14,6 +15,7 @@ from fourfold.kernels.matrix.feed import base_of, four_floats, four_halves, name
 from fourfold.op.window import Window
 from fourfold.types import DType
 
+_LINE = 4  # work-items
 _LAST_LINE = 7
 Spot = tuple[int, int]  # a row and a column under the filter, from the first of the first pixel on
 
@@ -133,9 +135,9 @@ class _FromNeighbours:
             for spot in self.beside:
                 place, inside = self.locations.find(pair, spot)
                 edge = first if spot[1] < self.before else last
-                exists = const(1) if inside is None else inside
+                exists = const(True) if inside is None else inside
                 edges.append((place, kernel.let(exists & edge, "edge")))
-                inner.append(kernel.let(exists & edge.equals(0), "inner"))
+                inner.append(kernel.let(exists & edge.equals(False), "inner"))
             self.found.append((own, edges, inner))
 
     def read(self, slice_: Expression) -> list[Expression]:
@@ -149,11 +151,9 @@ class _FromNeighbours:
         source, (place, inside) = self.locations.source, found
         if not self.whole:
             return four_halves(source, found, slice_)
-        source.kernel.preludes.add("load_two_if")
         index = source.index(place, slice_) * 4
-        asked = const(1) if inside is None else inside
-        operands = ("load_two_if", source.pointer, index, asked)
-        return source.kernel.let(Expression("read", operands, "uint", 4), "two")
+        asked = const(True) if inside is None else inside
+        return source.kernel.let(load_double_words(source.pointer, index, asked), "two")
 
     def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:
         values, every = iter(read), []
@@ -175,8 +175,6 @@ class _FromNeighbours:
         """What the line beside has, or what was read at the edge."""
         kernel, (row, column) = self.locations.kernel, spot
         behind = column >= self.before
-        function = "from_next" if behind else "from_last"
         theirs = known[row, column + (-self.block if behind else self.block)]
-        kernel.preludes.add(function)
-        moved = kernel.let(Expression("call", (function, theirs), "uint", 2), "moved")
+        moved = kernel.let(subgroup_shift(theirs, _LINE if behind else -_LINE), "moved")
         return kernel.let(where(within, moved, edge), "beside")

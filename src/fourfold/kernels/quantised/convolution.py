@@ -15,6 +15,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, widen
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.location import Layout, Location
+from fourfold.kernel.statement import DotAccumulate
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps
 from fourfold.kernels.conv.tile import Tile, Work, choose_tile
@@ -213,8 +214,7 @@ class DotConvolution(Convolution):
         factors = [kernel.let(load(one, 0, "int", width), "f") for one in rows]
         for line, word in zip(sums, words, strict=True):
             for total, factor in zip(line, factors, strict=True):
-                add = "add_dots" if width == 8 else "add_few_dots"
-                kernel.call(add, total, widen(word, width), factor)
+                kernel.emit(DotAccumulate(total, widen(word, width), factor))
 
     def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
         """Where each pixel's window starts; neighbours are a known step apart."""
@@ -259,7 +259,7 @@ class Totals:
         for number, total in enumerate(self.sums):
             some = words[RUN * number : RUN * number + RUN]
             some += [some[-1]] * (RUN - len(some))
-            self.kernel.call("add_few_dots", total, vector(*some), widen(ones, RUN))
+            self.kernel.emit(DotAccumulate(total, vector(*some), widen(ones, RUN)))
 
     def spread(self, sums: list[list[Variable]], factor: Expression) -> None:
         """Each weight is `factor` more than its byte says."""

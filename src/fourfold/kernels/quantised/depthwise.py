@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.kernel.byte_io import RUN, read_eight, store_four
+from fourfold.kernel.byte_io import RUN, store_four
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, where
+from fourfold.kernel.intrinsics import load_taps
 from fourfold.kernel.kernel import Variable
+from fourfold.kernel.statement import DotAccumulate
 from fourfold.kernels.depthwise.rows import bias_slices
 from fourfold.kernels.quantised.convolution import is_in_words, read_words, refuses_dots, word_of
 from fourfold.op.window import Window
@@ -151,7 +153,7 @@ class DotDepthwise:
             for pair in (0, 1) if users else ():
                 for group in range(self.groups):
                     at = self.length * line + left + (2 * pair * stride + group * TAPS)
-                    found = read_eight(kernel, "pair_taps", "int", self.lines, at, stride)
+                    found = kernel.let(load_taps(self.lines, at, stride), "found")
                     for row, tap in users:
                         self._add(totals[row][pair], found, tap, group)
         for row, sums in enumerate(totals):
@@ -171,4 +173,4 @@ class DotDepthwise:
         rows = self.window.filter[0]
         for part in range(self.parts):
             factor = self.factors[(part * rows + tap) * self.groups + group]
-            self.kernel.call("add_dots", total, found, factor)
+            self.kernel.emit(DotAccumulate(total, found, factor))

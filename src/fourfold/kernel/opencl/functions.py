@@ -1,0 +1,56 @@
+"""Which functions of the prelude the nodes of a kernel need."""
+
+from __future__ import annotations
+
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.statement import (
+    DiagonalMultiply,
+    DotAccumulate,
+    MatrixMultiply,
+    Prefetch,
+    Statement,
+    StoreRounded,
+)
+from fourfold.kernel.walk import expressions, statements
+
+_FUNCTIONS = {
+    "load_words": "load_if",
+    "load_words_streamed": "load_streamed",
+    "load_double_words": "load_two_if",
+    "pack_halves": "pack_halves",
+    "unpack_halves": "unpack_halves",
+    "subgroup_exchange": "exchange",
+    "load_bytes": "floats_of",
+    "load_taps": "pair_taps",
+}
+_SHIFTS = {4: "from_next", -4: "from_last"}
+
+
+def function_of(item: Expression | Statement) -> str:
+    """The function of the prelude that does what a node asks for; '' where none is needed."""
+    match item:
+        case Expression("load_words", (_, _)):
+            return ""
+        case Expression("subgroup_shift", (_, distance)):
+            return _SHIFTS[distance.number]
+        case Expression(op, _):
+            return _FUNCTIONS.get(op, "")
+        case DotAccumulate(target):
+            return "add_dots" if target.width == 8 else "add_few_dots"
+        case MatrixMultiply():
+            return "matrix_multiply"
+        case DiagonalMultiply():
+            return "filter_multiply"
+        case Prefetch():
+            return "fetch_ahead"
+        case StoreRounded():
+            return "store_floors" if item.zero is None else "store_bytes"
+    return ""
+
+
+def functions_of(kernel: Kernel) -> set[str]:
+    """All functions of the prelude that a kernel calls."""
+    called = {function_of(item) for item in statements(kernel.body)}
+    called.update(function_of(item) for item in expressions(kernel))
+    return called - {""}
