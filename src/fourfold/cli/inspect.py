@@ -28,11 +28,11 @@ def command(file: str, as_json: bool) -> None:
         raise InputError(what, why, "make one with 'fourfold prepare MODEL -o out.fourfold'")
     prepared = Prepared.open(file)
     prepared.file.verify()
-    report = describe(prepared)
+    report = _describe(prepared)
     (show_json if as_json else _show)({"file": file, **report})
 
 
-def describe(prepared: Prepared) -> dict[str, Any]:
+def _describe(prepared: Prepared) -> dict[str, Any]:
     """What is inside, as plain data."""
     sizes = prepared.file.section_size
     index = prepared.index

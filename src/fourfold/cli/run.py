@@ -22,7 +22,7 @@ import numpy as np
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._inputs import gather_inputs, summarise
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
-from fourfold.cli._show import duration, number, shape_text, show_json, show_table
+from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
 
 
@@ -68,7 +68,7 @@ def _show(report: Mapping[str, Any]) -> None:
             row["name"],
             shape_text(row["shape"]),
             row["dtype"],
-            *(number(row[key]) for key in ("min", "max", "mean")),
+            *(number_text(row[key]) for key in ("min", "max", "mean")),
         )
         for row in report["outputs"]
     ]
@@ -76,7 +76,7 @@ def _show(report: Mapping[str, Any]) -> None:
     show_table(title, ("output", ">shape", "type", ">min", ">max", ">mean"), rows)
     for row in report["outputs"]:
         if "top" in row:
-            best = ((item["class"], number(item["score"])) for item in row["top"])
+            best = ((item["class"], number_text(item["score"])) for item in row["top"])
             show_table(f"best of {row['name']}", (">class", ">score"), best)
     seconds = report["seconds"]
     stages = ", ".join(f"{name} {duration(t)}" for name, t in seconds["stages"].items())

@@ -16,7 +16,7 @@ import numpy as np
 
 import fourfold
 from fourfold.cli._images import Scaling
-from fourfold.cli._inputs import Port, random_inputs, read_input
+from fourfold.cli._inputs import InputPort, random_inputs, read_input
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
 from fourfold.cli._show import shape_text, show_json, show_table
 from fourfold.config import Config
@@ -45,7 +45,7 @@ def command(
     reports: dict[str, Any] = {}
     with arguments.open(follow_batch=False) as session:  # as LiteRT takes reshapes
         for title, arrays in samples(session.inputs, folder, seed):
-            found = verify(arguments, session, arrays, layers)
+            found = verify_sample(arguments, session, arrays, layers)
             reports[title] = found.to_json()
             if not as_json:
                 _show(f"{Path(arguments.model).name} with {title}", found)
@@ -55,7 +55,7 @@ def command(
     click.get_current_context().exit(0 if agrees else 1)
 
 
-def verify(
+def verify_sample(
     arguments: ModelArguments,
     session: fourfold.Session,
     arrays: dict[str, np.ndarray],
@@ -75,7 +75,7 @@ def verify(
     return Verification(session.precision, str(session.device), outputs, on_the_way)
 
 
-def samples(ports: Sequence[Port], folder: Path | None, seed: int) -> Iterator[Sample]:
+def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Iterator[Sample]:
     if folder is None:
         yield f"random inputs, seed {seed}", random_inputs(ports, seed)
         return

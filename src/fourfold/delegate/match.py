@@ -35,7 +35,7 @@ def find_graph(host: Host, file: FileRecord) -> int:
     """The number of the model's graph that the interpreter has here; raises if it is none."""
     reasons: list[str] = []
     for number, graph in enumerate(file.subgraphs):
-        reason = next(differences(host, file, graph), None)
+        reason = next(find_differences(host, file, graph), None)
         if reason is None:
             return number
         reasons.append(reason)
@@ -46,7 +46,7 @@ def find_graph(host: Host, file: FileRecord) -> int:
     )
 
 
-def differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
+def find_differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
     """What does not fit, the most telling first."""
     if host.tensors < len(graph.tensors):
         yield f"it has {host.tensors} tensors, and the model {len(graph.tensors)}"

@@ -23,7 +23,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.report.compare import Difference, difference
+from fourfold.report.compare import Deviation, deviation
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
@@ -40,7 +40,7 @@ class Layer:
     name: str
     op: str
     shape: tuple[int, ...]
-    difference: Difference
+    difference: Deviation
     allowed: float
     verdict: str = AGREES
 
@@ -77,7 +77,7 @@ def compare_outputs(
     """The outputs of a session beside LiteRT's."""
     layers = []
     for name, mine, other in zip(names, ours, theirs, strict=True):
-        found = difference(mine, other)
+        found = deviation(mine, other)
         quantised = other.dtype.kind in "iu" and other.dtype.itemsize == 1
         steps = int(np.ptp(other.astype(np.int64))) if quantised and other.size else 0
         allowed = STEPS / max(steps, 1) if quantised else TOLERANCE[precision]
@@ -178,7 +178,7 @@ class _PartTrial:
 
     def _layer(self, node: Node, name: str) -> Layer:
         expected = self.theirs.value(name)
-        found = difference(self.ours[name], expected)
+        found = deviation(self.ours[name], expected)
         allowed = _allowed(expected, self.theirs.step(name), self.precision)
         layer = Layer(name, self._title(node), expected.shape, found, allowed)
         wrong = found.broken or found.largest > allowed
@@ -223,7 +223,7 @@ class _PartTrial:
         return self._near(result, found, name)
 
     def _near(self, ours: np.ndarray, expected: np.ndarray, name: str) -> bool:
-        found = difference(ours, expected)
+        found = deviation(ours, expected)
         allowed = _allowed(expected, self.theirs.step(name), self.precision)
         return not found.broken and found.largest <= allowed
 
