@@ -50,7 +50,7 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
     """The labelled parts of the key under which the plan of a request is kept."""
     options = request.compile_options
     model = {"model": _model_digest(request.model, store), "token": request.token}
-    how = {
+    stated = {
         "precision": options.precision,
         "sizes": str(options.literal_sizes),
         "launches": options.launches,
@@ -58,7 +58,7 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "follow": str(options.follow_batch),
         "pixels": request.pixels_text,
     }
-    return plan_parts(model, options.shapes, request.device, how)
+    return plan_parts(model, options.shapes, request.device, stated)
 
 
 def _model_digest(model: str | bytes, store: Store) -> str:

@@ -23,9 +23,9 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Result:
-    """The best way found, its time, the default's time, and how many were timed."""
+    """The best choice found, its time, the default's time, and how many were timed."""
 
-    way: str
+    choice: str
     seconds: float
     default_seconds: float
     tried: int
@@ -48,7 +48,7 @@ class Race:
     def __init__(
         self, graph: Graph, device: DeviceInfo, options: KernelOptions, searches: list[Search]
     ) -> None:
-        wanted = {search.key: list(search.ways) for search in searches}
+        wanted = {search.key: list(search.candidates) for search in searches}
         made = plan_trials(graph, device, options, wanted)
         self._trials, self._tolerance = made.of, TOLERANCE[made.plan.precision]
         # A gain within the noise of a clock is no reason to leave the default. On a GPU that is
