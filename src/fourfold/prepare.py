@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fourfold.compile import CompileOptions, compile_model, load_model
-from fourfold.compile.placement import compile_hybrid, decide, read_problem
-from fourfold.device import GPU, DeviceInfo
+from fourfold.compile import compile_model
+from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
+from fourfold.compile.placement import read_problem
+from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
-from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.options import PlacementOptions
+from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections
-from fourfold.players import Player, make_player, probe
+from fourfold.players import Player, make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
-from fourfold.runtime.hybrid_player import make_hybrid_player
-from fourfold.runtime.hybrid_runner import Engine
+from fourfold.runtime.hybrid_player import Engine, make_hybrid_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_file
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
-from fourfold.tune import LEVELS, Level, Listener, level_named, tune
+from fourfold.timings import Timings
+from fourfold.tune import LEVELS, Level, Listener, tune
 from fourfold.tune.race import Result
 
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False)
@@ -40,17 +36,7 @@ Progress = Callable[[int, int, str, float], None]
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
 
-@dataclass(frozen=True)
-class How:
-    """How models are prepared."""
-
-    wish: CompileOptions = field(default_factory=CompileOptions)
-    level: str = "none"
-    deadline: float | None = None
-    everywhere: bool = True  # also plans for devices of other kinds than those at hand
-
-
-class Keeping(Listener):
+class ChoiceSaver(Listener):
     """Keeps each choice the moment it is found, so that an interruption loses none."""
 
     def __init__(
@@ -68,7 +54,12 @@ class Keeping(Listener):
 
 
 def tune_model(
-    model: str, device: DeviceInfo, how: How, store: Store | None, progress: Progress
+    model: str,
+    device: DeviceInfo,
+    options: CompileOptions,
+    level: Level,
+    store: Store | None,
+    progress: Progress,
 ) -> dict[str, str]:
     """The tuned choices for a device: those that are kept, and what a search adds to them."""
     known = dict(known_choices(device))
@@ -76,42 +67,24 @@ def tune_model(
     if store is not None:
         known |= store.choices(device_key(device))
         efforts |= store.efforts(device_key(device))
-    if how.level == "none":
+    if not level.candidates:
         return known
-    level = level_named(how.level, how.deadline)
-    options = KernelOptions(how.wish.precision, how.wish.literal)
-    listener = Keeping(store, device, level, progress)
-    for graph in _graphs(model, device, how, known):
-        known = tune(
-            graph,
-            probe(device, has_quantised_steps(graph)),
-            options,
-            level,
-            known,
-            efforts,
-            listener,
-        )
+    listener = ChoiceSaver(store, device, level, progress)
+    for lowering in lowering_inputs(model, device, options, known):
+        known = tune(*lowering, level, known, efforts, listener)
     return known
 
 
-def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) -> list[Graph]:
-    """What runs on the device: all of the model, or those of its parts that do."""
-    try:
-        graph = rewrite(load_model(model, how.wish).graph)
-        make_plan(graph, probe(device, has_quantised_steps(graph)), how.wish.options, known)
-    except UnsupportedError:
-        situation = read_problem(model, model, device, how.wish, PlacementOptions())
-        parts = decide(situation, known).choice.parts
-        return [rewrite(situation.part_graph(part)) for part in parts if part.target == GPU]
-    return [graph]
-
-
 def prepare_model(
-    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    options: CompileOptions,
+    choices: Mapping[str, str],
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
-    timings: dict[str, float] = {}
-    compiled, players, player = _ready(draft, model, device, how, choices, timings)
+    timings = Timings()
+    compiled, players, player = _add_model(draft, model, device, options, choices, timings)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
@@ -130,41 +103,44 @@ def prepare_model(
     return {"launches": len(compiled.plan.launches), "binary": size, **timings}
 
 
-def _ready(
+def _add_model(
     draft: Draft,
     model: Path,
     device: DeviceInfo,
-    how: How,
+    options: CompileOptions,
     choices: Mapping[str, str],
-    timings: dict[str, float],
+    timings: Timings,
 ) -> tuple[Compiled, Sequence[Player], Engine]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
     try:
-        compiled = compile_model(str(model), device, how.wish, choices, timings)
+        compiled = compile_model(str(model), device, options, choices, timings)
     except UnsupportedError:
-        parted = _add_parted(draft, model, device, how, choices)
-        if parted is None:
+        hybrid = _add_hybrid(draft, model, device, options, choices)
+        if hybrid is None:
             raise _not_data(model) from None
-        parts = make_hybrid_player(
-            parted, lambda plan: make_player(device, plan), PlacementOptions().workers
-        )
-        return parted.compiled, parts.players, parts
-    draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+        threads = PlacementOptions().thread_count
+        parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
+        return hybrid.compiled, parts.players, parts
+    draft.add_plan(_number(draft, model), device, compiled, options.shapes)
     player = make_player(device, compiled.plan)
     return compiled, [player], player
 
 
-def _add_parted(
-    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+def _add_hybrid(
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    options: CompileOptions,
+    choices: Mapping[str, str],
 ) -> HybridPlan | None:
     """A model in parts in the draft; None where a part of it is no data."""
-    situation = read_problem(str(model), model.name, device, how.wish, PlacementOptions())
-    parted = compile_hybrid(situation, choices)
-    if not parted.keepable:
+    problem = read_problem(str(model), model.name, device, options, PlacementOptions())
+    hybrid = compile_hybrid(problem, choices)
+    if not hybrid.is_data:
         return None
-    shapes, sections = how.wish.shapes, hybrid_sections(parted)
-    draft.add_placed(_number(draft, model), device, parted.compiled, shapes, sections)
-    return parted
+    shapes, sections = options.shapes, hybrid_sections(hybrid)
+    draft.add_placed(_number(draft, model), device, hybrid.compiled, shapes, sections)
+    return hybrid
 
 
 def _not_data(model: Path) -> InputError:
@@ -179,17 +155,19 @@ def _number(draft: Draft, model: Path) -> int:
     return draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
 
 
-def prepare_kinds(draft: Draft, model: Path, how: How, present: set[str]) -> list[str]:
+def prepare_kinds(
+    draft: Draft, model: Path, options: CompileOptions, present: set[str]
+) -> list[str]:
     """Plans for devices of the kinds that are not at hand, which build them from text."""
     made = []
     for kind, device in KINDS.items():
-        if kind in present or how.wish.precision == "fp16":
+        if kind in present or options.precision == "fp16":
             continue
         try:
-            compiled = compile_model(str(model), device, how.wish, {}, {})
-            draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+            compiled = compile_model(str(model), device, options, {}, Timings())
+            draft.add_plan(_number(draft, model), device, compiled, options.shapes)
         except UnsupportedError:
-            if _add_parted(draft, model, device, how, {}) is None:
+            if _add_hybrid(draft, model, device, options, {}) is None:
                 continue
         made.append(device.name)
     return made

@@ -22,7 +22,7 @@ def seal_of(one: Choice) -> int:
     return crc32(f"{one.device}\0{one.key}\0{one.choice}".encode())
 
 
-def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
+def read_choices(database: sqlite3.Connection, device: str | None) -> list[Choice]:
     """Every row that is whole."""
     query = "SELECT key, choice, seconds, device, effort, seal FROM choices"
     rows = (
@@ -34,7 +34,7 @@ def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
     return [one for one, mark in found if seal_of(one) == mark]
 
 
-def write(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
+def write_choices(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
     database.executemany(
         "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, seal, effort)"
         " VALUES(?,?,?,?,?,?,?)",

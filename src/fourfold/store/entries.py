@@ -206,7 +206,7 @@ class Entries:
                     kind, title, parts = read_head(file)
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
             whole = [one for one, seal in salvaged if choices.seal_of(one) == seal]
-            choices.write(database, whole, time.time())
+            choices.write_choices(database, whole, time.time())
 
 
 def _now(database: sqlite3.Connection) -> float:

@@ -17,7 +17,7 @@ MEANING = {
     "model": "the model file has other content",
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",
-    "placement": "other wishes of placement were passed",
+    "placement": "other placement options were passed",
     "precision": "it was kept for another precision",
     "shapes": "it was kept for other input shapes",
     "sizes": "the setting FOURFOLD_SIZES was another one",
