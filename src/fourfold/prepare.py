@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from fourfold.compile.placement import read_problem
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan import Compiled
-from fourfold.plan.hybrid import HybridPlan, hybrid_sections
-from fourfold.players import Player, make_player
+from fourfold.plan import Compiled, Plan
+from fourfold.plan.hybrid import HybridPlan
+from fourfold.players import Player, keep_facts, make_player, recall_facts, with_known_facts
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime.hybrid_player import Engine, make_hybrid_player
 from fourfold.store.draft import Draft
@@ -29,9 +29,10 @@ from fourfold.timings import Timings
 from fourfold.tune import LEVELS, Level, Listener, tune
 from fourfold.tune.race import Result
 
+# Devices of which nothing is known but what all of their kind have.
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
-KINDS = {"gpu": ANY_GPU, "cpu": ANY_CPU}
+GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 Progress = Callable[[int, int, str, float], None]
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
@@ -67,11 +68,14 @@ def tune_model(
     if store is not None:
         known |= store.choices(device_key(device))
         efforts |= store.efforts(device_key(device))
+        recall_facts(device, store)
     if not level.candidates:
         return known
     listener = ChoiceSaver(store, device, level, progress)
     for lowering in lowering_inputs(model, device, options, known):
         known = tune(*lowering, level, known, efforts, listener)
+    if store is not None:
+        keep_facts(device, store)
     return known
 
 
@@ -112,35 +116,29 @@ def _add_model(
     timings: Timings,
 ) -> tuple[Compiled, Sequence[Player], Engine]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
+    shapes = options.shapes
     try:
         compiled = compile_model(str(model), device, options, choices, timings)
     except UnsupportedError:
-        hybrid = _add_hybrid(draft, model, device, options, choices)
+        hybrid = _compile_parts(model, device, options, choices)
         if hybrid is None:
             raise _not_data(model) from None
+        draft.add_hybrid(_number(draft, model), with_known_facts(device), hybrid, shapes)
         threads = PlacementOptions().thread_count
         parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
         return hybrid.compiled, parts.players, parts
-    draft.add_plan(_number(draft, model), device, compiled, options.shapes)
+    draft.add_plan(_number(draft, model), with_known_facts(device), compiled, shapes)
     player = make_player(device, compiled.plan)
     return compiled, [player], player
 
 
-def _add_hybrid(
-    draft: Draft,
-    model: Path,
-    device: DeviceInfo,
-    options: CompileOptions,
-    choices: Mapping[str, str],
+def _compile_parts(
+    model: Path, device: DeviceInfo, options: CompileOptions, choices: Mapping[str, str]
 ) -> HybridPlan | None:
-    """A model in parts in the draft; None where a part of it is no data."""
+    """A model in parts; None where a part of it is no data."""
     problem = read_problem(str(model), model.name, device, options, PlacementOptions())
     hybrid = compile_hybrid(problem, choices)
-    if not hybrid.is_data:
-        return None
-    shapes, sections = options.shapes, hybrid_sections(hybrid)
-    draft.add_placed(_number(draft, model), device, hybrid.compiled, shapes, sections)
-    return hybrid
+    return hybrid if hybrid.is_data else None
 
 
 def _not_data(model: Path) -> InputError:
@@ -155,22 +153,39 @@ def _number(draft: Draft, model: Path) -> int:
     return draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
 
 
-def prepare_kinds(
-    draft: Draft, model: Path, options: CompileOptions, present: set[str]
-) -> list[str]:
-    """Plans for devices of the kinds that are not at hand, which build them from text."""
+def prepare_generic(
+    draft: Draft, model: Path, options: CompileOptions, kinds: Iterable[str]
+) -> list[dict[str, Any]]:
+    """For each kind of device a plan that any such device can play, built from text there.
+
+    It is a list of launches without special instructions, of which none waits for another. Not all
+    devices compute in half precision: then halves are in memory only.
+    """
+    precision = options.precision.replace("fp16", "mixed")
+    options = replace(options, launches="list", precision=precision)
     made = []
-    for kind, device in KINDS.items():
-        if kind in present or options.precision == "fp16":
-            continue
-        try:
-            compiled = compile_model(str(model), device, options, {}, Timings())
-            draft.add_plan(_number(draft, model), device, compiled, options.shapes)
-        except UnsupportedError:
-            if _add_hybrid(draft, model, device, options, {}) is None:
-                continue
-        made.append(device.name)
+    for kind in sorted({kind if kind in GENERIC else "gpu" for kind in kinds}):
+        device = GENERIC[kind]
+        plan = _add_generic(draft, model, device, options)
+        if plan is not None:
+            names = {"model": model.stem, "device": device.name, "precision": plan.precision}
+            made.append({**names, "launches": len(plan.launches)})
     return made
+
+
+def _add_generic(
+    draft: Draft, model: Path, device: DeviceInfo, options: CompileOptions
+) -> Plan | None:
+    try:
+        compiled = compile_model(str(model), device, options, {}, Timings())
+    except UnsupportedError:
+        hybrid = _compile_parts(model, device, options, {})
+        if hybrid is None:
+            return None
+        draft.add_hybrid(_number(draft, model), device, hybrid, options.shapes, generic=True)
+        return hybrid.compiled.plan
+    draft.add_plan(_number(draft, model), device, compiled, options.shapes, generic=True)
+    return compiled.plan
 
 
 def _binary(player: Player) -> bytes | None:

@@ -106,12 +106,12 @@ class Session:
         pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
         options = CompileOptions.from_config(config, precision, shapes, pixels)
         options = replace(options, quantized=quantized, follow_batch=follow_batch)
-        _check_precision(options.precision, self.device)
+        store = _find_store(cache, serialization_dir, config)
+        _check_precision(options.precision, self.device, store)
         content = source if isinstance(source, bytes) else os.fspath(source)
         request = Request(content, self.device, config, options, placement_options, self.timings)
         request = request._replace(name=model, token=model_token, any_precision=precision is None)
         self._lock, self._closed = threading.Lock(), False
-        store = _find_store(cache, serialization_dir, config)
         make = partial(ModelInstance, store=store, lock=self._lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
         self._instances = InstanceCache(request, make, limit)
@@ -265,8 +265,10 @@ def _find_store(
     return cache
 
 
-def _check_precision(precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not players.backend_of(device).has_half_arithmetic(device):
+def _check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
+    if precision != "fp16":
+        return
+    if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
         raise DeviceError(
             f"{device.name} does not compute in half precision",
             "a test kernel with half arithmetic did not build or gave a wrong result",

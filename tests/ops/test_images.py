@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
-from fourfold.device import DeviceInfo
+from fourfold.device import IMAGES, DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv.tile import ConvTile
@@ -17,8 +18,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import backend_of, make_player
-from fourfold.players.opencl.probe import with_images
+from fourfold.players import ask_facts, make_player
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 NETWORK = """
@@ -56,7 +56,7 @@ def images(plan: Plan) -> list[BufferUse]:
 
 @pytest.fixture
 def able(device: DeviceInfo) -> DeviceInfo:
-    found = replace(with_images(device), matrix_units=False)
+    found = replace(ask_facts(device, IMAGES), matrix_units=False)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     return found
@@ -78,7 +78,7 @@ def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(able).has_half_arithmetic(able):
+    if precision == "fp16" and not ask_facts(able, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{able.name} does not compute in half precision")
     graph, options = network(), KernelOptions(precision, form="list")
     like = replace(able, **FORMS[form])
@@ -125,7 +125,8 @@ def test_one_launch_has_no_images(able: DeviceInfo) -> None:
 def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: DeviceInfo) -> None:
     graph, options = network(), KernelOptions(form="list")
     keys = [
-        one.key for one in node_contexts(graph, choose_locations(graph, options), able, options)
+        one.key
+        for one in node_contexts(graph, choose_locations(graph, options), target_of(able, options))
     ]
     chosen = {keys[1]: f"tiled: {ConvTile(3, 1, 8, image=True)}"}
     plan = make_plan(graph, able, options, chosen)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated, with_matrix_units
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -163,8 +164,8 @@ SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local
 
 
 def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
-    options = specialise.specialise_options(graph, KernelOptions("mixed"), device)
-    found = node_contexts(graph, choose_locations(graph, options), device, options)
+    target = specialise.specialise_target(graph, target_of(device, KernelOptions("mixed")))
+    found = node_contexts(graph, choose_locations(graph, target.options), target)
     return {context.key: f"matrix: {tile}" for context in found}
 
 

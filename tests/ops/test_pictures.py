@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated, with_matrix_units
-from fake_devices import H200
+from fake_devices import H200, target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -116,7 +116,7 @@ def test_every_way_to_run_a_reader(reader: str, order: str, device: DeviceInfo) 
     picture = photograph(pixels)
     wanted = evaluate(graph, {"x": pixels.real(picture)})["y"]
     taken, options = rewrite(take_pixels(graph, {"x": pixels})), KernelOptions(form="list")
-    *_, context = node_contexts(taken, choose_locations(taken, options), device, options)
+    *_, context = node_contexts(taken, choose_locations(taken, options), target_of(device, options))
     ways = [
         one.name for one in variants_of(registry()[context.node.op]) if not one.refuses(context)
     ]

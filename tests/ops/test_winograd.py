@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -16,8 +17,8 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_options
-from fourfold.players import backend_of, make_player
+from fourfold.lower.specialise import specialise_target
+from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
@@ -53,8 +54,8 @@ FORMS = (
 
 def ways(graph: Graph, device: DeviceInfo, options: KernelOptions, form: str) -> dict[str, str]:
     """This form for every convolution of the graph."""
-    options = specialise_options(graph, options, device)
-    every = node_contexts(graph, choose_locations(graph, options), device, options)
+    target = specialise_target(graph, target_of(device, options))
+    every = node_contexts(graph, choose_locations(graph, target.options), target)
     return {context.key: f"winograd: {form}" for context in every if context.node.op == "conv2d"}
 
 
@@ -74,7 +75,7 @@ def compare(results: Iterable[np.ndarray], wanted: Iterable[np.ndarray], toleran
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
     graph, options = rewrite(build(NETWORK), verify=True), KernelOptions(precision, form="list")
     plan = make_plan(graph, device, options, ways(graph, device, options, form))

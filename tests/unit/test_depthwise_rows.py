@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.kernel.context import KernelOptions
@@ -22,7 +23,7 @@ def row_choices(size: int, attributes: str = "") -> list[str]:
         f"y = depthwise_conv2d(x, w; padding=Padding(1,1,1,1){attributes})\noutput y\n"
     )
     places = choose_locations(graph, KernelOptions())
-    return choices(next(iter(node_contexts(graph, places, CPU, KernelOptions()))))
+    return choices(next(iter(node_contexts(graph, places, target_of(CPU)))))
 
 
 @pytest.mark.parametrize(("size", "rows"), [(1, 1), (5, 5), (7, 7), (14, 7), (28, 7), (112, 4)])

@@ -11,7 +11,7 @@ from math import inf
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.context import Target
 from fourfold.kernels.matrix.depthwise_feed import filter_work
 from fourfold.kernels.matrix.tile import MatrixWork, clocks
 from fourfold.op.window import NO_PADDING, Window
@@ -26,11 +26,12 @@ CLAMPS = {
     "relu_n1_to_1": (-1.0, 1.0),
 }
 MOST_TAPS = 9
-MEETING = 2300.0  # clocks from one stage to the next, on an H200
+TRANSITION = 2300.0  # clocks from one stage to the next, on an H200
 
 
-def join_separable(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Graph:
+def join_separable(graph: Graph, target: Target) -> Graph:
     """The same graph, with pairs of layers as one where that is faster."""
+    device, options = target.device, target.options
     if not device.matrix_units or options.precision != "mixed":
         return graph
     joined: dict[str, Node] = {}
@@ -81,7 +82,7 @@ def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: boo
     point = MatrixWork(output.pixels, output.channels, source.slices // 4, wide=wide)
     whole = filter_work(source.slices // 4, output, window, wide)
     alone = 1500.0 + 0.028 * output.pixels * source.slices
-    return clocks(device, whole) < clocks(device, point) + alone + MEETING
+    return clocks(device, whole) < clocks(device, point) + alone + TRANSITION
 
 
 def _joined(filter_: Node, node: Node) -> Node:

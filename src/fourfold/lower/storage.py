@@ -39,7 +39,8 @@ class Storage:
         if options.keeps_values:
             return Stored(DType.F32)
         storage = options.storage_of(type_.elements, SMALL_VALUES)
-        steps = self._steps(name) if options.spares and storage is DType.F16 else None
+        counts = options.counts_steps and options.spares and storage is DType.F16
+        steps = self._steps(name) if counts else None
         return steps or Stored(storage)
 
     def _bytes(self, name: str) -> Stored | None:

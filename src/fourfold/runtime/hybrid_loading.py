@@ -12,12 +12,12 @@ from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
-from fourfold.players import Player
+from fourfold.players import Player, keep_facts
 from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.runtime.loading import find_row, log_missing, still_holds, tuned_choices
 from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.entry import PARTS
+from fourfold.store.entry import HYBRID
 from fourfold.store.keys import Parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
@@ -77,8 +77,8 @@ def load_hybrid(request: Request, store: Store | None) -> LoadedHybrid:
 def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model)
-        row = find_row(request, prepared)
-        if not prepared.is_placed(row):
+        row = find_row(request, prepared, store)
+        if not prepared.is_hybrid(row):
             what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
             raise InputError(what, why, "open the original model, or leave placement out")
         hybrid = read_hybrid(prepared.file, row["sections"])
@@ -93,7 +93,7 @@ def _from_store(request: Request, store: Store) -> HybridPlan | None:
     if request.placement_options.strict:
         return None
     with request.timings.stage("open"):
-        hybrid = store.find(PARTS, hybrid_key_parts(request, store), _read_entry)
+        hybrid = store.find(HYBRID, hybrid_key_parts(request, store), _read_entry)
         if hybrid is None or not still_holds(hybrid.compiled, tuned_choices(request.device, store)):
             return None
         return hybrid
@@ -108,9 +108,11 @@ def _compile(request: Request, store: Store | None) -> HybridPlan:
     with request.timings.stage("place"):
         choices = tuned_choices(request.device, store)
         hybrid = compiler.compile_hybrid(_placement_problem(request), choices)
+        if store is not None:
+            keep_facts(request.device, store)  # they are part of the key
         if store is not None and hybrid.is_data and not _has_custom(hybrid):
             parts = hybrid_key_parts(request, store)
-            store.put(PARTS, request.title, parts, hybrid_sections(hybrid))
+            store.put(HYBRID, request.title, parts, hybrid_sections(hybrid))
     return hybrid
 
 
@@ -142,7 +144,7 @@ def hybrid_key_parts(request: Request, store: Store) -> Parts:
     options = request.placement_options
     return {
         **plan_key_parts(request, store),
-        "kind of entry": PARTS,
+        "kind of entry": HYBRID,
         "placement": f"{options.placement}, at most {options.max_partitions}: {options.reason}",
         "threads": str(options.thread_count),
         "litert": litert.version(),

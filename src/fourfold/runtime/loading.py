@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import players
@@ -12,7 +12,7 @@ from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.keys import Parts, device_key, program_parts
+from fourfold.store.keys import device_key, program_parts
 from fourfold.store.log import log_once
 from fourfold.store.prepared import Prepared, is_for
 from fourfold.store.shipped import known_choices
@@ -37,8 +37,8 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
     device = request.device
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model)
-        row = find_row(request, prepared)
-        if prepared.is_placed(row):
+        row = find_row(request, prepared, store)
+        if prepared.is_hybrid(row):
             return None
         compiled = prepared.plan(row)
         parts = program_parts(compiled.plan.program, device)
@@ -49,7 +49,7 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
     return LoadedPlan(compiled, binary, "file")
 
 
-def find_row(request: Request, prepared: Prepared) -> Mapping[str, Any]:
+def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
     options = request.compile_options
     return prepared.best(
@@ -59,6 +59,7 @@ def find_row(request: Request, prepared: Prepared) -> Mapping[str, Any]:
         options.shapes or None,
         options.precision,
         request.pixels_text,
+        ask=partial(players.ask_facts, store=store),
     )
 
 
@@ -87,17 +88,12 @@ class PlanLoader:
     def _choices(self) -> Mapping[str, str]:
         return tuned_choices(self._request.device, self._store)
 
-    @cached_property
-    def _key_parts(self) -> Parts:
-        assert self._store is not None
-        return plan_key_parts(self._request, self._store)
-
     def find(self) -> LoadedPlan | None:
         """The plan that is kept, unless tuning has since found better choices."""
         if self._store is None:
             return None
         with self._request.timings.stage("open"):
-            compiled = self._store.find_plan(self._key_parts)
+            compiled = self._store.find_plan(plan_key_parts(self._request, self._store))
             if compiled is None or not still_holds(compiled, self._choices):
                 return None
             return LoadedPlan(compiled, self._binary(self._store, compiled), "store")
@@ -108,8 +104,10 @@ class PlanLoader:
         if self._store is None:
             return LoadedPlan(compiled, None, "model")
         with self._request.timings.stage("keep"):
+            players.keep_facts(self._request.device, self._store)  # they are part of the key
             if compiled.lasts:
-                self._store.put_plan(self._request.title, self._key_parts, compiled)
+                parts = plan_key_parts(self._request, self._store)
+                self._store.put_plan(self._request.title, parts, compiled)
             return LoadedPlan(compiled, self._binary(self._store, compiled), "model")
 
     def _binary(self, store: Store, compiled: Compiled) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from fourfold import players
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
@@ -58,7 +59,8 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "follow": str(options.follow_batch),
         "pixels": request.pixels_text,
     }
-    return plan_parts(model, options.shapes, request.device, stated)
+    device = players.recall_facts(request.device, store)
+    return plan_parts(model, options.shapes, device, stated)
 
 
 def _model_digest(model: str | bytes, store: Store) -> str:

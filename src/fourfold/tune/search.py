@@ -12,7 +12,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.lower.kernels import KernelChoice, choose_kernel, is_free, node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 
 _NUMBERS = re.compile(r"\d+")
@@ -39,9 +39,8 @@ def searches(
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes for which there is something new to try."""
     seen: set[str] = set()
-    options = specialise_options(graph, options, device)
-    graph = specialise_graph(graph, device, options)
-    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+    graph, target, _ = specialise_for(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, target.options), target):
         if context.key in seen or is_free(context):
             continue
         seen.add(context.key)

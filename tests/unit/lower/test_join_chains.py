@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from fake_devices import target_of
 from random_graphs import assert_equal, build
 
 from fourfold.device import DeviceInfo
@@ -63,7 +64,7 @@ STAYS = {
 def joins(
     graph: Graph, device: DeviceInfo, options: KernelOptions | None = None
 ) -> list[list[str]]:
-    after = join_chains(graph, device, options or KernelOptions())
+    after = join_chains(graph, target_of(device, options))
     check(after)
     assert_equal(graph, after)
     found = [node.attributes for node in after.nodes if isinstance(node.attributes, Joined)]

@@ -14,12 +14,12 @@ from side_by_side import Shared, conflicts, share, table_stride
 from fourfold.formats import read_model
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.persistent import ARRIVES, AWAITS
+from fourfold.kernel.stage_table import ARRIVES, AWAITS
 from fourfold.lower import make_plan
+from fourfold.lower.bind import bound_to
 from fourfold.lower.levels import LevelSpan, arrangements, between
 from fourfold.lower.memory import Span
 from fourfold.lower.one_launch import in_level_order
-from fourfold.plan import Launch
 from fourfold.rewrite import rewrite
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
@@ -42,7 +42,7 @@ output three
 
 
 def titles(shared: Shared) -> list[str]:
-    return [stage.launch.node.partition(" =")[0] for stage in shared.stages]
+    return [shared.said(stage).partition(" =")[0] for stage in shared.stages]
 
 
 def flags(shared: Shared) -> list[int]:
@@ -87,11 +87,11 @@ def test_turns_are_few_and_in_order(seed: int) -> None:
 def test_groups_meet_before_what_needs_it(seed: int) -> None:
     """Groups at any speed walk the stages as the kernel does: by a counter whose top bit flips."""
     dependencies, random = random_needs(seed), np.random.default_rng(seed)
-    kernel, launch = Kernel("any", literal=False), Launch("any", (), (1,), (1,), "any", "")
+    kernel = Kernel("any", literal=False)
     for levels in arrangements(dependencies):
-        launches = [launch._replace(node=str(number)) for number in range(len(dependencies))]
-        stages = in_level_order([kernel] * len(dependencies), launches, levels)
-        numbers = [int(stage.launch.node) for stage in stages]
+        bound = [bound_to(kernel, (number,), "") for number in range(len(dependencies))]
+        stages = in_level_order(bound, levels)
+        numbers = [int(str(stage.arguments[0])) for stage in stages]
         groups, counter, half = 3, 0, 1 << 31
         at, phase, due, done = [0] * groups, [0] * groups, [False] * groups, [0] * len(dependencies)
         while any(place < len(stages) for place in at):
@@ -116,7 +116,7 @@ def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
     inner, ports = ["one", "shortcut", "two", "three"], ["x from", "three to"]
     assert titles(shared) == [f"{ports[0]} host memory", *inner, f"{ports[1]} host memory"]
     assert shared.meetings == [(0, 1), (1, 3), (3, 4), (4, 5)]
-    assert shared.plan.launches[0].node == "6 stages, 4 meetings, 1 of them crossed"
+    assert shared.plan.launches[0].node == "6 stages, 4 grid barriers, 1 of them crossed"
     assert conflicts(shared) == []
 
 
@@ -220,4 +220,4 @@ def test_lives_by_level_hold_what_runs_at_once() -> None:
     ]
     assert between(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
     assert between(0, [LevelSpan(0, 1)], 2) == [LevelSpan(0, 1), LevelSpan(2, 2), LevelSpan(2, 2)]
-    assert Span(64, *levels[3]).meets(Span(64, *levels[4]))
+    assert Span(64, *levels[3]).overlaps(Span(64, *levels[4]))

@@ -7,6 +7,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
@@ -37,7 +38,7 @@ def graph(image: str, weights: str, attributes: str = "") -> Graph:
 
 def site_of(item: Graph, device: DeviceInfo, options: KernelOptions | None = None) -> NodeContext:
     options = options or KernelOptions()
-    every = node_contexts(item, choose_locations(item, options), device, options)
+    every = node_contexts(item, choose_locations(item, options), target_of(device, options))
     return next(context for context in every if context.node.op == "conv2d")
 
 

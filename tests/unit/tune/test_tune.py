@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
-from fourfold.device import DeviceInfo
+from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
@@ -19,9 +20,8 @@ from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
 from fourfold.op.registry import registry
 from fourfold.ops import conv2d
-from fourfold.players import make_player
+from fourfold.players import ask_facts, make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl.probe import with_images
 from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, _most_similar, searches
@@ -110,11 +110,11 @@ def test_no_such_level(graph: Graph) -> None:
 @pytest.mark.parametrize("work", [Work(1, 250, 256), Work(49, 256, 256), Work(12544, 8, 27)])
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
-    device = replace(NULL_GPU, kind=kind)
-    tiles = candidates(device, work)
+    target = target_of(replace(NULL_GPU, kind=kind))
+    tiles = candidates(target, work)
     assert tiles
     for tile in tiles:
-        assert tile_fits(device, work, tile)
+        assert tile_fits(target, work, tile)
         assert ConvTile.parse(str(tile)) == tile
 
 
@@ -123,7 +123,8 @@ def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
 )
 def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
     work = Work(49, 256, 256)
-    assert choose_tile(NULL_GPU, work, choice) == choose_tile(NULL_GPU, work, None)
+    target = target_of(NULL_GPU)
+    assert choose_tile(target, work, choice) == choose_tile(target, work, None)
 
 
 def ways_of(graph: Graph, info: DeviceInfo, options: KernelOptions, limit: int) -> list[str]:
@@ -157,7 +158,7 @@ def test_weights_by_image_are_not_tried_elsewhere(graph: Graph, facts: dict[str,
 
 
 def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
-    able = with_images(device)
+    able = ask_facts(device, IMAGES)
     if not able.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     options, tiled = (
