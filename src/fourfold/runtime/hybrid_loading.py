@@ -12,7 +12,7 @@ from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
-from fourfold.players import Player
+from fourfold.players import Player, keep_facts
 from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.runtime.loading import find_row, log_missing, still_holds, tuned_choices

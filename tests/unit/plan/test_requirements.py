@@ -237,7 +237,7 @@ def test_parts_need_what_each_of_them_needs() -> None:
     wgsl = Requirements(language="wgsl")
     assert join_requirements([wgsl, wgsl]).language == "wgsl"
     plan = plan_for(NULL_GPU)
-    assert join_plans("both", [plan, plan], ((), ()), "fp32").requirements == plan.requirements
+    assert join_plans("both", [plan, plan], (), (), "fp32").requirements == plan.requirements
 
 
 @pytest.mark.parametrize("facts", [NULL_GPU, READER, NVIDIA])
