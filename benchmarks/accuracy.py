@@ -23,7 +23,7 @@ from setting import SHARED, describe_setting, relative_error, write_json
 import fourfold
 from fourfold.cli._inputs import random_inputs
 from fourfold.cli._litert import open_litert
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device
 
 PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # and the error that is allowed
 PHOTOGRAPH = "grace_hopper.bmp"

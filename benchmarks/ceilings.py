@@ -14,8 +14,8 @@ import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.opencl.prelude import NVIDIA
-from fourfold.players.opencl.player import _context, find_device
-from fourfold.players.opencl.probe import probed
+from fourfold.players import find_device, probe
+from fourfold.players.opencl.devices import context_of
 
 ROUNDS = 7
 COPY = """
@@ -67,13 +67,13 @@ class Ceilings:
 
 def measure_ceilings(device: DeviceInfo) -> Ceilings:
     bench = _Bench(device)
-    matrix = bench.matrix() if probed(device).matrix_units else None
+    matrix = bench.matrix() if probe(device).matrix_units else None
     return Ceilings(bench.copy(), bench.multiply(), matrix)
 
 
 class _Bench:
     def __init__(self, device: DeviceInfo) -> None:
-        own = _context(device).pointer
+        own = context_of(device).pointer
         assert own is not None
         self.device, self.context = device, cl.Context.from_int_ptr(own.value)
         mode = cl.command_queue_properties.PROFILING_ENABLE

@@ -34,7 +34,7 @@ from setting import SHARED, WORK, describe_setting, write_json
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device
 from fourfold.split.cost import flops
 from fourfold.types import DType
 

@@ -34,7 +34,7 @@ import fourfold
 from fourfold.graph import Graph, Node
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import Player, make_player
 from fourfold.types import TensorType
 
 LINKS = 200
@@ -58,7 +58,7 @@ def thread_launches(session: fourfold.Session, inputs: dict[str, np.ndarray], ro
     return spread(seconds)
 
 
-def held_launches(player: opencl.Player, rounds: int) -> tuple[Times, Times]:
+def held_launches(player: Player, rounds: int) -> tuple[Times, Times]:
     """Seconds of one launch while nothing can run: just after a run, and once more."""
     queue, replay = player._queue, player._replay
     context, own = player._context.pointer, queue.pointer
@@ -76,7 +76,7 @@ def held_launches(player: opencl.Player, rounds: int) -> tuple[Times, Times]:
     return spread(cold), spread(hot)
 
 
-def free_launches(player: opencl.Player, rounds: int) -> Times:
+def free_launches(player: Player, rounds: int) -> Times:
     """The calling thread's own seconds for one launch while kernels run."""
     seconds = []
     for _ in range(rounds):
@@ -97,7 +97,7 @@ def chain_launches(device: fourfold.DeviceInfo, rounds: int) -> tuple[Times, Tim
     """What each launch beyond the first adds to a run, and a run with one launch."""
     short = make_plan(tiny_graph(), device, Options())
     long = replace(short, launches=short.launches * LINKS)
-    players = [opencl.Player(device, plan) for plan in (short, long)]
+    players = [make_player(device, plan) for plan in (short, long)]
     arrays = [np.ones((1, 4), np.float32)]
     few, many = [], []
     for _ in range(rounds):

@@ -19,8 +19,8 @@ from fourfold.formats import read_model
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Plan
-from fourfold.players.opencl.player import Player, find_device
-from fourfold.players.opencl.probe import probed, with_images
+from fourfold.players import find_device, make_player, probe
+from fourfold.players.opencl.probe import with_images
 from fourfold.rewrite import rewrite
 
 WAYS = {"buffer": False, "image": True}
@@ -29,7 +29,7 @@ WARM_UP = 3
 
 def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]:
     graph, options = rewrite(read_model(str(model)).main), Options(precision, form="list")
-    facts = with_images(probed(device))
+    facts = with_images(probe(device))
     return {
         way: make_plan(graph, replace(facts, prefers_images=prefers), options)
         for way, prefers in WAYS.items()
@@ -38,7 +38,7 @@ def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]
 
 def times_of(plans: dict[str, Plan], device: DeviceInfo, seconds: float) -> dict[str, list[float]]:
     """Seconds of each run, in turns."""
-    players = {way: Player(device, plan) for way, plan in plans.items()}
+    players = {way: make_player(device, plan) for way, plan in plans.items()}
     times: dict[str, list[float]] = {way: [] for way in players}
     for player in players.values():
         for _ in range(WARM_UP):

@@ -19,8 +19,7 @@ from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl.player import find_device
-from fourfold.players.opencl.probe import probed
+from fourfold.players import find_device, probe
 from fourfold.rewrite import rewrite
 from fourfold.types import DType
 
@@ -56,7 +55,7 @@ def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
     graph = rewrite(read_model(str(model)).main)
     row: dict[str, Any] = {"model": model.stem}
     for precision in PRECISIONS:
-        plan = make_plan(graph, probed(device), Options(precision))
+        plan = make_plan(graph, probe(device), Options(precision))
         half = precision != "fp32"
         floats = sum(one.nbytes for one in graph.constants.values())
         row[precision] = {

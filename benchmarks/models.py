@@ -29,7 +29,7 @@ import fourfold
 from fourfold.cli._inputs import random_inputs
 from fourfold.cli._litert import open_litert
 from fourfold.cli._timing import Call, take_turns, warm_up
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device
 
 FACES = ("face_detection_short_range.tflite", "face_landmark.tflite")
 OURS, THEIRS = "fourfold", "litert"

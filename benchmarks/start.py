@@ -33,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 from setting import ROOT, SHARED, WORK, describe_setting, write_json
 
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device
 
 EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
 PEER_ROUNDS = 3

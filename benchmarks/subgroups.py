@@ -22,7 +22,7 @@ from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.op.rules import Reduce
 from fourfold.ops.softmax import Softmax
-from fourfold.players.opencl import player as opencl
+from fourfold.players import Player, find_device, make_player
 from fourfold.players.opencl.probe import exchanges
 from fourfold.types import TensorType
 
@@ -48,14 +48,14 @@ def graph_of(op: str, source: str, attributes: object) -> Graph:
     return Graph((node,), ("x",), ("y",), {**types, "y": result}, constants)
 
 
-def players_of(device: fourfold.DeviceInfo, graph: Graph) -> dict[str, opencl.Player]:
+def players_of(device: fourfold.DeviceInfo, graph: Graph) -> dict[str, Player]:
     facts = {
         "exchange": replace(device, kind="gpu", max_work_group=GROUP),
         "memory": replace(device, kind="gpu", max_work_group=GROUP, subgroups=""),
     }
     facts |= {"as a CPU": device} if device.is_cpu else {}
     options = Options(form="list")
-    return {name: opencl.Player(device, make_plan(graph, f, options)) for name, f in facts.items()}
+    return {name: make_player(device, make_plan(graph, f, options)) for name, f in facts.items()}
 
 
 def measure(device: fourfold.DeviceInfo, graph: Graph, seconds: float) -> dict[str, list[float]]:
@@ -79,7 +79,7 @@ def measure(device: fourfold.DeviceInfo, graph: Graph, seconds: float) -> dict[s
 @click.option("--device", default="auto", show_default=True)
 @click.option("--seconds", default=4.0, show_default=True, help="For each row.")
 def main(device: str, seconds: float) -> None:
-    info = opencl.find_device(device)
+    info = find_device(device)
     if not exchanges(info):
         raise click.ClickException(f"{info.name} has no sub-groups that exchange numbers")
     click.echo(f"{info}; µs, medians and minima\n")

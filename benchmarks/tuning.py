@@ -21,8 +21,7 @@ from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl.player import Player, find_device
-from fourfold.players.opencl.probe import probed
+from fourfold.players import find_device, make_player, probe
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
@@ -31,7 +30,7 @@ def seconds(
     graph: Graph, device: DeviceInfo, options: Options, choices: dict[str, str], runs: int
 ) -> tuple[float, float]:
     """The median and the shortest time from array to array."""
-    player = Player(device, make_plan(graph, device, options, choices))
+    player = make_player(device, make_plan(graph, device, options, choices))
     random = np.random.default_rng(0)
     arrays = [
         np.asarray(random.uniform(-1, 1, graph.types[n].shape), graph.types[n].dtype.numpy)
@@ -56,7 +55,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
-    device = probed(find_device(arguments.device))
+    device = probe(find_device(arguments.device))
     options, kept = Options(arguments.precision), {}
     print(f"{device}, {arguments.precision}")
     print(f"{'model':32} {'level':10} {'search s':>9} {'median ms':>10} {'min ms':>8} {'gain':>6}")

@@ -9,8 +9,7 @@ import os
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.probe import probed
+from fourfold.players import devices, find_device, probe
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,8 +23,8 @@ def pytest_configure() -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--device")
-        found = opencl.devices() if wanted is None else (opencl.find_device(wanted),)
-        found = tuple(probed(info, counts=True) for info in found)
+        found = devices() if wanted is None else (find_device(wanted),)
+        found = tuple(probe(info, quantised=True) for info in found)
         metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")
 
 

@@ -82,7 +82,7 @@ class _Port:
 
 
 @dataclass(frozen=True)
-class LoadedPlan:
+class Opened:
     """A peer that is ready. `run` goes from NumPy to NumPy; `device` leaves the transfers out;
     `check` gives the outputs to judge it by, where those of `run` are not meant for that.
     """
@@ -94,8 +94,8 @@ class LoadedPlan:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def open_peer(name: str, task: Task) -> LoadedPlan:
-    opened: LoadedPlan = import_module(f"peers.{name}").open_peer(task)
+def open_peer(name: str, task: Task) -> Opened:
+    opened: Opened = import_module(f"peers.{name}").open_peer(task)
     return opened
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from peers import LoadedPlan, Missing, Task, planes
+from peers import Missing, Opened, Task, planes
 from peers.ncnn_file import ncnn_files
 
 DRIVERS = ("/usr/local/nvidia/share/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d")
 
 
-def open_peer(task: Task) -> LoadedPlan:
+def open_peer(task: Task) -> Opened:
     find_driver()
     try:
         import ncnn
@@ -37,7 +37,7 @@ def find_driver() -> None:
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 
 
-def open_net(ncnn: Any, net: Any, task: Task, name: str) -> LoadedPlan:
+def open_net(ncnn: Any, net: Any, task: Task, name: str) -> Opened:
     net.opt.num_threads = task.threads
     for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"):
         setattr(net.opt, option, task.half)
@@ -63,7 +63,7 @@ def open_net(ncnn: Any, net: Any, task: Task, name: str) -> LoadedPlan:
             found.append(np.array(mat, np.float32).reshape(shape))
         return found
 
-    return LoadedPlan(run, planes=True, facts={"on": name})
+    return Opened(run, planes=True, facts={"on": name})
 
 
 def _planes(shape: tuple[int, ...]) -> tuple[int, ...]:

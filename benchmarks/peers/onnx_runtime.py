@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from peers import LoadedPlan, Missing, Task, planes
+from peers import Missing, Opened, Task, planes
 from peers.onnx_file import onnx_bytes
 
 
-def open_peer(task: Task) -> LoadedPlan:
+def open_peer(task: Task) -> Opened:
     try:
         import onnxruntime
     except ImportError as error:
@@ -17,4 +17,4 @@ def open_peer(task: Task) -> LoadedPlan:
     session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
     names = [port.name for port in session.get_inputs()]
     feed = dict(zip(names, map(planes, task.arrays()), strict=True))
-    return LoadedPlan(lambda: session.run(None, feed), planes=True)
+    return Opened(lambda: session.run(None, feed), planes=True)

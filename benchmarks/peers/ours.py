@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import fourfold
-from fourfold.players.opencl.player import Player
-from peers import LoadedPlan, Task
+from peers import Opened, Task
 
 
-def open_peer(task: Task) -> LoadedPlan:
+def open_peer(task: Task) -> Opened:
     session = fourfold.Session(
         task.model, device=task.device, precision=task.precision, shapes=task.shapes
     )
@@ -17,5 +16,5 @@ def open_peer(task: Task) -> LoadedPlan:
         "stages": plan.stages,
         "precision": plan.precision,
     }
-    device = player.replay if isinstance(player, Player) else None
-    return LoadedPlan(lambda: list(session.run(arrays).values()), device=device, facts=facts)
+    device = player.replay if hasattr(player, "replay") else None
+    return Opened(lambda: list(session.run(arrays).values()), device=device, facts=facts)

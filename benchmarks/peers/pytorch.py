@@ -14,13 +14,13 @@ import numpy as np
 
 from fourfold.op.window import Padding, Pair, Pool2d
 from fourfold.types import Shape
-from peers import LoadedPlan, Missing, Task, planes
+from peers import Missing, Opened, Task, planes
 from peers.translate import Constant, Convolution, translate
 
 WARM_UP = 5
 
 
-def open_peer(task: Task) -> LoadedPlan:
+def open_peer(task: Task) -> Opened:
     try:
         import torch
     except ImportError as error:
@@ -31,7 +31,7 @@ def open_peer(task: Task) -> LoadedPlan:
     return _on_cuda(torch, task)
 
 
-def _on_cpu(torch: Any, task: Task) -> LoadedPlan:
+def _on_cpu(torch: Any, task: Task) -> Opened:
     engine = Engine(torch, "cpu", torch.float32, exact=True)
     inputs = [engine.array(planes(one)) for one in task.arrays()]
 
@@ -39,10 +39,10 @@ def _on_cpu(torch: Any, task: Task) -> LoadedPlan:
         with torch.inference_mode():
             return [one.numpy() for one in translate(task.graph, engine, inputs)]
 
-    return LoadedPlan(run, planes=True, facts={"torch": torch.__version__, "on": "cpu"})
+    return Opened(run, planes=True, facts={"torch": torch.__version__, "on": "cpu"})
 
 
-def _on_cuda(torch: Any, task: Task) -> LoadedPlan:
+def _on_cuda(torch: Any, task: Task) -> Opened:
     torch.backends.cudnn.benchmark = True
     dtype = torch.float16 if task.half else torch.float32
     engine = Engine(torch, "cuda", dtype, exact=False)
@@ -67,7 +67,7 @@ def _on_cuda(torch: Any, task: Task) -> LoadedPlan:
         return [one.float().cpu().numpy() for one in results]
 
     name = torch.cuda.get_device_name()
-    return LoadedPlan(run, device, check, True, {"torch": torch.__version__, "on": name})
+    return Opened(run, device, check, True, {"torch": torch.__version__, "on": name})
 
 
 def _captured(torch: Any, forward: Callable[[], list[Any]]) -> tuple[Any, list[Any]]:

@@ -11,11 +11,11 @@ import numpy as np
 
 from fourfold.op.window import Padding, Pair, Pool2d
 from fourfold.types import Shape
-from peers import LoadedPlan, Missing, Task, planes
+from peers import Missing, Opened, Task, planes
 from peers.translate import Constant, Convolution, translate
 
 
-def open_peer(task: Task) -> LoadedPlan:
+def open_peer(task: Task) -> Opened:
     os.environ["DEV"] = "CL"
     find_loader()
     try:
@@ -42,7 +42,7 @@ def open_peer(task: Task) -> LoadedPlan:
         jitted(*held)
         Device[Device.DEFAULT].synchronize()
 
-    return LoadedPlan(run, device, planes=True, facts={"on": Device.DEFAULT})
+    return Opened(run, device, planes=True, facts={"on": Device.DEFAULT})
 
 
 def find_loader() -> None:

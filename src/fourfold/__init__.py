@@ -13,7 +13,7 @@ from fourfold.errors import (
     UnsupportedError,
 )
 from fourfold.lazy import lazy_import as _lazy_import
-from fourfold.players.opencl.player import devices
+from fourfold.players import devices
 from fourfold.runtime.inputs import TensorInfo
 from fourfold.runtime.instance import KernelTime
 from fourfold.session import Session

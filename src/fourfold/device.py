@@ -42,7 +42,10 @@ class DeviceInfo:
     image_texels: int = field(default=0, compare=False)
     image_windows: bool = field(default=False, compare=False)
     prefers_images: bool = field(default=False, compare=False)
-    index: int = 0
+    api: str = "opencl"  # who plays plans on it: a folder of players
+    language: str = "opencl"  # what its programs are written in: a folder of kernel
+    ordinal: int = 0  # its number among the devices of its API
+    index: int = field(default=0, compare=False)  # its number among all devices
 
     @property
     def is_cpu(self) -> bool:
@@ -52,6 +55,11 @@ class DeviceInfo:
     def packs_bytes(self) -> bool:
         """Whether there are instructions that round sixteen numbers to bytes."""
         return self.dot_products == "x86"
+
+    @property
+    def address(self) -> str:
+        """How to ask for this very device: 'opencl:0'."""
+        return f"{self.api}:{self.ordinal}"
 
     def __str__(self) -> str:
         return f"{self.name} ({self.platform}, driver {self.driver})"

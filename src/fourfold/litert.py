@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from fourfold import players
 from fourfold.config import Config
 from fourfold.delegate.claim import Claims
 from fourfold.delegate.engine import Workshop
@@ -18,7 +19,6 @@ from fourfold.delegate.options import GpuOptions
 from fourfold.delegate.source import Source, read_source
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
-from fourfold.players.opencl import player as opencl
 
 __all__ = ["Claims", "GpuDelegate", "GpuOptions"]
 log = logging.getLogger("fourfold")
@@ -41,7 +41,7 @@ class GpuDelegate:
     ) -> None:
         self.options = GpuOptions.of(options)
         config = Config.from_environment()
-        self.device = opencl.find_device(config.device if device is None else device)
+        self.device = players.find_device(config.device if device is None else device)
         self._model, self._on_fallback = model, on_fallback
         self._native = NativeDelegate(self._source, Workshop(self.device, self.options))
         self._native.on_claims = self._tell

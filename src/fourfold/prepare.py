@@ -20,9 +20,8 @@ from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
 from fourfold.plan import Compiled
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections
+from fourfold.players import Player, make_player, probe
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl.player import Player
-from fourfold.players.opencl.probe import probed
 from fourfold.rewrite import rewrite
 from fourfold.runtime.hybrid_player import make_hybrid_player
 from fourfold.runtime.hybrid_runner import Engine
@@ -85,7 +84,7 @@ def tune_model(
     for graph in _graphs(model, device, how, known):
         known = tune(
             graph,
-            probed(device, has_quantised_steps(graph)),
+            probe(device, has_quantised_steps(graph)),
             options,
             level,
             known,
@@ -99,7 +98,7 @@ def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) 
     """What runs on the device: all of the model, or those of its parts that do."""
     try:
         graph = rewrite(load_model(model, how.wish).graph)
-        make_plan(graph, probed(device, has_quantised_steps(graph)), how.wish.options, known)
+        make_plan(graph, probe(device, has_quantised_steps(graph)), how.wish.options, known)
     except UnsupportedError:
         situation = read_problem(model, model, device, how.wish, PlacementOptions())
         parts = decide(situation, known).choice.parts
@@ -147,11 +146,11 @@ def _ready(
         if parted is None:
             raise _not_data(model) from None
         parts = make_hybrid_player(
-            parted, lambda plan: Player(device, plan), PlacementOptions().workers
+            parted, lambda plan: make_player(device, plan), PlacementOptions().workers
         )
         return parted.compiled, parts.players, parts
     draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
-    player = Player(device, compiled.plan)
+    player = make_player(device, compiled.plan)
     return compiled, [player], player
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold import players
 from fourfold.config import PRECISIONS, Config, count
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
@@ -19,7 +20,6 @@ from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, feed, name_shapes
 from fourfold.runtime.instance import AUTO, InstanceCache, KernelTime, ModelInstance, not_direct
 from fourfold.runtime.loading import Model, Request
@@ -83,7 +83,7 @@ class Session:
         wanted = config.device if device is None else device
         wishes = _wishes(words, wanted)
         on_cpu = wishes.get("placement") == "cpu"
-        self.device = CPU if on_cpu else opencl.find_device(wanted)
+        self.device = CPU if on_cpu else players.find_device(wanted)
         self.timings["device"] = time.perf_counter() - began
         _check_precision(config, precision, self.device)
         request = Request(
@@ -239,7 +239,7 @@ def stage(
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    info = NULL_GPU if device in (None, "null") else opencl.find_device(device or "auto")
+    info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
     literal, form = config.sizes == "literal", config.launches
     wish = chain.CompileOptions(
         precision or config.precision, literal, dict(shapes or {}), form, pixels=pixels
@@ -276,7 +276,7 @@ def _check_precision(config: Config, precision: str | None, device: DeviceInfo) 
     if wanted not in PRECISIONS:
         why = f"precisions are {', '.join(PRECISIONS)}"
         raise InputError(f"there is no precision {wanted!r}", why, nearest(str(wanted), PRECISIONS))
-    if wanted == "fp16" and not opencl.has_half_arithmetic(device):
+    if wanted == "fp16" and not players.backend_of(device).has_half_arithmetic(device):
         raise DeviceError(
             f"{device.name} does not compute in half precision",
             "a test kernel with half arithmetic did not build or gave a wrong result",

@@ -11,7 +11,7 @@ import pytest
 from faults.setting import World
 from tiny_plan import line
 
-from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.backend import OpenCLBackend
 from fourfold.store.keys import program_parts
 from fourfold.store.store import Store
 
@@ -27,7 +27,8 @@ def test_a_binary_that_the_driver_refuses(
 ) -> None:
     world.start()
     put(world, binary)
-    monkeypatch.setattr(opencl, "load_program", lambda *_: None)  # some drivers die on junk instead
+    # Some drivers die on junk instead.
+    monkeypatch.setattr(OpenCLBackend, "load_program", lambda *_: None)
     assert world.start() == "store"
     assert len(world.said) == 1
     assert "refused a kept binary" in world.said[0]

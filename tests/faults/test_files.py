@@ -11,7 +11,7 @@ from tiny_plan import line
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
-from fourfold.players.opencl.player import Player
+from fourfold.players import make_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 
@@ -25,7 +25,7 @@ def prepare(path: Path, made_for: DeviceInfo, binary_for: DeviceInfo, binary: by
 
 
 def real_binary(device: DeviceInfo) -> bytes:
-    player = Player(device, line().plan)
+    player = make_player(device, line().plan)
     binary = player.binary()
     player.close()
     return binary

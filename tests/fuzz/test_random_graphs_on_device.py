@@ -11,7 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 
 SEEDS = range(500, 512)
@@ -24,7 +24,7 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
 
 
 def play(graph: Graph, inputs: dict[str, np.ndarray], device: DeviceInfo, options: Options) -> list:
-    player = opencl.Player(device, make_plan(rewrite(graph, verify=True), device, options))
+    player = make_player(device, make_plan(rewrite(graph, verify=True), device, options))
     player.poison()
     results = player.run([np.ascontiguousarray(inputs[name]) for name in graph.inputs])
     player.close()

@@ -10,7 +10,7 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.context import Options
 from fourfold.kernels.conv import tiled
 from fourfold.lower import make_plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 
 NETWORK = """
@@ -37,7 +37,7 @@ def test_blocks(
         monkeypatch.setattr(tiled, "FAR_BYTES", far)
         monkeypatch.setattr(tiled, "NEAR_BYTES", near)
         plan = make_plan(graph, device, Options(precision, form="list"))
-        player = opencl.Player(device, plan)
+        player = make_player(device, plan)
         player.poison()
         results.append(player.run([x])[0])
         player.close()

@@ -14,7 +14,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_options
-from fourfold.players.opencl import player as opencl
+from fourfold.players import Player, backend_of, make_player
 from fourfold.rewrite import rewrite
 
 # No edge, one at a side, at both, many; rows missing above and below; images too narrow for two
@@ -43,18 +43,18 @@ output c, d, e, g, h
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 
 
-def plays(graph: Graph, device: DeviceInfo, options: Options, rows: int) -> opencl.Player:
+def plays(graph: Graph, device: DeviceInfo, options: Options, rows: int) -> Player:
     """Every depthwise layer in so many rows, where it has as many."""
     suited = specialise_options(graph, options, device)
     every = node_contexts(graph, choose_locations(graph, suited), device, suited)
     ways = {s.key: f"rows: {rows} rows" for s in every if s.node.op == "depthwise_conv2d"}
-    return opencl.Player(device, make_plan(graph, device, options, ways))
+    return make_player(device, make_plan(graph, device, options, ways))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("rows", range(1, 9))
 def test_every_number_of_rows(rows: int, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
         pytest.skip(f"{device.name} does not compute in half precision")
     graph = rewrite(build(NETWORK), verify=True)
     x = np.random.default_rng(rows).uniform(-1, 1, (2, 13, 17, 8)).astype(np.float32)

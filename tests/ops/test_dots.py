@@ -18,8 +18,7 @@ from fourfold.op.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.probe import probed
+from fourfold.players import make_player, probe
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
@@ -61,7 +60,7 @@ def network(grid: FakeQuantize, channels: int, batch: int, odd: int = 0) -> Grap
 
 
 def dotted(device: DeviceInfo) -> DeviceInfo:
-    found = probed(device, counts=True)
+    found = probe(device, quantised=True)
     if not found.dot_products:
         pytest.skip("this processor has no dot products of bytes")
     return replace(found, matrix_units=False)
@@ -70,7 +69,7 @@ def dotted(device: DeviceInfo) -> DeviceInfo:
 def test_pocl_takes_the_instructions(device: DeviceInfo) -> None:
     if device.platform != "Portable Computing Language" or device.dot_products != "x86":
         pytest.skip("PoCL on a processor with such instructions is meant")
-    assert probed(device, counts=True).dot_products == "x86"
+    assert probe(device, quantised=True).dot_products == "x86"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_the_same_bits(
     for facts in (replace(able, dot_products=""), able):
         plan = make_plan(graph, facts, Options(form=form))
         assert ("_dots(" in plan.program.text) == bool(facts.dot_products)
-        player = opencl.Player(device, plan)
+        player = make_player(device, plan)
         player.poison()
         results.append(player.run([x]))
         player.close()
@@ -133,7 +132,7 @@ def test_lanes_beyond_the_last_channel_stand_for_zero(device: DeviceInfo, value:
     x = np.random.default_rng(2).integers(-50, 50, (1, 13, 11, 5)).astype(np.float32)
     results = []
     for facts in (replace(able, dot_products=""), able):
-        player = opencl.Player(device, make_plan(graph, facts, Options()))
+        player = make_player(device, make_plan(graph, facts, Options()))
         results.append(player.run([x])[0])
         player.close()
     assert len(np.unique(results[0])) > 50

@@ -18,8 +18,8 @@ from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Program
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.probe import _adds_dots, probed
+from fourfold.players import make_player, probe
+from fourfold.players.opencl.probe import _adds_dots
 from fourfold.types import DType, TensorType
 
 AROUND = Padding(1, 1, 1, 1)
@@ -60,7 +60,7 @@ def expected(graph: Graph, x: np.ndarray) -> np.ndarray:
 
 
 def check(device: DeviceInfo, graph: Graph, kernels: tuple[str, ...]) -> None:
-    able = probed(device, counts=True)
+    able = probe(device, quantised=True)
     if not able.packs_bytes:
         pytest.skip("this processor has no dot products of bytes")
     compare(device, able, graph, kernels)
@@ -81,7 +81,7 @@ def compare(
         plan = replace(plan, program=Program(text, "-cl-std=CL1.2"))
     entries = {launch.entry.rpartition("_")[0] for launch in plan.launches}
     assert entries >= set(kernels), entries
-    player = opencl.Player(device, plan)
+    player = make_player(device, plan)
     player.poison()
     (result,) = player.run([x])
     player.close()

@@ -15,8 +15,7 @@ from fourfold.op.registry import registry
 from fourfold.op.rules import Resize
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.probe import probed
+from fourfold.players import make_player, probe
 from fourfold.types import TensorType
 
 GRID = FakeQuantize(1.0, -97, 158, 1.0)
@@ -67,7 +66,7 @@ def expected(graph: Graph, inputs: dict[str, np.ndarray]) -> np.ndarray:
 def test_pairs(
     device: DeviceInfo, op: str, shapes: tuple[str, str], rounding: FakeQuantize
 ) -> None:
-    able = probed(device, counts=True)
+    able = probe(device, quantised=True)
     if not able.packs_bytes:
         pytest.skip("this processor has no dot products of bytes")
     graph, random = pair(op, shapes, rounding), np.random.default_rng(11)
@@ -78,7 +77,7 @@ def test_pairs(
     names = {launch.entry.rpartition("_")[0] for launch in plan.launches}
     whole = graph.types["z"].pixels >= 4 and rounding.pivot in (None, rounding.low)
     assert (f"{op}_bytes" if whole else op) in names
-    player = opencl.Player(device, plan)
+    player = make_player(device, plan)
     player.poison()
     (result,) = player.run(list(inputs.values()))
     player.close()
@@ -89,7 +88,7 @@ def test_pairs(
 
 def test_what_moves_bytes_beside_them(device: DeviceInfo) -> None:
     """Kernels of other ops in a plan of bytes: names and roundings of their own."""
-    able = probed(device, counts=True)
+    able = probe(device, quantised=True)
     types = {name: TensorType.parse("f32[1,7,5,13]") for name in "xv"}
     types |= {name: TensorType.parse("f32[1,13,11,13]") for name in "yz"}
     nodes = (
@@ -99,7 +98,7 @@ def test_what_moves_bytes_beside_them(device: DeviceInfo) -> None:
     )
     graph = Graph(nodes, ("x",), ("z",), types, {})
     x = np.random.default_rng(3).uniform(-90, 90, (1, 7, 5, 13)).astype(np.float32)
-    player = opencl.Player(device, make_plan(graph, able, Options()))
+    player = make_player(device, make_plan(graph, able, Options()))
     (result,) = player.run([x])
     player.close()
     values = registry()["resize_bilinear"].reference(

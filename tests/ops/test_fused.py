@@ -15,7 +15,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import backend_of, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune.search import Known, searches
 
@@ -132,7 +132,7 @@ NETWORKS |= {name: (text, kernels) for name, (text, kernels, _) in CHAINS.items(
 
 
 def precision_of(device: DeviceInfo, precision: str) -> str:
-    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
         pytest.skip(f"{device.name} does not compute in half precision")
     return precision
 
@@ -145,7 +145,7 @@ def play(
     choices: Mapping[str, str] | None = None,
 ) -> list[np.ndarray]:
     plan = make_plan(rewrite(graph, verify=True), device, options, choices)
-    player = opencl.Player(device, plan)
+    player = make_player(device, plan)
     results = []
     for arrays in (inputs_of(graph, seed), inputs_of(graph, seed + 1)):
         player.poison()
@@ -210,7 +210,7 @@ def test_a_chain_as_a_work_group(name: str, device: DeviceInfo) -> None:
     like = replace(device, kind="gpu", compute_units=8)
     plan = make_plan(rewrite(graph), like, Options(form="list"))
     assert any(prod(launch.local) > 1 for launch in plan.launches if launch.title == "chain")
-    player = opencl.Player(device, plan)
+    player = make_player(device, plan)
     results = [a for n in (3, 4) for a in player.run(list(inputs_of(graph, n).values()))]
     player.close()
     compare(graph, results, "fp32", seed=3)

@@ -17,7 +17,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.plan import BufferUse, Plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import backend_of, make_player
 from fourfold.players.opencl.probe import with_images
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
@@ -65,7 +65,7 @@ def able(device: DeviceInfo) -> DeviceInfo:
 def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -> np.ndarray:
     """The result of a plan, once it is near that of the references."""
     x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
-    player = opencl.Player(able, plan)
+    player = make_player(able, plan)
     player.poison()
     (result,) = player.run([x])
     player.close()
@@ -78,7 +78,7 @@ def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
-    if precision == "fp16" and not opencl.has_half_arithmetic(able):
+    if precision == "fp16" and not backend_of(able).has_half_arithmetic(able):
         pytest.skip(f"{able.name} does not compute in half precision")
     graph, options = network(), Options(precision, form="list")
     like = replace(able, **FORMS[form])

@@ -17,7 +17,7 @@ from fourfold.kernels.matrix import tile as matrix_tile
 from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
-from fourfold.players.opencl import player as opencl
+from fourfold.players import make_player
 
 GRAPHS = {
     "few channels": """
@@ -218,7 +218,7 @@ def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
     options = Options("mixed", form="list")
     plan = make_plan(graph, fake, options, choices(graph, fake, tile))
     assert all("_matrix" in launch.entry for launch in plan.launches)
-    player = opencl.Player(device, plan if device.matrix_units else emulated(plan))
+    player = make_player(device, plan if device.matrix_units else emulated(plan))
     random = np.random.default_rng(5)
     x = {name: random.uniform(-1, 1, graph.types[name].shape) for name in graph.inputs}
     x = {name: value.astype(np.float32) for name, value in x.items()}
@@ -237,7 +237,7 @@ def test_floats_beyond_what_halves_hold(device: DeviceInfo) -> None:
         pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     graph = build(GRAPHS["one pixel at a time"])
     plan = make_plan(graph, with_matrix_units(device), Options("mixed", form="list"))
-    player = opencl.Player(device, plan if device.matrix_units else emulated(plan))
+    player = make_player(device, plan if device.matrix_units else emulated(plan))
     x = np.random.default_rng(6).uniform(-9e4, 9e4, (1, 3, 7, 64)).astype(np.float32)
     result, wanted = player.run([x])[0], evaluate(graph, {"x": x})["y"]
     player.close()

@@ -15,8 +15,8 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower import make_plan
+from fourfold.players import Player, make_player
 from fourfold.players.chunked_copy import ChunkedCopy
-from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 NETWORK = """
@@ -67,13 +67,11 @@ output head, some, mean, last
 """
 
 
-def players(
-    graph: Graph, device: DeviceInfo, precision: str
-) -> tuple[opencl.Player, opencl.Player]:
+def players(graph: Graph, device: DeviceInfo, precision: str) -> tuple[Player, Player]:
     made = []
     for form in ("list", "one"):
         plan = make_plan(rewrite(graph, verify=True), device, Options(precision, form=form))
-        made.append(opencl.Player(device, plan))
+        made.append(make_player(device, plan))
     return made[0], made[1]
 
 
@@ -189,7 +187,7 @@ def test_two_at_once(device: DeviceInfo) -> None:
     arrays = [inputs_of(graph, seed) for seed in range(8)]
     expected = [wanted.run(item)[0] for item in arrays]
 
-    def work(player: opencl.Player, first: int) -> bool:
+    def work(player: Player, first: int) -> bool:
         numbers = [(first + 3 * turn) % 8 for turn in range(200)]
         return all(np.array_equal(player.run(arrays[n])[0], expected[n]) for n in numbers)
 

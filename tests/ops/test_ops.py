@@ -17,7 +17,7 @@ from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.op import Case, Op
 from fourfold.op.registry import registry
-from fourfold.players.opencl import player as opencl
+from fourfold.players import backend_of, make_player
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 
@@ -65,7 +65,7 @@ def play(
     item: Trial, device: DeviceInfo, options: Options, like: DeviceInfo
 ) -> dict[str, np.ndarray]:
     """What a device makes of the plan for another one."""
-    player = opencl.Player(device, make_plan(rewrite(item.graph, verify=True), like, options))
+    player = make_player(device, make_plan(rewrite(item.graph, verify=True), like, options))
     player.poison()
     results = player.run([np.ascontiguousarray(array) for array in item.inputs])
     player.close()
@@ -101,7 +101,7 @@ def check(op: Op, device: DeviceInfo, options: Options, like: DeviceInfo) -> Non
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
         pytest.skip(f"{device.name} does not compute in half precision")
     if precision == "fp16" and name in JUMPING:
         pytest.skip("what half precision rounds may jump to the next whole number")

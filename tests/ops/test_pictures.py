@@ -20,8 +20,8 @@ from fourfold.lower.locations import choose_locations
 from fourfold.op.registry import registry
 from fourfold.pixels import Pixels
 from fourfold.plan import Plan
+from fourfold.players import make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 from fourfold.rewrite.take_pixels import take_pixels
 
@@ -83,7 +83,7 @@ def photograph(pixels: Pixels, shape: tuple[int, ...] = (2, 11, 13), seed: int =
 
 
 def play(device: DeviceInfo, plan: Plan, picture: np.ndarray) -> np.ndarray:
-    player = opencl.Player(device, plan)
+    player = make_player(device, plan)
     player.poison()
     result = player.run([picture])[0]
     player.close()

@@ -12,7 +12,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import make_player
 
 GRAPHS = {
     "one vector, whole steps": """
@@ -46,7 +46,7 @@ def test_rows(title: str, precision: str, device: DeviceInfo) -> None:
     large = replace(device, kind="gpu", max_work_group=1024, compute_units=64)
     plan = make_plan(graph, large, Options(precision, form="list"))
     assert [launch.entry.rpartition("_")[0].endswith("_rows") for launch in plan.launches] == [True]
-    player = opencl.Player(device, plan)
+    player = make_player(device, plan)
     player.poison()
     x = np.random.default_rng(5).uniform(-1, 1, plan.inputs[0].type.shape).astype(np.float32)
     (wanted,) = evaluate(graph, {graph.arguments[0]: x}).values()

@@ -17,7 +17,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.plan import Plan
-from fourfold.players.opencl import player as opencl
+from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 
 BLOCKS = """
@@ -81,11 +81,11 @@ def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) 
     like, fit = facts(device, precision)
     listed = make_plan(graph, like, Options(precision, form="list"))
     shared, generator = share(graph, like, Options(precision)), np.random.default_rng(5)
-    wanted, found = opencl.Player(device, fit(listed)), set()
+    wanted, found = make_player(device, fit(listed)), set()
     for seed in range(orders):
         order = in_some_order(shared, generator)
         found.add(tuple(order))
-        player = opencl.Player(device, fit(as_list(shared, listed, order)))
+        player = make_player(device, fit(as_list(shared, listed, order)))
         player.poison()
         arrays = inputs_of(graph, seed)
         wanted.poison()
@@ -128,8 +128,8 @@ def test_groups_share_every_level(device: DeviceInfo) -> None:
     assert len(shared.meetings) < len(shared.stages) - 3
     assert any(not stage.arrives and not stage.awaits for stage in shared.stages)
     assert max(wait - start for start, wait in pairwise(cuts(shared))) > 2
-    listed = opencl.Player(device, make_plan(graph, like, Options(form="list")))
-    player = opencl.Player(device, level_by_level(shared))
+    listed = make_player(device, make_plan(graph, like, Options(form="list")))
+    player = make_player(device, level_by_level(shared))
     for seed in range(5):
         player.poison()
         arrays = inputs_of(graph, seed)

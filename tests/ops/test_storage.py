@@ -14,8 +14,8 @@ from fourfold.kernel.context import Options
 from fourfold.lower import make_plan, specialise, storage
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import peak_bytes, specialise_options
+from fourfold.players import make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.rewrite import rewrite
 
 MIXED = Options("mixed")
@@ -37,7 +37,7 @@ def play(graph: Graph, device: DeviceInfo, seed: int) -> tuple[list[np.ndarray],
     inputs = {
         n: np.asarray(random.uniform(-9, 9, t.shape), t.dtype.numpy) for n, t in types.items()
     }
-    player = opencl.Player(device, make_plan(rewrite(graph, verify=True), device, MIXED))
+    player = make_player(device, make_plan(rewrite(graph, verify=True), device, MIXED))
     player.poison()
     results = player.run(list(inputs.values()))
     player.close()

@@ -26,8 +26,8 @@ from fourfold.kernel.opencl.prelude import EXCHANGES, build_options
 from fourfold.kernel.opencl.renderer import preludes, render
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
+from fourfold.players import backend_of, make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.players.opencl import probe
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
@@ -95,7 +95,7 @@ def like_a_gpu(device: DeviceInfo, spelling: str) -> DeviceInfo:
 def played(device: DeviceInfo, plan: Plan, arrays: list[np.ndarray]) -> list[np.ndarray]:
     """What a device makes of a plan, twice the same."""
     emulates = "shfl.sync" in plan.program.text and device.subgroups != "ptx"
-    player = opencl.Player(device, emulated(plan) if emulates else plan)
+    player = make_player(device, emulated(plan) if emulates else plan)
     player.poison()
     results, again = player.run(arrays), player.run(arrays)
     player.close()
@@ -107,7 +107,7 @@ def played(device: DeviceInfo, plan: Plan, arrays: list[np.ndarray]) -> list[np.
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize(("title", "spelling"), [*((title, "khr") for title in GRAPHS), QUICK])
 def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
         pytest.skip(f"{device.name} does not compute in half precision")
     graph, facts = build(GRAPHS[title]), like_a_gpu(device, spelling)
     x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
@@ -212,7 +212,7 @@ def test_the_probe_looks_at_the_numbers(
 def test_a_gpu_that_fails_the_probe_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = replace(NULL_GPU, name="a GPU that promises much", subgroups="khr")
     monkeypatch.setattr(probe, "exchanges", lambda info: False)
-    assert probe.probed(facts).subgroups == ""
+    assert probe.probe(facts).subgroups == ""
 
 
 def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:

@@ -17,7 +17,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_options
-from fourfold.players.opencl import player as opencl
+from fourfold.players import backend_of, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
@@ -74,12 +74,12 @@ def compare(results: Iterable[np.ndarray], wanted: Iterable[np.ndarray], toleran
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not opencl.has_half_arithmetic(device):
+    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
         pytest.skip(f"{device.name} does not compute in half precision")
     graph, options = rewrite(build(NETWORK), verify=True), Options(precision, form="list")
     plan = make_plan(graph, device, options, ways(graph, device, options, form))
     assert sum("winograd" in launch.title for launch in plan.launches) >= 5
-    player, inputs = opencl.Player(device, plan), inputs_of(graph, seed=5)
+    player, inputs = make_player(device, plan), inputs_of(graph, seed=5)
     wanted = evaluate(graph, inputs)
     player.poison()
     compare(player.run(list(inputs.values())), map(wanted.get, graph.outputs), TOLERANCE[precision])
@@ -93,7 +93,7 @@ def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
     for how in ("list", "one"):
         options = Options(form=how)
         plan = make_plan(graph, device, options, ways(graph, device, options, form))
-        players.append(opencl.Player(device, plan))
+        players.append(make_player(device, plan))
     for seed in range(40):
         inputs = list(inputs_of(graph, seed % 7).values())
         for player in players:
@@ -111,7 +111,7 @@ def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
     graph, options = rewrite(build(NETWORK), verify=True), Options(form="list")
     like = replace(device, kind="gpu")
     plan = make_plan(graph, like, options, ways(graph, like, options, form))
-    player, inputs = opencl.Player(device, plan), inputs_of(graph, seed=3)
+    player, inputs = make_player(device, plan), inputs_of(graph, seed=3)
     player.poison()
     wanted = evaluate(graph, inputs)
     compare(player.run(list(inputs.values())), map(wanted.get, graph.outputs), TOLERANCE["fp32"])
@@ -133,7 +133,7 @@ def test_tuned_or_not_the_results_are_the_same(device: DeviceInfo) -> None:
     assert any(key.startswith("conv2d") for key in found)
     results = []
     for choices in ({}, found):
-        player = opencl.Player(device, make_plan(graph, device, options, choices))
+        player = make_player(device, make_plan(graph, device, options, choices))
         player.poison()
         results.append(player.run(inputs)[0])
         player.close()

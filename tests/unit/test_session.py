@@ -11,8 +11,11 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
 from fourfold.errors import DeviceError, InputError
+from fourfold.players import devices
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.devices import found_devices
+from fourfold.players.opencl.player import exclusive_run
 
 
 @pytest.fixture(scope="module")
@@ -110,22 +113,24 @@ def test_no_such_precision() -> None:
 
 def test_no_platform_tells_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> list:
-        raise opencl.cl.Error("clGetPlatformIDs", -1001)
+        raise cl.Error("clGetPlatformIDs", -1001)
 
-    opencl._found.cache_clear()
-    monkeypatch.setattr(opencl.cl, "platforms", nothing)
+    found_devices.cache_clear()
+    devices.cache_clear()
+    monkeypatch.setattr(cl, "platforms", nothing)
     with pytest.raises(DeviceError, match="no OpenCL platform") as caught:
         fourfold.devices()
     assert "fourfold[cpu]" in caught.value.fix
     monkeypatch.undo()
-    opencl._found.cache_clear()
+    found_devices.cache_clear()
+    devices.cache_clear()
 
 
 def test_out_of_memory_names_what_was_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
-        raise opencl.cl.Error("clCreateBuffer", -4)
+        raise cl.Error("clCreateBuffer", -4)
 
-    monkeypatch.setattr(opencl.cl.Buffer, "_make", full)
+    monkeypatch.setattr(cl.Buffer, "_make", full)
     with pytest.raises(DeviceError, match="out of memory") as caught:
         fourfold.Session(matrix(), cache=None)
     assert "bytes" in caught.value.why
@@ -142,7 +147,7 @@ def test_persistent_kernels_take_turns_on_a_gpu() -> None:
     gpu, cpu = NULL_GPU, replace(NULL_GPU, kind="cpu")
     plan = fourfold.Session(matrix(), cache=None).plan
     joined = replace(plan, launches=(plan.launches[0]._replace(stages=7),))
-    assert opencl.turn_of(gpu, joined) is opencl.turn_of(gpu, joined)
+    assert exclusive_run(gpu, joined) is exclusive_run(gpu, joined)
     for info, one in ((gpu, plan), (cpu, joined)):
-        with opencl.turn_of(info, one), opencl.turn_of(info, one):
+        with exclusive_run(info, one), exclusive_run(info, one):
             pass  # nobody waits

@@ -14,11 +14,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from fourfold import players
 from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
-from fourfold.players.opencl import player as opencl
 from fourfold.store.keys import device_key
 from fourfold.store.store import folder_store
 
@@ -148,12 +148,12 @@ def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:
 def _find(device: Device) -> DeviceInfo | str:
     """The device, or why this machine has none at all; a wrong name is still an error."""
     try:
-        known = opencl.devices()
+        known = players.devices()
     except DeviceError as error:
         return f"{error.what}: {error.why}"
     if not known:
         return "no OpenCL device was found"
-    return opencl.find_device(Config.from_environment().device if device is None else device)
+    return players.find_device(Config.from_environment().device if device is None else device)
 
 
 def _complaint(info: DeviceInfo, precision: str) -> str:

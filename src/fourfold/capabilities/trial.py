@@ -13,8 +13,7 @@ from fourfold.graph import Graph, Node
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
-from fourfold.players.opencl.player import Player
-from fourfold.players.opencl.probe import probed
+from fourfold.players import make_player, probe
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 
@@ -27,7 +26,7 @@ def complaint(device: DeviceInfo, precision: str) -> str:
     graph, image = _graph()
     expected = evaluate(graph, {"x": image})["y"]
     try:
-        player = Player(device, make_plan(rewrite(graph), probed(device), Options(precision)))
+        player = make_player(device, make_plan(rewrite(graph), probe(device), Options(precision)))
         try:
             found = player.run([image])[0]
         finally:

@@ -18,7 +18,7 @@ from fourfold.cli.inspect import age
 from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
 from fourfold.options import PlacementOptions
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device
 from fourfold.runtime.hybrid_loading import hybrid_key_parts
 from fourfold.runtime.loading import Request, request_parts
 from fourfold.store.entry import PARTS, PLAN

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
+from fourfold import players
 from fourfold.cli._options import Engine, engine_options, json_option
 from fourfold.cli._show import duration, show_json, show_table
 from fourfold.compile import CompileOptions
 from fourfold.config import Config
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.report.check import Report, check_model
 from fourfold.split.placement import TITLES, Placement
 
@@ -25,7 +25,7 @@ from fourfold.split.placement import TITLES, Placement
 def command(engine: Engine, as_json: bool) -> None:
     config = Config.from_environment()
     wanted = engine.device or config.device
-    device = NULL_GPU if wanted == "null" else opencl.find_device(wanted)
+    device = NULL_GPU if wanted == "null" else players.find_device(wanted)
     precision = engine.precision or config.precision
     wish = CompileOptions(precision, config.sizes == "literal", dict(engine.shapes or {}))
     report = check_model(engine.model, Path(engine.model).name, device, wish)

@@ -10,7 +10,7 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import DeviceError
-from fourfold.players.opencl.probe import with_images, with_subgroups
+from fourfold.players import backend_of
 
 COLUMNS = (
     ">",
@@ -29,7 +29,7 @@ COLUMNS = (
 @click.command(help=__doc__)
 @json_option
 def command(as_json: bool) -> None:
-    found = [with_subgroups(with_images(device)) for device in fourfold.devices()]
+    found = [backend_of(device).probe_quickly(device) for device in fourfold.devices()]
     if not found:
         raise DeviceError(
             "this machine has no OpenCL device",

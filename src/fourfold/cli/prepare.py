@@ -23,7 +23,7 @@ from fourfold.compile import CompileOptions
 from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players.opencl.player import find_device
+from fourfold.players import find_device
 from fourfold.prepare import How, Progress, prepare_kinds, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared

@@ -18,7 +18,7 @@ from fourfold.lower.specialise import has_quantised_steps
 from fourfold.ops.custom import Custom
 from fourfold.pixels import Given, Pixels
 from fourfold.plan import Compiled
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.rewrite import rewrite
 from fourfold.rewrite.take_pixels import (
     Pictures,
@@ -148,7 +148,7 @@ def compile_model(
     graph = rewrite(loaded.graph)
     last = _note(timings, "rewrite", last)
     asked = RecordedChoices(choices)
-    plan = make_plan(graph, probed(device, has_quantised_steps(graph)), wish.options, asked)
+    plan = make_plan(graph, probe(device, has_quantised_steps(graph)), wish.options, asked)
     _note(timings, "lower", last)
     names = (loaded.model.input_names, loaded.model.output_names)
     lasts = not any(isinstance(node.attributes, Custom) for node in loaded.model.main.nodes)
@@ -173,5 +173,5 @@ def stage_text(model: str | bytes, stage: str, device: DeviceInfo, wish: Compile
     graph = rewrite(graph)
     if stage == "rewritten":
         return str(graph)
-    plan = make_plan(graph, probed(device, has_quantised_steps(graph)), wish.options)
+    plan = make_plan(graph, probe(device, has_quantised_steps(graph)), wish.options)
     return str(plan) if stage == "plan" else plan.program.text

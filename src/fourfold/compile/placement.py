@@ -17,7 +17,7 @@ from fourfold.options import PlacementOptions
 from fourfold.plan import Compiled, Plan, Port
 from fourfold.plan.hybrid import HybridPart, HybridPlan, joined
 from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.rewrite import rewrite
 from fourfold.rewrite.take_pixels import byte_type, take_pixels
 from fourfold.split import (
@@ -136,7 +136,7 @@ def _plans(
 
 def make_plan_of(situation: PlacementProblem, graph: Graph, choices: Mapping[str, str]) -> Plan:
     graph, options = rewrite(graph), situation.wish.options
-    device = probed(situation.device, has_quantised_steps(graph))
+    device = probe(situation.device, has_quantised_steps(graph))
     return make_plan(graph, device, options, choices)
 
 

@@ -11,7 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.kernel.context import Options
 from fourfold.lower.specialise import has_quantised_steps
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.prepare import Keeping
 from fourfold.rewrite import rewrite
 from fourfold.session import Session
@@ -61,5 +61,5 @@ class Workshop:
         level = level_named(TUNING, self.options.tuning_seconds)
         listener = Keeping(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))
-        device = probed(self.device, has_quantised_steps(graph))
+        device = probe(self.device, has_quantised_steps(graph))
         tune(graph, device, kernels, level, known, efforts, listener)

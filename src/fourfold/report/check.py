@@ -20,7 +20,7 @@ from fourfold.formats import read_model
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.report.advice import Advice, Subject, advise
 from fourfold.rewrite import rewrite
 from fourfold.split import GPU, Costs, Placement
@@ -56,7 +56,7 @@ def _whole(source: str | bytes, situation: PlacementProblem, parted: Subject) ->
     try:
         loaded = read_model(source, wish.shapes, quantized=wish.quantized, follow=wish.follow)
         graph = rewrite(loaded.main)
-        plan = make_plan(graph, probed(situation.device, has_quantised_steps(graph)), wish.options)
+        plan = make_plan(graph, probe(situation.device, has_quantised_steps(graph)), wish.options)
     except UnsupportedError:
         return parted
     placement = describe_whole(situation)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fourfold import players
 from fourfold.compile import CompileOptions
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.cpu.litert import LitertEngine, make_interpreter, refuses_shapes
@@ -24,8 +25,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
 from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.probe import probed
+from fourfold.players import probe
 from fourfold.report.compare import Difference, difference
 from fourfold.rewrite import rewrite
 from fourfold.split import GPU, Partition
@@ -244,9 +244,9 @@ def _play(
     outputs = (*graph.outputs, *copies.values())
     seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
     plan = make_plan(
-        seen, probed(situation.device, has_quantised_steps(seen)), situation.wish.options
+        seen, probe(situation.device, has_quantised_steps(seen)), situation.wish.options
     )
-    player = opencl.Player(situation.device, plan)
+    player = players.make_player(situation.device, plan)
     try:
         results = player.run([arrays[name] for name in graph.arguments])
     finally:

@@ -8,9 +8,8 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fourfold import players
 from fourfold.errors import FourfoldError
-from fourfold.players.opencl import player as opencl
-from fourfold.players.opencl.program import binaries_cost_nothing
 from fourfold.runtime.loading import Request
 from fourfold.store.keys import program_parts
 
@@ -27,12 +26,12 @@ class BinaryCache:
         self._thread: threading.Thread | None = None
 
     def _allowed(self) -> bool:
-        wish = self._request.config.binaries
-        if self._store is None or wish == "never":
+        device, wanted = self._request.device, self._request.config.binaries
+        if self._store is None or wanted == "never":
             return False
-        return wish == "always" or binaries_cost_nothing(self._request.device.platform)
+        return wanted == "always" or players.backend_of(device).binaries_are_cheap(device)
 
-    def after_run(self, player: opencl.Player) -> None:
+    def after_run(self, player: players.Player) -> None:
         """PoCL compiles kernels when they first run, so a binary is asked for after that."""
         if self._due:
             self._due = False
@@ -40,7 +39,7 @@ class BinaryCache:
             self._thread = threading.Thread(target=self._fetch, args=(found,), name="fourfold-keep")
             self._thread.start()
 
-    def _fetch(self, players: Sequence[opencl.Player]) -> None:
+    def _fetch(self, players: Sequence[players.Player]) -> None:
         for player in players:
             if self._store is None:
                 return

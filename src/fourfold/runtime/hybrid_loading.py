@@ -14,7 +14,7 @@ from fourfold.lazy import lazy_import
 from fourfold.options import PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
-from fourfold.players.opencl.player import Player
+from fourfold.players import Player
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.runtime.loading import (
     LoadedPlan,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from fourfold.cpu.litert import LitertEngine
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPart, HybridPlan
-from fourfold.players.opencl.player import Player
+from fourfold.players import Player
 from fourfold.runtime.hybrid_runner import Engine, Runner, Step
 from fourfold.types import Shape
 
@@ -45,8 +45,8 @@ class HybridPlayer:
 
     def __init__(self, runner: Runner, plan: Plan) -> None:
         self._runner, self.plan = runner, plan
-        engines = [step.engine for step in runner.steps]
-        self.players = tuple(engine for engine in engines if isinstance(engine, Player))
+        on_gpu = [step.engine for step in runner.steps if step.part.plan is not None]
+        self.players = tuple(cast(Player, engine) for engine in on_gpu)
 
     def shapes(self) -> Mapping[str, Shape]:
         """The shapes of what parts in LiteRT give."""
@@ -74,7 +74,13 @@ class HybridPlayer:
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch of all parts on the GPU."""
         times: dict[int, list[float]] = {}
-        self._runner.visit(arrays, lambda engine, given: _profile(engine, given, runs, times))
+
+        def visit(engine: object, given: Sequence[np.ndarray]) -> None:
+            for player in self.players:
+                if player is engine:
+                    times[id(player)] = player.profile(given, runs)
+
+        self._runner.visit(arrays, visit)
         return [seconds for player in self.players for seconds in times[id(player)]]
 
     def reset(self) -> None:
@@ -82,10 +88,3 @@ class HybridPlayer:
 
     def close(self) -> None:
         self._runner.close()
-
-
-def _profile(
-    engine: object, given: Sequence[np.ndarray], runs: int, times: dict[int, list[float]]
-) -> None:
-    if isinstance(engine, Player):
-        times[id(engine)] = engine.profile(given, runs)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold import players
 from fourfold.cpu.direct import Lock, Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.options import PlacementOptions
 from fourfold.plan import Compiled, Port
-from fourfold.players.opencl import player as opencl
 from fourfold.runtime.binary_cache import BinaryCache
 from fourfold.runtime.inputs import Inputs, TensorInfo
 from fourfold.runtime.loading import (
@@ -144,14 +144,14 @@ class ModelInstance:
         pairs = zip(launches, times, strict=True)
         return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
 
-    def _as_list(self) -> opencl.Player | None:
+    def _as_list(self) -> players.Player | None:
         """Another player with one launch a kernel, where this one has all in one."""
-        in_parts = not isinstance(self.player, opencl.Player)
+        in_parts = self._placed is not None
         if in_parts or self.plan.stages == len(self.plan.launches) or self.origin == "file":
             return None
         tuned = tuned_choices(self.request, self._store)
         compiled = compile_request(self.request, tuned, form="list")
-        return opencl.Player(self.request.device, compiled.plan)
+        return players.make_player(self.request.device, compiled.plan)
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""

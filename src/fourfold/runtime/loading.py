@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fourfold import players
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled, Plan
-from fourfold.players.opencl import player as opencl
 from fourfold.store.keys import Parts, device_key, digest, plan_parts, program_parts
 from fourfold.store.log import log_once
 from fourfold.store.prepared import Prepared, is_for, is_prepared
@@ -203,7 +203,7 @@ def compile_request(
     request: Request, tuned: Mapping[str, str], form: str | None = None
 ) -> Compiled:
     """The long way."""
-    opencl.begin_compiler(request.device)
+    players.backend_of(request.device).start_compiler(request.device)
     began = time.perf_counter()
     wish = request.wish(form)
     request.timings["imports"] = time.perf_counter() - began
@@ -213,24 +213,27 @@ def compile_request(
     return compiled
 
 
-def make_player(request: Request, opened: LoadedPlan, store: Store | None) -> opencl.Player:
+def make_player(request: Request, opened: LoadedPlan, store: Store | None) -> players.Player:
     """A player of the plan: by its binary where there is a good one, else by the compiler."""
     plan, device, binary = opened.compiled.plan, request.device, opened.binary
     began = time.perf_counter()
-    program = opencl.live_program(device, plan.program)
+    program = players.backend_of(device).live_program(device, plan.program)
     if program is None and binary is not None:
         program = _loaded(plan, device, binary, store)
-    player = opencl.Player(device, plan, program)
+    player = players.make_player(device, plan, program)
     request.timings.update(player.timings)
     request.timings["build"] = time.perf_counter() - began - player.timings["upload"]
     return player
 
 
-def _loaded(plan: Plan, device: DeviceInfo, binary: bytes, store: Store | None) -> Any | None:
+def _loaded(
+    plan: Plan, device: DeviceInfo, binary: bytes, store: Store | None
+) -> players.BuiltProgram | None:
+    load = players.backend_of(device).load_program
     if store is None:
-        return opencl.load_program(device, plan.program, binary)
+        return load(device, plan.program, binary)
     with store.loading(binary) as allowed:
-        program = opencl.load_program(device, plan.program, binary) if allowed else None
+        program = load(device, plan.program, binary) if allowed else None
     if allowed and program is None:
         why = f"{device.name} refused a kept binary"
         log_once(f"{why}; its kernels are built from text")

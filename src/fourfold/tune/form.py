@@ -13,7 +13,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
-from fourfold.players.opencl.player import Player
+from fourfold.players import Player, make_player
 from fourfold.tune.race import Result
 
 WARM_UP = 3
@@ -30,7 +30,7 @@ def race_forms(
     players: dict[str, Player] = {}
     times: dict[str, list[float]] = {"list": [], "one": []}
     try:
-        players |= {"list": Player(device, listed), "one": Player(device, joined)}
+        players |= {"list": make_player(device, listed), "one": make_player(device, joined)}
         for number in range(WARM_UP + runs):
             for name, player in players.items():
                 began = time.perf_counter()

@@ -13,7 +13,7 @@ from fourfold.errors import DeviceError
 from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower.trials import Extent, Trial, plan_trials
-from fourfold.players.opencl.timer import LaunchTimer
+from fourfold.players import backend_of
 from fourfold.tune.search import Search
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 2e-2, "fp16": 4e-2}
@@ -55,7 +55,7 @@ class Race:
         # timed launch by launch, the clock counts the launches in.
         self._repeats = made.repeats
         self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
-        self._watch = LaunchTimer(device, made.plan)
+        self._watch = backend_of(device).make_timer(device, made.plan)
         self._watch.fill(_numbers(made.plan.bytes("arena"), made.values))
 
     def run(self, search: Search, runs: int) -> Result | None:

@@ -11,13 +11,12 @@ from docs.tiny_model import tiny_model
 from tflite_writer import Operator, Tensor, write
 
 import fourfold
-from fourfold import capabilities
+from fourfold import capabilities, players
 from fourfold.capabilities import faults, trial
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.litert import GpuDelegate
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.store.keys import device_key
 from fourfold.store.store import folder_store
 
@@ -101,7 +100,7 @@ def no_platform() -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("found", [no_platform, tuple])
 def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opencl, "devices", found)
+    monkeypatch.setattr(players, "devices", found)
     options = fourfold.best_options()
     assert (options.place, options.precision) == ("cpu", "fp32")
     assert options.threads >= 1

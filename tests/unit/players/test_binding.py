@@ -13,8 +13,8 @@ from tiny_matrix import matrix
 
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import player as opencl
 from fourfold.players.opencl.binding import loader
+from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import begin
 
 TEXT = """
@@ -31,7 +31,7 @@ def random(count: int) -> np.ndarray:
 
 @pytest.fixture
 def context(device: DeviceInfo) -> cl.Context:
-    return opencl._context(device)
+    return context_of(device)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import fourfold
 from fourfold import compile as chain
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import player as opencl
 from fourfold.players.opencl import probe
+from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.facts import facts_of
 from fourfold.prepare import How, prepare_model
 from fourfold.store.draft import Draft
@@ -26,7 +26,7 @@ def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
     found = replace(probe.with_images(device), prefers_images=True)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
-    monkeypatch.setattr(chain, "probed", lambda info, counts: found)
+    monkeypatch.setattr(chain, "probe", lambda info, quantised: found)
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
     return found
 
@@ -55,14 +55,14 @@ def test_a_gpu_is_tried_before_plans_are_made_for_it(device: DeviceInfo) -> None
 
 
 def test_whose_texture_cache_is_known(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
-    handle = opencl._context(device).device
+    handle = context_of(device).device
     assert not facts_of(handle).prefers_images
     monkeypatch.setattr(handle, "name", "QUALCOMM Adreno(TM) 740")
     assert facts_of(handle).prefers_images
 
 
 def test_a_part_of_a_buffer_is_the_same_memory(device: DeviceInfo) -> None:
-    context = opencl._context(device)
+    context = context_of(device)
     queue, values = cl.Queue(context), numbers(3, rows=97)
     buffer = cl.Buffer.of(context, values, writable=True)
     start = device.alignment

@@ -15,7 +15,7 @@ from fourfold.plan.host_protocol import BYTES, DONE, LATE, PIECE, READY, pieces
 from fourfold.players import chunked_copy
 from fourfold.players.chunked_copy import ChunkedCopy
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.host_handshake import BAND
 from fourfold.players.opencl.ports import Ports
 from fourfold.types import DType, TensorType
@@ -78,7 +78,7 @@ def ports(device: DeviceInfo) -> Iterator[Ports]:
     constants = np.zeros(64, np.uint8)
     program = Program("", "")
     plan = Plan("p", program, tuple(buffers), (), tuple(inputs), (output,), constants, "fp32")
-    context = opencl._context(device)
+    context = context_of(device)
     made = [cl.Buffer(context, -(-buffer.bytes // 64) * 64, host=True) for buffer in buffers]
     ports = Ports(context, cl.Queue(context), device, plan, made)
     for number in range(2, 6):

@@ -19,8 +19,8 @@ from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.lower import specialise, storage
+from fourfold.players import find_device
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl.player import find_device
 from fourfold.report.check import check_model
 from fourfold.report.compare import difference
 from fourfold.report.verify import (

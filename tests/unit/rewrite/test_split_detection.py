@@ -12,7 +12,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.ops import suppress_boxes
-from fourfold.players.opencl import player as opencl
+from fourfold.players import make_player
 from fourfold.rewrite.split_detection import split_detection
 
 WAYS = ("classes_per_box=1", "classes_per_box=3", "by_class=True")
@@ -63,7 +63,7 @@ def test_a_group_picks_as_one_does(
 ) -> None:
     monkeypatch.setattr(suppress_boxes, "split_for", lambda site, length: items)
     graph = split_detection(detection("classes_per_box=2"))
-    player = opencl.Player(device, make_plan(graph, device, Options(form="list")))
+    player = make_player(device, make_plan(graph, device, Options(form="list")))
     for seed in range(5):
         given = inputs(seed)
         player.poison()

@@ -12,7 +12,7 @@ from tiny_plan import X, line
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.players.opencl.player import Player
+from fourfold.players import make_player
 from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
@@ -80,7 +80,7 @@ def test_a_prepared_start_without_a_store_imports_little(
     device: DeviceInfo, tmp_path: Path
 ) -> None:
     path, compiled = tmp_path / "m.fourfold", line()
-    player = Player(device, compiled.plan)
+    player = make_player(device, compiled.plan)
     player.run([X])
     draft = Draft()
     draft.add_plan(draft.add_model("m", "digest", 1), device, compiled, {})

@@ -19,8 +19,8 @@ from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
 from fourfold.op.registry import registry
 from fourfold.ops import conv2d
+from fourfold.players import make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import player as opencl
 from fourfold.players.opencl.probe import with_images
 from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
 from fourfold.tune.race import Race, Result
@@ -42,7 +42,7 @@ def graph() -> Graph:
 
 
 def result_of(graph: Graph, device: DeviceInfo, choices: dict[str, str]) -> list[np.ndarray]:
-    player = opencl.Player(device, make_plan(graph, device, Options(), choices))
+    player = make_player(device, make_plan(graph, device, Options(), choices))
     x = np.random.default_rng(0).uniform(-1, 1, (1, 13, 11, 8)).astype(np.float32)
     results = player.run([x])
     player.close()

@@ -1,1 +1,7 @@
 """Plays plans on OpenCL devices."""
+
+from __future__ import annotations
+
+from fourfold.players.opencl.backend import OpenCLBackend
+
+BACKEND = OpenCLBackend()

@@ -13,136 +13,16 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import BuildError, DeviceError, nearest
+from fourfold.errors import DeviceError
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.facts import facts_of
+from fourfold.players.opencl.devices import context_of, reason_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.ports import HOST, Ports
-from fourfold.players.opencl.program import (
-    begin,
-    begins_slowly,
-    build_text,
-    fetch_binary,
-    load_binary,
-)
+from fourfold.players.opencl.program import build_text, fetch_binary
 
-_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
-_INSTALL = (
-    "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
-)
 ALIGNED = 64  # bytes that the size of a buffer is a multiple of
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
-# All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
-# take sums and products of halves, and nothing else.
-_PROBE = """
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-__kernel void probe(__global float *out)
-{
-    const half4 a = convert_half4((float4)(out[0]));
-    const half4 b = a * a + (half4)((half)1.0f);
-    const half4 c = convert_short4(convert_int4(a < b)) ? b : a;
-    out[0] = convert_float4(c + exp(a) - exp(a)).x;
-}
-"""
-
-
-@cache
-def _found() -> tuple[tuple[DeviceInfo, cl.Device], ...]:
-    """Every OpenCL device with its facts, GPUs first."""
-    try:
-        platforms = cl.platforms()
-    except (cl.Error, OSError) as error:
-        raise DeviceError("no OpenCL platform was found", _reason(error), _INSTALL) from error
-    found: list[tuple[DeviceInfo, cl.Device]] = []
-    for platform in platforms:
-        try:
-            found += [(facts_of(device), device) for device in platform.devices()]
-        except cl.Error:
-            continue  # a platform without devices answers with an error
-    found.sort(key=lambda item: _ORDER[item[0].kind])
-    return tuple((_numbered(info, index), device) for index, (info, device) in enumerate(found))
-
-
-def _numbered(info: DeviceInfo, index: int) -> DeviceInfo:
-    return DeviceInfo(**{**info.__dict__, "index": index})
-
-
-def devices() -> tuple[DeviceInfo, ...]:
-    """The facts of every OpenCL device on this machine, GPUs first."""
-    return tuple(info for info, _ in _found())
-
-
-def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
-    """The device of this number, or with this in its name, vendor or platform; 'auto' the first."""
-    known = devices()
-    if isinstance(wanted, DeviceInfo):
-        return wanted
-    if not known:
-        raise DeviceError("no OpenCL device was found", "the platforms have no devices", _INSTALL)
-    text = str(wanted).strip().lower()
-    if text == "auto":
-        return known[0]
-    if text.isdigit() and int(text) < len(known):
-        return known[int(text)]
-    for info in known:
-        if text == info.kind or any(
-            text in field.lower() for field in (info.name, info.platform, info.vendor)
-        ):
-            return info
-    names = [f"{info.index}: {info.name}" for info in known]
-    raise DeviceError(
-        f"there is no device {wanted!r}",
-        f"this machine has {', '.join(names)}",
-        nearest(str(wanted), [info.name for info in known]) + " or see 'fourfold devices'",
-    )
-
-
-@cache
-def _context(info: DeviceInfo) -> cl.Context:
-    """One context for each device, shared by all sessions on it."""
-    handle = next((device for known, device in _found() if known == info), None)
-    if handle is None:
-        raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
-    return cl.Context(handle)
-
-
-@cache
-def has_half_arithmetic(info: DeviceInfo) -> bool:
-    """Whether the device really computes in half: told by building and running a tiny kernel."""
-    context = _context(info)
-    try:
-        program = build_text(context, Program(_PROBE, ""))
-        value = run_probe(context, program, np.array([3.0], np.float32), 1)
-    except (cl.Error, BuildError):
-        return False
-    return bool(value[0] == 10.0)
-
-
-def run_probe(
-    context: cl.Context, program: cl.Program, values: np.ndarray, *local: int
-) -> np.ndarray:
-    """What the kernel 'probe' makes of some values, by one group of work-items."""
-    queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
-    kernel = cl.Kernel(program, "probe")
-    kernel.set_buffer(0, buffer)
-    queue.replay([queue.call(kernel, local, local)])
-    result = np.empty_like(values)
-    queue.read(buffer, result)
-    return result
-
-
-def load_program(info: DeviceInfo, program: Program, binary: bytes) -> cl.Program | None:
-    """A program from its binary, without the compiler; None where the driver refuses it."""
-    return load_binary(_context(info), binary, program.options)
-
-
-@cache
-def begin_compiler(info: DeviceInfo) -> None:
-    """Let a compiler that is slow to begin do so in a thread, while a plan is made."""
-    if begins_slowly(info.platform) and info.compute_units > 1:
-        threading.Thread(target=begin, args=(_context(info),)).start()
-
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
 _live: WeakValueDictionary[tuple[DeviceInfo, Program], cl.Program] = WeakValueDictionary()
@@ -154,16 +34,16 @@ def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
 
 
 @cache
-def _turns(info: DeviceInfo) -> threading.Lock:
+def _device_lock(info: DeviceInfo) -> threading.Lock:
     return threading.Lock()
 
 
-def turn_of(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object]:
+def exclusive_run(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object]:
     """What a run must hold. Groups of a persistent kernel wait for each other, so all of them must
     be on the GPU at once: two such kernels could each hold half of it and wait for ever.
     """
     waits = not info.is_cpu and any(launch.stages > 1 for launch in plan.launches)
-    return _turns(info) if waits else nullcontext()
+    return _device_lock(info) if waits else nullcontext()
 
 
 class Player:
@@ -172,9 +52,9 @@ class Player:
     def __init__(self, info: DeviceInfo, plan: Plan, program: cl.Program | None = None) -> None:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
-        self._context = _context(info)
+        self._context = context_of(info)
         self._queue, self._images = cl.Queue(self._context), Images(self._context, info)
-        self._turn = turn_of(info, plan)
+        self._exclusive = exclusive_run(info, plan)
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
@@ -255,7 +135,7 @@ class Player:
         return results
 
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with self._turn:
+        with self._exclusive:
             self._ports.put(arrays, self._start)
             while not self._ports.settle():
                 self._start()
@@ -270,7 +150,7 @@ class Player:
 
     def _again(self) -> None:
         self._ports.forget()
-        with self._turn:
+        with self._exclusive:
             self._queue.replay(self._replay)
             self._queue.finish()
 
@@ -300,7 +180,7 @@ class Player:
         """The shortest time of each launch in seconds, by the device's own clock."""
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
-        with self._turn, self._unchanged():
+        with self._exclusive, self._unchanged():
             self._ports.put(arrays, lambda: None)
             self._queue.finish()
             for _ in range(runs):
@@ -349,7 +229,7 @@ class Player:
                     "use precision='mixed', a smaller batch, or close other sessions",
                 ) from error
             fix = "try again; if it stays, try another device or driver"
-            raise DeviceError(f"the device failed while {doing}", _reason(error), fix) from error
+            raise DeviceError(f"the device failed while {doing}", reason_of(error), fix) from error
 
 
 def _step(kernel: cl.Kernel, position: int, offset: int, address: int) -> None:

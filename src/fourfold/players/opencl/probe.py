@@ -22,7 +22,7 @@ from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, REACHES, bui
 from fourfold.lower.assemble import CONSTANT_ALIGNMENT
 from fourfold.plan import BufferUse, Program, host_protocol
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import player as opencl
+from fourfold.players.opencl.devices import context_of, devices, run_probe
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.program import build_text
 from fourfold.types import TensorType
@@ -128,9 +128,9 @@ __kernel void images(
 """
 _CHILD = """
 import sys
-index, name, what, *sys.path[:] = sys.argv[1:]
+ordinal, name, what, *sys.path[:] = sys.argv[1:]
 from fourfold.players.opencl.probe import main
-main(int(index), name, what)
+main(int(ordinal), name, what)
 """
 ITEMS = 256
 PATIENCE = 30.0  # seconds
@@ -186,7 +186,7 @@ def _reads_images(info: DeviceInfo) -> bool:
         BufferUse(0, (start + floats.nbytes) // 2, TensorType.of(halves)),
     )
     try:
-        context = opencl._context(info)
+        context = context_of(info)
         images, buffer = Images(context, info), cl.Buffer.of(context, block)
         program = build_text(context, Program(_IMAGES, ""))
         kernel, queue = cl.Kernel(program, "images"), cl.Queue(context)
@@ -215,7 +215,7 @@ def exchanges(info: DeviceInfo) -> bool:
         return False
     text = EXCHANGES[info.subgroups] + _EXCHANGE.replace("REACH", REACHES[info.subgroups])
     try:
-        context = opencl._context(info)
+        context = context_of(info)
         program = build_text(context, Program(text, build_options(info.subgroups)))
         shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
         return all(_sums_up(context, program, shape) for shape in shapes)
@@ -224,7 +224,7 @@ def exchanges(info: DeviceInfo) -> bool:
 
 
 def _sums_up(context: cl.Context, program: cl.Program, local: tuple[int, ...]) -> bool:
-    sums, reach = opencl.run_probe(context, program, np.zeros((ITEMS, 2), np.float32), *local).T
+    sums, reach = run_probe(context, program, np.zeros((ITEMS, 2), np.float32), *local).T
     size = min(int(reach[0]), local[0])
     if size < 2 or size & (size - 1) or np.any(reach != reach[0]):
         return False
@@ -234,12 +234,12 @@ def _sums_up(context: cl.Context, program: cl.Program, local: tuple[int, ...]) -
 
 def _adds_dots(info: DeviceInfo, name: str) -> bool:
     """Whether a spelling of dot products is understood, and right."""
-    context, packs = opencl._context(info), name == "x86"
+    context, packs = context_of(info), name == "x86"
     functions = DOTS[name] if packs else {"": DOTS[name]["add_few_dots"]}
     text = "".join(functions.values()) + (_BYTES if packs else _DOTS)
     try:
         program = build_text(context, Program(text, build_options(name)))
-        result = opencl.run_probe(context, program, np.zeros(8, np.float32), 1)
+        result = run_probe(context, program, np.zeros(8, np.float32), 1)
     except (cl.Error, BuildError):
         return False
     stored = result[4:].view(np.uint8).tolist()
@@ -250,10 +250,10 @@ def _has_matrix_units(info: DeviceInfo) -> bool:
     """Sixteen products of ones must add up to sixteen, in every work-item of a warp."""
     if info.kind != "gpu" or "nvidia" not in (info.vendor + info.platform).lower():
         return False
-    context = opencl._context(info)
+    context = context_of(info)
     try:
         program = build_text(context, Program("".join(NVIDIA.values()) + _MATRIX, ""))
-        result = opencl.run_probe(context, program, np.zeros(32, np.float32), 32)
+        result = run_probe(context, program, np.zeros(32, np.float32), 32)
     except (cl.Error, BuildError):
         return False
     neighbours = np.arange(32) ^ 1
@@ -262,7 +262,7 @@ def _has_matrix_units(info: DeviceInfo) -> bool:
 
 def _ask_child(info: DeviceInfo, what: str) -> dict[str, object]:
     """What a process of its own finds out; one that hangs or dies has found nothing."""
-    command = [sys.executable, "-c", _CHILD, str(info.index), info.name, what, *sys.path]
+    command = [sys.executable, "-c", _CHILD, str(info.ordinal), info.name, what, *sys.path]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
         found = json.loads(done.stdout)
@@ -273,7 +273,7 @@ def _ask_child(info: DeviceInfo, what: str) -> dict[str, object]:
 
 def _is_resident(info: DeviceInfo) -> bool:
     """Whether a group a unit is there at once, and sees what the others wrote before they met."""
-    context, groups = opencl._context(info), info.compute_units
+    context, groups = context_of(info), info.compute_units
     queue = cl.Queue(context)
     program = build_text(context, Program(GRID_BARRIER + _ROUNDS, ""))
     state, out = (
@@ -290,7 +290,7 @@ def _is_resident(info: DeviceInfo) -> bool:
 
 def _reaches_host(info: DeviceInfo) -> bool:
     """Whether a kernel reads and writes mapped host memory that it knows by its address alone."""
-    context = opencl._context(info)
+    context = context_of(info)
     queue = cl.Queue(context)
     program = build_text(context, Program(_ADDRESS, ""))
     buffer = cl.Buffer(context, ITEMS * 4, host=True)
@@ -314,7 +314,7 @@ def _hears_host(info: DeviceInfo) -> bool:
     """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
-    context = opencl._context(info)
+    context = context_of(info)
     queue = cl.Queue(context)
     program = build_text(context, Program(GRID_BARRIER + HOST_HANDSHAKE + _WORDS, ""))
     state = cl.Buffer.of(context, np.zeros(STATE_WORDS, np.int32), writable=True)
@@ -347,7 +347,7 @@ def _meeting_facts(info: DeviceInfo) -> dict[str, object]:
     return {"resident": resident, "reaches_host": reaches}
 
 
-def main(index: int, name: str, what: str) -> None:
+def main(ordinal: int, name: str, what: str) -> None:
     """Print facts of a device as JSON, if it is the one of that name."""
-    tell, info = {"images": _image_facts, "meetings": _meeting_facts}[what], opencl.devices()[index]
+    tell, info = {"images": _image_facts, "meetings": _meeting_facts}[what], devices()[ordinal]
     sys.stdout.write(json.dumps(tell(info) if info.name == name else {}))

@@ -1,0 +1,72 @@
+"""OpenCL as a back end: its devices, programs and players."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import cast
+
+from fourfold.device import DeviceInfo
+from fourfold.lazy import lazy_import
+from fourfold.plan import Plan, Program
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl import devices as found
+from fourfold.players.opencl.player import Player, live_program
+from fourfold.players.opencl.program import (
+    begin,
+    begins_slowly,
+    binaries_cost_nothing,
+    load_binary,
+)
+from fourfold.players.opencl.timer import LaunchTimer
+from fourfold.players.protocol import BuiltProgram
+
+probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
+
+
+class OpenCLBackend:
+    """Devices of any OpenCL 1.2 driver."""
+
+    name = "opencl"
+    listed = True
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return found.devices()
+
+    def probe(self, device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
+        return cast(DeviceInfo, probes.probed(device, quantised))
+
+    def probe_quickly(self, device: DeviceInfo) -> DeviceInfo:
+        return cast(DeviceInfo, probes.with_subgroups(probes.with_images(device)))
+
+    def has_half_arithmetic(self, device: DeviceInfo) -> bool:
+        return found.has_half_arithmetic(device)
+
+    def start_compiler(self, device: DeviceInfo) -> None:
+        _start_compiler(device)
+
+    def live_program(self, device: DeviceInfo, program: Program) -> cl.Program | None:
+        return live_program(device, program)
+
+    def load_program(
+        self, device: DeviceInfo, program: Program, binary: bytes
+    ) -> cl.Program | None:
+        return load_binary(found.context_of(device), binary, program.options)
+
+    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
+        return binaries_cost_nothing(device.platform)
+
+    def make_player(
+        self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
+    ) -> Player:
+        return Player(device, plan, cast("cl.Program | None", program))
+
+    def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
+        return LaunchTimer(device, plan)
+
+
+@cache
+def _start_compiler(info: DeviceInfo) -> None:
+    """Let a compiler that is slow to begin do so in a thread, while a plan is made."""
+    if begins_slowly(info.platform) and info.compute_units > 1:
+        threading.Thread(target=begin, args=(found.context_of(info),)).start()

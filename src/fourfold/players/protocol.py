@@ -1,0 +1,107 @@
+"""What is known of every GPU API: a back end lists devices and makes players, a player plays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import Plan, Program
+
+BuiltProgram = object  # a program as one API holds it; only its back end looks inside
+
+
+class Player(Protocol):
+    """A plan made ready on one device. Not for two threads at once; the session sees to that."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def timings(self) -> dict[str, float]:
+        """Seconds that 'build' and 'upload' took."""
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for these inputs, in the order of the plan's ports."""
+
+    def replay(self) -> None:
+        """Run every launch once more on what the device already holds, and wait for it."""
+
+    def reset(self) -> None:
+        """Set the model's variables back to what they began with."""
+
+    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+        """The shortest time of each launch in seconds, by the device's own clock."""
+
+    def binary(self) -> bytes:
+        """The program's binary; a DeviceError where the driver gives none."""
+
+    def poison(self) -> None:
+        """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+
+
+class LaunchTimer(Protocol):
+    """A plan whose launches are run one by one, for tuning. Buffer 0 is the arena."""
+
+    def fill(self, values: np.ndarray) -> None:
+        """Put these bytes into the arena."""
+
+    def blank(self, offset: int, size: int) -> None:
+        """Make a part of the arena NaN, so that what is not written shows."""
+
+    def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
+        """Elements of the arena."""
+
+    def seconds(self, launches: range, runs: int) -> float:
+        """The shortest time of these launches; a DeviceError where one of them cannot run."""
+
+    def close(self) -> None:
+        """Give the device's memory back."""
+
+
+class Backend(Protocol):
+    """One GPU API: its devices with their facts, and programs and players on them."""
+
+    name: str
+    listed: bool  # whether its devices are offered to those who did not ask for it by name
+
+    def devices(self) -> Sequence[DeviceInfo]:
+        """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
+
+    def probe(self, device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
+        """The same device with the facts that only a trial tells; what `quantised` graphs alone
+        use is tried for them alone.
+        """
+
+    def probe_quickly(self, device: DeviceInfo) -> DeviceInfo:
+        """The same as far as it takes no time: to be shown in a list."""
+
+    def has_half_arithmetic(self, device: DeviceInfo) -> bool:
+        """Whether it really computes in half precision."""
+
+    def start_compiler(self, device: DeviceInfo) -> None:
+        """Let a compiler that is slow to begin do so, while a plan is made."""
+
+    def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
+        """The program as another player of this process holds it."""
+
+    def load_program(
+        self, device: DeviceInfo, program: Program, binary: bytes
+    ) -> BuiltProgram | None:
+        """The program from its binary, without the compiler; None where the driver refuses it."""
+
+    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
+        """Whether the driver has a program's binary at hand once it is built."""
+
+    def make_player(
+        self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
+    ) -> Player:
+        """A player of the plan; builds the program where none is given."""
+
+    def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
+        """The plan, to be timed launch by launch."""
