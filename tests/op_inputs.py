@@ -1,4 +1,4 @@
-"""Arrays for the cases of an op, the same on every run."""
+"""Arrays for the cases of an op, the same on every run, and the graph of all its cases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from fourfold.op import Case
+from fourfold.graph import Graph, Node
+from fourfold.op import Case, Op
 from fourfold.types import DType, TensorType
 
 
@@ -26,3 +27,30 @@ def _array(generator: np.random.Generator, type: TensorType, case: Case) -> np.n
             generator.integers(low, high, type.shape, endpoint=True), type.dtype.numpy
         )
     return np.asarray(generator.uniform(case.low, case.high, type.shape), type.dtype.numpy)
+
+
+def case_graph(op: Op, cases: tuple[Case, ...]) -> tuple[Graph, list[list[np.ndarray | None]]]:
+    """One graph with a node for each case, and the arrays of each: those that are no constants are
+    the graph's inputs, in order.
+    """
+    nodes, every = [], []
+    inputs: list[str] = []
+    types: dict[str, TensorType] = {}
+    constants: dict[str, np.ndarray] = {}
+    for number, case in enumerate(cases):
+        arrays = make_inputs(case, seed=7 + number)
+        names = [None if a is None else f"in{number}_{i}" for i, a in enumerate(arrays)]
+        for index, (name, array) in enumerate(zip(names, arrays, strict=True)):
+            if name is not None and array is not None:
+                types[name] = TensorType.of(array)
+                if index in case.constants:
+                    constants[name] = array
+                else:
+                    inputs.append(name)
+        results = op.infer(case.attributes, *(None if n is None else types[n] for n in names))
+        outputs = tuple(f"out{number}_{index}" for index in range(len(results)))
+        types |= dict(zip(outputs, results, strict=True))
+        nodes.append(Node(op.name, tuple(names), outputs, case.attributes))
+        every.append(arrays)
+    made = tuple(name for node in nodes for name in node.outputs)
+    return Graph(tuple(nodes), tuple(inputs), made, types, constants), every

@@ -9,17 +9,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from op_inputs import make_inputs
+from op_inputs import case_graph
 
 from fourfold.device import DeviceInfo
-from fourfold.graph import Graph, Node
+from fourfold.graph import Graph
 from fourfold.kernel.context import Options
 from fourfold.lower import make_plan
 from fourfold.op import Case, Op
 from fourfold.op.registry import registry
 from fourfold.players import backend_of, make_player
 from fourfold.rewrite import rewrite
-from fourfold.types import TensorType
 
 WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
 JUMPING = ("cast", "floor_div", "floor_mod", "max_pool2d_index")
@@ -37,28 +36,16 @@ class Trial:
 
 def trial(op: Op, cases: tuple[Case, ...]) -> Trial:
     """One graph with a node for each case."""
-    nodes, inputs = [], {}
-    types: dict[str, TensorType] = {}
-    constants, expected = {}, {}
-    for number, case in enumerate(cases):
-        arrays = make_inputs(case, seed=7 + number)
-        names = [None if a is None else f"in{number}_{i}" for i, a in enumerate(arrays)]
-        known = {
-            n: a for n, a in zip(names, arrays, strict=True) if n is not None and a is not None
-        }
-        types |= {name: TensorType.of(array) for name, array in known.items()}
-        fixed = {f"in{number}_{index}" for index in case.constants}
-        constants |= {name: array for name, array in known.items() if name in fixed}
-        inputs |= {name: array for name, array in known.items() if name not in fixed}
-        results = op.infer(case.attributes, *(None if n is None else types[n] for n in names))
-        outputs = tuple(f"out{number}_{index}" for index in range(len(results)))
-        types |= dict(zip(outputs, results, strict=True))
-        nodes.append(Node(op.name, tuple(names), outputs, case.attributes))
+    graph, every = case_graph(op, cases)
+    expected: dict[str, np.ndarray] = {}
+    inputs: list[np.ndarray] = []
+    for node, case, arrays in zip(graph.nodes, cases, every, strict=True):
         values = op.reference(case.attributes, *arrays)
         values = values if isinstance(values, tuple) else (values,)
-        expected |= dict(zip(outputs, values, strict=True))
-    graph = Graph(tuple(nodes), tuple(inputs), tuple(expected), types, constants)
-    return Trial(graph, list(inputs.values()), expected)
+        expected |= dict(zip(node.outputs, values, strict=True))
+        pairs = zip(node.inputs, arrays, strict=True)
+        inputs += [a for name, a in pairs if a is not None and name in graph.inputs]
+    return Trial(graph, inputs, expected)
 
 
 def play(

@@ -388,11 +388,11 @@ def load(pointer: Pointer, index: Operand, kind: str, width: int = 1) -> Express
     return Expression("load", (pointer, lift(index)), kind, width)
 
 
-def guarded(inside: Expression, value: Expression, otherwise: Number = 0) -> Expression:
+def guarded(inside: Expression, value: Expression, otherwise: Operand = 0) -> Expression:
     """`value`, evaluated only where the scalar condition holds: it may read out of bounds
     elsewhere.
     """
+    fallback = widen(lift(otherwise, value.kind), value.width)
     if inside.number is not None:
-        return value if inside.number else const(otherwise, value.kind, value.width)
-    fallback = const(otherwise, value.kind, value.width)
+        return value if inside.number else fallback
     return Expression("guarded", (inside, value, fallback), value.kind, value.width)

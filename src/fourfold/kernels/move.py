@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, guarded, vector
+from fourfold.kernel.expression import Expression, const, guarded, name, vector
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.op import Variant
@@ -68,7 +68,7 @@ def _whole_slice(
         return None
     if more and outside != 0 and view.type.channels % 4:
         return None
-    channel = Expression("name", ("channel",), "int")
+    channel = name("channel", "int")
     places, inside = source(context.attributes, [*at, channel], view.type, target.type)
     if more:
         _, inside = source(context.attributes, [*at, const(0)], view.type, target.type)

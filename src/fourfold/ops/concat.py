@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.graph import Node
 from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, vector
+from fourfold.kernel.expression import Expression, const, guarded, vector
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import region_location
 from fourfold.kernel.view import View
@@ -102,7 +102,7 @@ def _element(
         places = [place - start if number == axis else place for number, place in enumerate(at)]
         inside = exists & (at[axis] >= start) & (at[axis] < start + source.type.shape[axis])
         element = source.element(source.pixel(places[:-1]), places[-1])
-        value = kernel.let(Expression("guarded", (inside, element, value), value.kind), "v")
+        value = kernel.let(guarded(inside, element, value), "v")
         start += source.type.shape[axis]
     return value
 

@@ -66,7 +66,7 @@ def build(context: NodeContext) -> None:
     anchors, target = context.read(kernel, 2, "anchors"), context.write(kernel)
     (box,) = kernel.ids(context.output.pixels)
     target.store(box, const(0), _corners(kernel, boxes, anchors, attributes, box))
-    lanes = [const(0.0, "float")] * (-attributes.best % 2 * 2)
+    lanes = [const(0.0, scores.kind)] * (-attributes.best % 2 * 2)
     lanes = [*_best(kernel, scores, attributes, box), *lanes]
     for number in range(0, len(lanes), 4):
         target.store(box, const(1 + number // 4), vector(*lanes[number : number + 4]))

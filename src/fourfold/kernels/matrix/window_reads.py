@@ -135,9 +135,9 @@ class _FromNeighbours:
             for spot in self.beside:
                 place, inside = self.locations.find(pair, spot)
                 edge = first if spot[1] < self.before else last
-                exists = const(1) if inside is None else inside
+                exists = const(True) if inside is None else inside
                 edges.append((place, kernel.let(exists & edge, "edge")))
-                inner.append(kernel.let(exists & edge.equals(0), "inner"))
+                inner.append(kernel.let(exists & edge.equals(False), "inner"))
             self.found.append((own, edges, inner))
 
     def read(self, slice_: Expression) -> list[Expression]:
@@ -152,7 +152,7 @@ class _FromNeighbours:
         if not self.whole:
             return four_halves(source, found, slice_)
         index = source.index(place, slice_) * 4
-        asked = const(1) if inside is None else inside
+        asked = const(True) if inside is None else inside
         return source.kernel.let(load_double_words(source.pointer, index, asked), "two")
 
     def spots(self, read: list[Expression]) -> list[dict[Spot, Expression]]:

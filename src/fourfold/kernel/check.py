@@ -1,0 +1,117 @@
+"""What a legal kernel is: small rules about its tree, each of which says what breaks it.
+
+Whoever writes a renderer may rely on them. They are not asked when plans are made: tests ask
+them of all kernels that ops can write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from fourfold.kernel.expression import Expression, Pointer
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.scope import misplaced
+from fourfold.kernel.signatures import KINDS, SIGNATURES, WIDTHS, stores
+from fourfold.kernel.statement import (
+    Assign,
+    AwaitHost,
+    Branch,
+    Declare,
+    DiagonalMultiply,
+    DotAccumulate,
+    Loop,
+    MatrixMultiply,
+    Prefetch,
+    Shift,
+    Statement,
+    Store,
+    StoreRounded,
+)
+from fourfold.kernel.walk import expressions, operands, statements
+from fourfold.types import DType
+
+Rule = Callable[[Kernel], Iterator[str]]
+
+
+def check_kernel(kernel: Kernel) -> list[str]:
+    """All that is illegal in a kernel; nothing, if it may be rendered."""
+    return [f"{kernel.title}: {what}" for rule in RULES for what in rule(kernel)]
+
+
+def _described(item: object) -> str:
+    if isinstance(item, Expression):
+        return f"{item.kind}{item.width}"
+    if isinstance(item, Pointer):
+        return f"{item.dtype.value} *{item.name}"
+    return repr(item)
+
+
+def ops_are_known(kernel: Kernel) -> Iterator[str]:
+    """Every op, kind and width is one of a closed set."""
+    for item in expressions(kernel):
+        if item.op not in SIGNATURES:
+            yield f"there is no op {item.op!r}"
+        if item.kind not in KINDS or item.width not in WIDTHS:
+            yield f"{item.op} gives {item.kind}{item.width}"
+
+
+def operands_fit(kernel: Kernel) -> Iterator[str]:
+    """Every op has as many operands as it takes, of kinds and widths that it takes."""
+    for item in expressions(kernel):
+        fits = SIGNATURES.get(item.op)
+        if fits is not None and not fits(item):
+            given = ", ".join(map(_described, item.operands))
+            yield f"{_described(item)} {item.op}({given}) does not fit"
+
+
+def statements_fit(kernel: Kernel) -> Iterator[str]:
+    """What statements hold is of kinds and widths that they take."""
+    for statement in statements(kernel.body):
+        if not _fits(statement):
+            given = ", ".join(map(_described, vars(statement).values()))
+            yield f"{type(statement).__name__}({given}) does not fit"
+
+
+def _types(statement: Statement) -> list[str]:
+    return [_described(item) for item in operands(statement)]
+
+
+def _fits(statement: Statement) -> bool:
+    match statement:
+        case Declare(target, value) | Assign(target, value):
+            return (target.kind, target.width) == (value.kind, value.width)
+        case Store(pointer, index, value):
+            return _is_place(index) and stores(pointer, value)
+        case Loop():
+            return _types(statement) == ["int1"] * 4
+        case Branch():
+            return _types(statement) == ["bool1"]
+        case Shift(target, base, index):
+            return _is_place(index) and target.dtype is base.dtype and base.width == 1
+        case Prefetch(_, index):
+            return _is_place(index)
+        case DotAccumulate(target):
+            return target.width in (4, 8) and set(_types(statement)) == {f"int{target.width}"}
+        case MatrixMultiply():
+            return _types(statement) == ["float4", "uint2", "uint2", "uint2"]
+        case DiagonalMultiply():
+            return _types(statement) == ["float4", *["uint1"] * 4, *["int1"] * 3]
+        case StoreRounded(pointer):
+            wanted = ["int1", "float8", "float8", "float1", "int1"]
+            bytes_ = pointer.writable and pointer.dtype is DType.U8
+            return bytes_ and _types(statement) == wanted[: len(_types(statement))]
+        case AwaitHost():
+            return _types(statement) == ["int1", "bool1"]
+    return True
+
+
+def _is_place(index: Expression) -> bool:
+    return index.kind in ("int", "long") and index.width == 1
+
+
+def names_are_in_scope(kernel: Kernel) -> Iterator[str]:
+    """Names are declared once and before they are used, pointers too; only variables change."""
+    yield from misplaced(kernel)
+
+
+RULES: tuple[Rule, ...] = (ops_are_known, operands_fit, statements_fit, names_are_in_scope)

@@ -1,0 +1,193 @@
+"""The ops of the kernel language: the closed set, and which operands each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fourfold.kernel.expression import BINARY_MATH, UNARY_MATH, Expression, Pointer
+from fourfold.types import DType
+
+KINDS = ("float", "half", "int", "uint", "long", "bool")
+WIDTHS = (1, 2, 4, 8, 16)
+_REAL = ("float", "half")
+_WHOLE = ("int", "long")
+_WORDS = ("float", "int", "uint")  # kinds of 32 bits
+_SHIFTS = (-4, 4)  # lanes from one row of a fragment to the next
+
+Fits = Callable[[Expression], bool]
+
+
+def _alike(item: Expression, *operands: Expression) -> bool:
+    """Whether operands are of the kind and width of the result."""
+    return all((one.kind, one.width) == (item.kind, item.width) for one in operands)
+
+
+def _is(item: object, kind: str, width: int = 1) -> bool:
+    return isinstance(item, Expression) and (item.kind, item.width) == (kind, width)
+
+
+def _is_index(item: object) -> bool:
+    return isinstance(item, Expression) and item.kind in _WHOLE and item.width == 1
+
+
+def _const(item: Expression) -> bool:
+    return len(item.operands) == 1 and isinstance(item.operands[0], bool | int | float)
+
+
+def _name(item: Expression) -> bool:
+    return len(item.operands) == 1 and str(item.operands[0]).isidentifier()
+
+
+def _id(item: Expression) -> bool:
+    return _is(item, "int") and item.operands[0] in (0, 1, 2)
+
+
+def _arithmetic(item: Expression) -> bool:
+    real = item.op != "%" and item.kind in _REAL
+    return (
+        (real or item.kind in _WHOLE) and len(item.operands) == 2 and _alike(item, *item.operands)
+    )
+
+
+def _negated(item: Expression) -> bool:
+    return item.kind in _REAL + _WHOLE and _alike(item, *item.operands)
+
+
+def _comparison(item: Expression) -> bool:
+    a, b = item.operands
+    ordered = item.op in ("==", "!=") or a.kind != "bool"
+    return _is(item, "bool", a.width) and _alike(a, b) and ordered
+
+
+def _logic(item: Expression) -> bool:
+    return item.kind == "bool" and _alike(item, *item.operands)
+
+
+def _choice(item: Expression) -> bool:
+    condition, *values = item.operands
+    return condition.kind == "bool" and condition.width in (1, item.width) and _alike(item, *values)
+
+
+def _guarded(item: Expression) -> bool:
+    condition, *values = item.operands
+    return _is(condition, "bool") and len(values) == 2 and _alike(item, *values)
+
+
+def _splat(item: Expression) -> bool:
+    return item.width > 1 and _is(item.operands[0], item.kind)
+
+
+def _vector(item: Expression) -> bool:
+    widths = sum(one.width for one in item.operands)
+    return widths == item.width and all(one.kind == item.kind for one in item.operands)
+
+
+def _part(item: Expression) -> bool:
+    whole, index = item.operands
+    return whole.kind == item.kind and index in range(whole.width // item.width)
+
+
+def _convert(item: Expression) -> bool:
+    (value,) = item.operands
+    numbers = "bool" not in (item.kind, value.kind)
+    return numbers and item.kind != value.kind and item.width == value.width
+
+
+def _bitcast(item: Expression) -> bool:
+    (value,) = item.operands
+    return item.kind in _WORDS and value.kind in _WORDS and item.width == value.width
+
+
+def _math(item: Expression) -> bool:
+    function, *values = item.operands
+    known = UNARY_MATH if len(values) == 1 else BINARY_MATH
+    counted = len(values) in (1, 2) and function in known
+    return counted and item.kind in _REAL and _alike(item, *values)
+
+
+def _load(item: Expression) -> bool:
+    pointer, index = item.operands
+    return _is_index(index) and holds(pointer, item) and item.kind != "uint"
+
+
+def stores(pointer: Pointer, value: Expression) -> bool:
+    """Whether a value can be written behind a pointer."""
+    return pointer.writable and holds(pointer, value)
+
+
+def holds(pointer: Pointer, value: Expression) -> bool:
+    """Whether elements behind a pointer can be read as such a value, or written: truth is only
+    ever truth, whole numbers are made of no others, and a pointer to vectors has these only.
+    """
+    if pointer.local:
+        return True  # what lies there is checked where the array is declared
+    if pointer.width not in (1, value.width):
+        return False
+    if pointer.dtype is DType.BOOL or value.kind == "bool":
+        return pointer.dtype is DType.BOOL and value.kind == "bool"
+    return value.kind in _REAL or (value.kind == "int" and not pointer.dtype.is_float)
+
+
+def _pointed(dtype: DType, result: str, width: int) -> Fits:
+    """An op on a pointer to elements of a type, an index, and perhaps more."""
+
+    def fits(item: Expression) -> bool:
+        pointer, index, *more = item.operands
+        inside = all(one.kind in ("bool", "int") and one.width == 1 for one in more)
+        return _is(item, result, width) and pointer.dtype is dtype and _is_index(index) and inside
+
+    return fits
+
+
+def _made_of(result: tuple[str, int], *wanted: tuple[str, int]) -> Fits:
+    """An op on operands of these kinds and widths."""
+
+    def fits(item: Expression) -> bool:
+        pairs = zip(item.operands, wanted, strict=False)
+        counted = len(item.operands) == len(wanted)
+        return _is(item, *result) and counted and all(_is(one, *type_) for one, type_ in pairs)
+
+    return fits
+
+
+def _shift(item: Expression) -> bool:
+    words, distance = item.operands
+    return _is(item, "uint", 2) and _is(words, "uint", 2) and distance.number in _SHIFTS
+
+
+def _taps(item: Expression) -> bool:
+    pointer = item.operands[0]
+    return pointer.private and _pointed(DType.I32, "int", 8)(item)
+
+
+_EXCHANGE = _made_of(("float", 1), ("float", 1), ("int", 1))
+SIGNATURES: dict[str, Fits] = {
+    "const": _const,
+    "name": _name,
+    "global_id": _id,
+    "local_id": _id,
+    "neg": _negated,
+    **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _comparison),
+    **dict.fromkeys(("&&", "||"), _logic),
+    "where": _choice,
+    "guarded": _guarded,
+    "splat": _splat,
+    "vector": _vector,
+    "lane": _part,
+    "part": _part,
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "math": _math,
+    "load": _load,
+    "load_words": _pointed(DType.F16, "uint", 2),
+    "load_words_streamed": _pointed(DType.F16, "uint", 2),
+    "load_double_words": _pointed(DType.F16, "uint", 4),
+    "load_bytes": _pointed(DType.U8, "float", 8),
+    "load_taps": _taps,
+    "pack_halves": _made_of(("uint", 2), ("float", 4)),
+    "unpack_halves": _made_of(("float", 4), ("uint", 2)),
+    "subgroup_size": _made_of(("int", 1)),
+    "subgroup_exchange": lambda item: _EXCHANGE(item) and item.operands[1].number is not None,
+    "subgroup_shift": _shift,
+}

@@ -1,0 +1,40 @@
+"""Kernels as trees: all that ops write for a device, in every way that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from op_inputs import case_graph
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.context import Options
+from fourfold.kernel.kernel import Kernel
+from fourfold.lower.kernels import KernelChoice, build_node, node_contexts, variants_of
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.op.registry import registry
+from fourfold.rewrite import rewrite
+
+WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
+
+
+def op_graph(name: str) -> Graph:
+    """All cases of an op, as they are lowered."""
+    op = registry()[name]
+    return rewrite(case_graph(op, op.cases)[0])
+
+
+def all_kernels(graph: Graph, device: DeviceInfo, options: Options) -> Iterator[Kernel]:
+    """The kernels of every variant of every node, in its default form and in the first and the last
+    of those that it lists.
+    """
+    options = specialise_options(graph, options, device)
+    graph = specialise_graph(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+        for variant in variants_of(registry()[context.node.op]):
+            if variant.refuses(context) is None:
+                listed = variant.choices(context)
+                for choice in dict.fromkeys((None, *listed[:1], *listed[-1:])):
+                    for built in build_node(context, KernelChoice(variant, choice)):
+                        yield built.kernel
