@@ -15,7 +15,7 @@ from setting import SHARED, describe_setting, relative_error, replace_section, w
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
-from fourfold.formats.tflite.read import read_file
+from fourfold.formats.tflite.file import read_file
 from fourfold.players import find_device
 from fourfold.report.verify import run_litert
 

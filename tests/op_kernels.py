@@ -8,11 +8,11 @@ from op_inputs import case_graph
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
 from fourfold.lower.kernels import KernelChoice, build_node, node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 from fourfold.rewrite import rewrite
 
@@ -25,13 +25,12 @@ def op_graph(name: str) -> Graph:
     return rewrite(case_graph(op, op.cases)[0])
 
 
-def all_kernels(graph: Graph, device: DeviceInfo, options: Options) -> Iterator[Kernel]:
+def all_kernels(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Iterator[Kernel]:
     """The kernels of every variant of every node, in its default form and in the first and the last
     of those that it lists.
     """
-    options = specialise_options(graph, options, device)
-    graph = specialise_graph(graph, device, options)
-    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+    graph, target, _ = specialise_for(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, target.options), target):
         for variant in variants_of(registry()[context.node.op]):
             if variant.refuses(context) is None:
                 listed = variant.choices(context)

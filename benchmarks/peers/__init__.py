@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.cli._inputs import random_inputs
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.rewrite import PIPELINE
 from fourfold.types import Shape
@@ -60,7 +60,7 @@ class Task:
     @cached_property
     def graph(self) -> Graph:
         """The network without what is gained by ops that only fourfold has."""
-        graph = read_model(str(self.model), self.shapes).main
+        graph = read_model(str(self.model), ReadOptions(self.shapes)).main
         for pass_ in PIPELINE:
             graph = graph if pass_.__name__ in OWN else pass_(graph)
         return graph

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from docs.tiny_model import tiny_model
 
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.types import TensorType
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -32,7 +32,7 @@ def test_networks_can_be_read_with_any_batch(name: str) -> None:
     data = network_bytes(name)
     graph = read_model(data).main
     assert graph.types[graph.outputs[0]] == TensorType.parse("f32[1,1000]")
-    wide = read_model(data, {graph.inputs[0]: (7, 224, 224, 3)}).main
+    wide = read_model(data, ReadOptions({graph.inputs[0]: (7, 224, 224, 3)})).main
     assert wide.types[wide.outputs[0]] == TensorType.parse("f32[7,1000]")
 
 

@@ -11,7 +11,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import read_model
 from fourfold.formats.model import Model
-from fourfold.formats.tflite.read import read_file
+from fourfold.formats.tflite.file import read_file
 from fourfold.types import TensorType
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"

@@ -327,7 +327,8 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         name="conv2d", cases=(case,), pointwise=None, view=None, variants=(variant,)
     )
     table = {"CONV_2D": "conv2d + relu", "SHAPE": "a constant"}
-    pretend(monkeypatch, "ops", "fourfold.formats.tflite.convert", supported=lambda: table)
+    tflite = SimpleNamespace(name="TFLite", operators=lambda: table)
+    pretend(monkeypatch, "ops", "fourfold.formats", formats=lambda: {"tflite": tflite})
     pretend(
         monkeypatch, "ops", "fourfold.op.registry", registry=lambda: {"relu": relu, "conv2d": conv}
     )
@@ -336,6 +337,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in ("CONV_2D", "a constant", "kernel", "pointwise", "f32", "2 ops of TFLite"):
         assert part in result.output
     report = json.loads(invoke("ops", "--json").output)
+    assert report["tflite"] == table
     assert report["ops"]["conv2d"]["variants"] == ["conv2d_1x1"]
 
 

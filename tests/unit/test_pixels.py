@@ -16,7 +16,7 @@ from fourfold.cpu import litert
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.pixels import ORDERS, Pixels, pixels_text
@@ -65,7 +65,7 @@ def normalised(picture: np.ndarray, pixels: Pixels) -> np.ndarray:
 def expected(picture: np.ndarray, pixels: Pixels) -> np.ndarray:
     """By the definitions of the ops, from floats."""
     real = normalised(picture, pixels)
-    graph = read_model(image_model(pixels.channels), {"image": real.shape}).main
+    graph = read_model(image_model(pixels.channels), ReadOptions({"image": real.shape})).main
     return evaluate(graph, {"image": real})["y"]
 
 

@@ -14,7 +14,7 @@ from fourfold.compile import CompileOptions
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.prepare import How, prepare_model
 from fourfold.runtime import loading
 from fourfold.store.draft import Draft
@@ -50,7 +50,7 @@ def picture(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 def expected(x: np.ndarray) -> np.ndarray:
-    graph = read_model(image_model(), {"x": x.shape}).main
+    graph = read_model(image_model(), ReadOptions({"x": x.shape})).main
     return evaluate(graph, {"x": x})["y"]
 
 

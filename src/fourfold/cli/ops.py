@@ -1,4 +1,4 @@
-"""List what can run: TFLite's ops, what they become, and how that runs."""
+"""List what can run: the ops of each format, what they become, and how that runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from fourfold.cli._options import json_option
 from fourfold.cli._show import show_json, show_table
-from fourfold.formats.tflite.convert import supported
+from fourfold.formats import formats
 from fourfold.op import Op
 from fourfold.op.registry import registry
 from fourfold.types import TensorType
@@ -19,17 +19,19 @@ from fourfold.types import TensorType
 @json_option
 def command(as_json: bool) -> None:
     ops = {name: describe(op) for name, op in sorted(registry().items())}
-    sources = dict(sorted(supported().items()))
+    sources = {folder: dict(sorted(form.operators().items())) for folder, form in formats().items()}
     if as_json:
-        show_json({"tflite": sources, "ops": ops})
+        show_json({**sources, "ops": ops})
         return
-    show_table("from TFLite", ("TFLite op", "becomes"), sources.items())
+    for folder, form in formats().items():
+        show_table(f"from {form.name}", (f"{form.name} op", "becomes"), sources[folder].items())
     rows = (
         (name, ", ".join(op["types"]), ", ".join(op["runs"]) or "nothing yet", op["about"])
         for name, op in ops.items()
     )
     show_table("ops", ("op", "tested with", "runs as", "what it does"), rows)
-    click.echo(f"{len(sources)} ops of TFLite, {len(ops)} ops of fourfold")
+    counts = [f"{len(sources[folder])} ops of {form.name}" for folder, form in formats().items()]
+    click.echo(", ".join((*counts, f"{len(ops)} ops of fourfold")))
 
 
 def describe(op: Op) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def _limits(wishes: PlacementOptions) -> Limits:
 
 
 def _task(situation: PlacementProblem, judge: SupportCheck) -> Task:
-    origin = situation.model.origin
+    origin = situation.model.source_graph
     return Task(
         graph=situation.graph,
         units=judge.units,
@@ -180,12 +180,12 @@ def compile_hybrid(situation: PlacementProblem, choices: Mapping[str, str]) -> H
 
 
 def _in_litert(situation: PlacementProblem, part: Partition) -> HybridPart:
-    origin, types = situation.model.origin, situation.graph.types
+    origin, types = situation.model.source_graph, situation.graph.types
     assert origin is not None
 
     def binding(value: str) -> TensorBinding:
         number = origin.tensor(value)
-        assert number is not None, f"'{value}' is no tensor of the file"
+        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
         pixels = situation.loaded.pictures.get(value)
         return TensorBinding(value, number, types.get(value), origin.grid(value), pixels)
 

@@ -24,7 +24,7 @@ class SupportCheck:
     _customs: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.origin)
+        self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.source_graph)
         self._read = self._read_by_others()
 
     def verdicts(self) -> Mapping[str, Verdict]:
@@ -57,7 +57,7 @@ class SupportCheck:
     def _custom(self, unit: Unit) -> str:
         """Whether LiteRT knows a custom op: asked by giving it that operator alone."""
         if unit.title not in self._customs:
-            origin = self.model.origin
+            origin = self.model.source_graph
             assert origin is not None
             content = origin.write([unit.name], origin.reads(unit.name), origin.writes(unit.name))
             try:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fourfold.config import Config
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
-from fourfold.formats import read_model
-from fourfold.kernel.context import Options
+from fourfold.formats import ReadOptions, read_model
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.players import probe
 from fourfold.prepare import Keeping
@@ -56,8 +56,8 @@ class Workshop:
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
         """Look for the best kernels; they are kept, and sessions find them in the store."""
         known = store.choices(device_key(self.device))
-        graph = rewrite(read_model(content, shapes, follow=False).main)
-        kernels = Options(self.options.precision)
+        graph = rewrite(read_model(content, ReadOptions(shapes, follow_batch=False)).main)
+        kernels = KernelOptions(self.options.precision)
         level = level_named(TUNING, self.options.tuning_seconds)
         listener = Keeping(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))

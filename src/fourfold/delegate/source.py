@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fourfold.delegate.host import Piece
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError, Refusal
-from fourfold.formats import Model, read_model
+from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.formats.tflite.foreign import CALLING, unit_name
-from fourfold.formats.tflite.origin import FileOrigin
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord
+from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 from fourfold.ops.foreign import Foreign
 from fourfold.split import LITERT, Costs, find_units
@@ -47,7 +47,7 @@ class Source:
     """One graph of the model. Operators and tensors go by their numbers in the file."""
 
     model: Model
-    origin: FileOrigin
+    origin: TFLiteSourceGraph
     options: GpuOptions
 
     @property
@@ -159,18 +159,20 @@ def read_source(
 ) -> Source | None:
     """A graph of the model; None for one that only other graphs call."""
     allowed = options.quantized_models_allowed
-    first = read_model(model, foreign=True, quantized=allowed)
-    if not isinstance(first.origin, FileOrigin):
+    how = ReadOptions(keep_unsupported=True, quantized=allowed)
+    first = read_model(model, how)
+    origin = first.source_graph
+    if not isinstance(origin, TFLiteSourceGraph):
         raise ModelError(
             "GpuDelegate was given a model that is no TFLite file",
             f"it is {first.format or 'of another format'}",
             "give it the file that the interpreter has",
         )
     if number == 0:
-        return Source(first, first.origin, options)
-    keys = [item.key for item in first.origin.file.signatures if item.subgraph == number]
+        return Source(first, origin, options)
+    keys = [item.key for item in origin.file.signatures if item.subgraph == number]
     if not keys:
         return None
-    other = read_model(model, signature=keys[0], foreign=True, quantized=allowed)
-    assert isinstance(other.origin, FileOrigin)
-    return Source(other, other.origin, options)
+    other = read_model(model, replace(how, signature=keys[0]))
+    assert isinstance(other.source_graph, TFLiteSourceGraph)
+    return Source(other, other.source_graph, options)

@@ -1,30 +1,31 @@
-"""Model files of every format become a Model here; the first bytes say which format it is."""
+"""Model files of every format become a Model here. A format is a folder of this package: it is
+found by being there, and its `FORMAT` says which files it reads.
+"""
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
-from fourfold.errors import InputError, ModelError
-from fourfold.formats import tflite
-from fourfold.formats.model import Model, Origin, Signature
-from fourfold.types import Shape
+from fourfold.errors import FourfoldError, InputError, ModelError
+from fourfold.formats.format import Format
+from fourfold.formats.model import Model, Signature, SourceGraph, TensorId
+from fourfold.formats.options import DEFAULTS, ReadOptions
+from fourfold.formats.source import ModelSource, PathOrBytes, open_source
 
-__all__ = ["Model", "Origin", "Signature", "read_model"]
-
-Content = bytes | mmap.mmap
-
-
-@dataclass(frozen=True)
-class _Format:
-    name: str
-    matches: Callable[[Content], bool]
-    read: Callable[[Content, str, Mapping[str, Shape], str | None, bool, bool, bool], Model]
-
-
-_FORMATS = (_Format("TFLite", tflite.matches, tflite.read),)
+__all__ = [
+    "Format",
+    "Model",
+    "ModelSource",
+    "ReadOptions",
+    "Signature",
+    "SourceGraph",
+    "TensorId",
+    "formats",
+    "read_model",
+]
 
 _LOOKS = (
     (b"PK\x03\x04", "a zip archive", "unpack it and pass the model file inside"),
@@ -38,49 +39,35 @@ _LOOKS = (
 )
 
 
-def read_model(
-    model: str | os.PathLike[str] | bytes,
-    shapes: Mapping[str, Shape] | None = None,
-    signature: str | None = None,
-    foreign: bool = False,
-    quantized: bool = True,
-    follow: bool = True,
-) -> Model:
-    """The model in a file or in bytes. `shapes` sets input shapes; `signature` chooses a graph.
-
-    What cannot be converted is refused, or with `foreign` becomes a node that stands for it; so is
-    what works on quantised values unless `quantized` allows it. With `follow`, a batch goes through
-    reshapes that have another one written into them; without it they are taken literally.
-    """
-    title = "the model" if isinstance(model, bytes) else f"'{os.fspath(model)}'"
-    content = model if isinstance(model, bytes) else _open(model)
-    for form in _FORMATS:
-        if form.matches(content):
-            return form.read(content, title, shapes or {}, signature, foreign, quantized, follow)
-    raise _unknown(content, title)
+@cache
+def formats() -> Mapping[str, Format]:
+    """Every format by the name of its folder."""
+    names = [info.name for info in iter_modules(__path__) if info.ispkg]
+    return {name: import_module(f"{__name__}.{name}").FORMAT for name in names}
 
 
-def _open(path: str | os.PathLike[str]) -> Content:
-    """The file mapped into memory, so that constants need no copy."""
-    try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return b""
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        fix = "check the path and that the file may be read"
-        raise InputError(f"cannot open '{os.fspath(path)}'", why, fix) from error
+def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
+    """The model in a file, a folder or bytes, of whichever format that is."""
+    source = open_source(model)
+    known = formats().values()
+    # The path decides where two formats could be meant by the same bytes.
+    for form in sorted(known, key=lambda form: not source.has_extension(form.extensions)):
+        if form.matches(source):
+            return form.read(source, options)
+    raise _unknown(source)
 
 
-def _unknown(content: Content, title: str) -> ModelError:
-    names = " or ".join(form.name for form in _FORMATS)
-    start = content[:64]
-    looks, fix = "something else", f"pass a {names} file"
+def _unknown(source: ModelSource) -> FourfoldError:
+    names = " or ".join(str(form) for form in formats().values())
+    if source.is_folder:
+        why = "it is a folder that holds no model of a known format"
+        return InputError(f"cannot open {source.title}", why, f"pass the model file in it: {names}")
+    start = source.content[:64]
+    looks, fix = "something else", f"pass a file of {names}"
     if not start:
         looks, fix = "empty", "download or export the file again"
     for magic, found, remedy in _LOOKS:
         if start.lstrip().startswith(magic) or start.startswith(magic):
             looks, fix = found, remedy
             break
-    return ModelError(f"{title} is not a model that can be read", f"it is {looks}", fix)
+    return ModelError(f"{source.title} is not a model that can be read", f"it is {looks}", fix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +11,8 @@ import numpy as np
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
 from fourfold.types import DType, Quantization, Shape
+
+TensorId = int | str  # how a format's own files and engines tell tensors apart
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class Signature:
     subgraph: int = 0
 
 
-class Origin(Protocol):
-    """The main graph as the file has it, so that parts of it can run in the file's own engine.
+class SourceGraph(Protocol):
+    """The main graph as the file has it, so that parts of it can run in the format's CPU engine.
 
     A unit is one operator of the file; its nodes have its name.
     """
@@ -41,11 +43,7 @@ class Origin(Protocol):
         """All of the file."""
 
     @property
-    def outputs(self) -> tuple[int, ...]:
-        """The tensors of the graph's outputs."""
-
-    @property
-    def values(self) -> Mapping[str, int]:
+    def values(self) -> Mapping[str, TensorId]:
         """The tensors of the file by name."""
 
     def reads(self, unit: str) -> tuple[str, ...]:
@@ -54,7 +52,7 @@ class Origin(Protocol):
     def writes(self, unit: str) -> tuple[str, ...]:
         """The values that a unit gives."""
 
-    def tensor(self, value: str) -> int | None:
+    def tensor(self, value: str) -> TensorId | None:
         """The value's tensor in the file; None for a value that only the graph has."""
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
@@ -62,9 +60,6 @@ class Origin(Protocol):
 
     def rounds(self, unit: str) -> bool:
         """Whether the file's own engine rounds what a unit reads: floats beside integer weights."""
-
-    def signature(self, value: str) -> tuple[int, ...]:
-        """The sizes of a value with -1 where the file leaves one open; empty if it leaves none."""
 
     def unit(self, node: str) -> str:
         """The unit that nodes of this name belong to."""
@@ -80,47 +75,25 @@ class Origin(Protocol):
 
 @dataclass(frozen=True)
 class Model:
-    """The graphs of a file. `graphs` is indexed as in the file; None where one cannot run here.
+    """The main graph of a file, and what else the file says.
 
     `input_names` and `output_names` belong to the main graph, in its order, as the file gives them;
-    a name that comes again gets a number: 'x', 'x:1'. Why a graph is None is in `refusals`.
+    a name that comes again gets a number: 'x', 'x:1'. `open_sizes` are the sizes of each of its
+    inputs with -1 where the file leaves one open, () where it leaves none. `graphs` are all graphs,
+    indexed as in the file; None where one cannot run here, for which `refusals` have the reason.
+    `source_graph` is None where the format has no CPU engine. The format's name and CPU engine
+    come from its `Format`.
     """
 
     main: Graph
-    graphs: tuple[Graph | None, ...]
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+    open_sizes: tuple[Shape, ...] = ()
+    graphs: tuple[Graph | None, ...] = ()
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     description: str = ""
     metadata: Mapping[str, np.ndarray] = field(default_factory=dict)
     refusals: tuple[Refusal, ...] = ()
+    source_graph: SourceGraph | None = None
     format: str = ""
-    origin: Origin | None = None
-
-    @property
-    def open_sizes(self) -> tuple[Shape, ...]:
-        """The sizes of each input with -1 where the file leaves one open; () if it leaves none."""
-        origin = self.origin
-        return () if origin is None else tuple(origin.signature(n) for n in self.main.arguments)
-
-
-class Names:
-    """Hands out names, with a number on those that are taken: 'x', 'x:1', 'x:2'."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._next: dict[str, int] = {}
-
-    def fresh(self, name: str) -> str:
-        found = name
-        while found in self._taken:
-            number = self._next[name] = self._next.get(name, 0) + 1
-            found = f"{name}:{number}"
-        self._taken.add(found)
-        return found
-
-
-def unique(names: Iterable[str]) -> tuple[str, ...]:
-    """The same names, made different from each other."""
-    taken = Names()
-    return tuple(taken.fresh(name) for name in names)
+    cpu_engine: str | None = None

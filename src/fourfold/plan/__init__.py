@@ -2,6 +2,9 @@
 
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
+    ARENA,
+    CONSTANT_ALIGNMENT,
+    CONSTANTS,
     Argument,
     Buffer,
     BufferUse,
@@ -14,6 +17,9 @@ from fourfold.plan.data import (
 from fourfold.plan.record import plan_record, read_plan
 
 __all__ = [
+    "ARENA",
+    "CONSTANTS",
+    "CONSTANT_ALIGNMENT",
     "Argument",
     "Buffer",
     "BufferUse",

@@ -10,6 +10,9 @@ import numpy as np
 
 from fourfold.types import Quantization, Shape, TensorType
 
+ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
+CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
+
 
 class Buffer(NamedTuple):
     """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.

@@ -16,7 +16,7 @@ from fourfold.compile.placement import (
 )
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
@@ -54,8 +54,8 @@ def _whole(source: str | bytes, situation: PlacementProblem, parted: Subject) ->
     """The same model in one plan, where that can be: only there variables are the device's."""
     wish = situation.wish
     try:
-        loaded = read_model(source, wish.shapes, quantized=wish.quantized, follow=wish.follow)
-        graph = rewrite(loaded.main)
+        options = ReadOptions(wish.shapes, quantized=wish.quantized, follow_batch=wish.follow)
+        graph = rewrite(read_model(source, options).main)
         plan = make_plan(graph, probe(situation.device, has_quantised_steps(graph)), wish.options)
     except UnsupportedError:
         return parted
@@ -76,9 +76,6 @@ def _subject(situation: PlacementProblem, decision: Decision) -> Subject:
 
 def _open_inputs(situation: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
     """Inputs whose sizes the file leaves open and the caller did not set."""
-    origin = situation.model.origin
-    if origin is None:
-        return {}
-    found = {name: origin.signature(name) for name in situation.graph.arguments}
+    found = zip(situation.graph.arguments, situation.model.open_sizes, strict=False)
     given = situation.wish.shapes
-    return {name: shape for name, shape in found.items() if shape and name not in given}
+    return {name: sizes for name, sizes in found if sizes and name not in given}

@@ -127,7 +127,7 @@ class _Theirs:
     """LiteRT's own values of all tensors, as the graph sees them."""
 
     def __init__(self, situation: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
-        origin = situation.model.origin
+        origin = situation.model.source_graph
         assert origin is not None
         self._origin, self._types = origin, situation.graph.types
         bindings = [self._binding(name) for name in situation.graph.arguments]
@@ -136,7 +136,7 @@ class _Theirs:
 
     def _binding(self, value: str) -> TensorBinding:
         number = self._origin.tensor(value)
-        assert number is not None
+        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
         return TensorBinding(value, number, self._types[value], self._origin.grid(value))
 
     def has(self, name: str) -> bool:
@@ -184,7 +184,7 @@ class _Trial:
         return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
 
     def _title(self, node: Node) -> str:
-        origin = self.situation.model.origin
+        origin = self.situation.model.source_graph
         return node.op if origin is None else origin.titles.get(node.name, node.op)
 
     def _verdict(self, node: Node, layer: Layer) -> str:
@@ -199,7 +199,7 @@ class _Trial:
         values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
         if self._defined(node, name, values, expected):
             return CARRIED
-        origin = self.situation.model.origin
+        origin = self.situation.model.source_graph
         rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
         return ROUNDED if rounded else MEANING
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
 from fourfold.device import GPU, LITERT, NUMPY
-from fourfold.formats import Origin
+from fourfold.formats import SourceGraph
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
 
@@ -59,7 +59,7 @@ class Verdict:
         return not self.reasons[target]
 
 
-def find_units(graph: Graph, origin: Origin | None) -> tuple[Unit, ...]:
+def find_units(graph: Graph, origin: SourceGraph | None) -> tuple[Unit, ...]:
     """The units in an order in which they can run."""
     names = _group_names(graph, origin)
     groups: dict[str, list[Node]] = {}
@@ -70,12 +70,12 @@ def find_units(graph: Graph, origin: Origin | None) -> tuple[Unit, ...]:
     return tuple(units[name] for name in sort_units(units.values()))
 
 
-def _group_names(graph: Graph, origin: Origin | None) -> list[str]:
+def _group_names(graph: Graph, origin: SourceGraph | None) -> list[str]:
     names = [node.name or (node.outputs[0] if node.outputs else node.op) for node in graph.nodes]
     return names if origin is None else [origin.unit(name) for name in names]
 
 
-def _forms(graph: Graph, origin: Origin | None) -> Mapping[str, str]:
+def _forms(graph: Graph, origin: SourceGraph | None) -> Mapping[str, str]:
     """For tensors that the graph has in another form only: the name of that form."""
     values = [*graph.inputs, *(value for node in graph.nodes for value in node.outputs)]
     if origin is None:
@@ -93,7 +93,7 @@ def _unit(
     graph: Graph,
     name: str,
     nodes: list[Node],
-    origin: Origin | None,
+    origin: SourceGraph | None,
     forms: Mapping[str, str],
 ) -> Unit:
     writes = tuple(value for node in nodes for value in node.outputs)

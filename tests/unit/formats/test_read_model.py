@@ -10,7 +10,7 @@ from tflite_writer import Operator, Signature, Subgraph, Tensor, constant, write
 
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 
 RELU = Operator("RELU", ["x"], ["y"])
 SIMPLE = write([Tensor("x", (1, 3)), Tensor("y", (1, 3))], [RELU], ["x"], ["y"])
@@ -85,9 +85,9 @@ def test_batch_is_changed_by_shapes() -> None:
     ]
     data = write(tensors, [Operator("RESHAPE", ["x", "shape"], ["y"])], ["x"], ["y"])
     assert read_model(data).main.types["y"].shape == (1, 12)
-    assert read_model(data, {"x": (5, 2, 2, 3)}).main.types["y"].shape == (5, 12)
+    assert read_model(data, ReadOptions({"x": (5, 2, 2, 3)})).main.types["y"].shape == (5, 12)
     with pytest.raises(InputError, match="do not fill"):
-        read_model(data, {"x": (1, 2, 2, 5)})
+        read_model(data, ReadOptions({"x": (1, 2, 2, 5)}))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_batch_is_changed_by_shapes() -> None:
 )
 def test_bad_shapes(shapes: dict[str, tuple[int, ...]]) -> None:
     with pytest.raises(InputError):
-        read_model(SIMPLE, shapes)
+        read_model(SIMPLE, ReadOptions(shapes))
 
 
 def test_damage_in_another_graph_is_a_refusal() -> None:
@@ -122,8 +122,8 @@ def test_signatures_choose_the_main_graph() -> None:
     assert model.signatures["s1"].outputs == {"out": "y"}
     assert model.description == "three"
     assert model.metadata["note"].tobytes() == b"hello"
-    assert read_model(data, signature="s1").main.name == "second"
+    assert read_model(data, ReadOptions(signature="s1")).main.name == "second"
     with pytest.raises(UnsupportedError, match="UNIQUE 'y'"):
-        read_model(data, signature="s2")
+        read_model(data, ReadOptions(signature="s2"))
     with pytest.raises(InputError, match="s0, s1, s2"):
-        read_model(data, signature="s4")
+        read_model(data, ReadOptions(signature="s4"))

@@ -14,7 +14,7 @@ from fourfold.cpu import litert
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 
 IMAGE = (1, 5, 7, 6)
 X, BATCH = Tensor("x", IMAGE), 3
@@ -107,7 +107,7 @@ def images(count: int = BATCH) -> np.ndarray:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_each_image_gets_what_it_gets_alone(name: str) -> None:
     model, batch = MODELS[name](), images()
-    one, many = read_model(model).main, read_model(model, {"x": batch.shape}).main
+    one, many = read_model(model).main, read_model(model, ReadOptions({"x": batch.shape})).main
     alone = [evaluate(one, {"x": image[None]})["y"] for image in batch]
     found = evaluate(many, {"x": batch})["y"]
     np.testing.assert_allclose(found, np.concatenate(alone), rtol=1e-6, atol=1e-6)
@@ -157,14 +157,15 @@ def test_a_file_with_open_sizes_is_taken_at_its_word(
     signature: Sequence[int] | None, follow: bool, expected: tuple[int, ...]
 ) -> None:
     model = one_reshape([1, -1, 3], Tensor("x", IMAGE, signature=signature))
-    graph = read_model(model, {"x": (BATCH, *IMAGE[1:])}, follow=follow).main
+    options = ReadOptions({"x": (BATCH, *IMAGE[1:])}, follow_batch=follow)
+    graph = read_model(model, options).main
     assert graph.types["y"].shape == expected
 
 
 @pytest.mark.parametrize("shape", [(1, 10, 7, 6), (2, 5, 14, 6), (3, 10, 7, 6)])
 def test_another_picture_size_does_not_become_a_batch(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="RESHAPE 'y' does not fit the shapes"):
-        read_model(one_reshape([1, 70, 3]), {"x": shape})
+        read_model(one_reshape([1, 70, 3]), ReadOptions({"x": shape}))
 
 
 def mixed(operator: Operator, y: tuple[int, ...], *more: Tensor) -> bytes:
@@ -196,4 +197,4 @@ MIXED = {
 def test_what_mixes_images_is_named(op: str) -> None:
     assert read_model(MIXED[op]).main.types["y"]
     with pytest.raises(InputError, match=f"{op} 'y' does not (take the images|fit the shapes)"):
-        read_model(MIXED[op], {"x": (BATCH, *IMAGE[1:])})
+        read_model(MIXED[op], ReadOptions({"x": (BATCH, *IMAGE[1:])}))

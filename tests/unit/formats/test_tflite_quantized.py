@@ -10,7 +10,7 @@ from tflite_writer import Operator, Tensor, constant, write
 
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
 
 ROUNDED_TWICE = 0.2  # the share of elements that LiteRT's two roundings may put a step off
@@ -233,7 +233,7 @@ def test_cast_sees_the_integers() -> None:
 
 def test_quantised_values_can_be_refused() -> None:
     with pytest.raises(UnsupportedError, match="quantized=False") as caught:
-        read_model(convolution(), quantized=False)
+        read_model(convolution(), ReadOptions(quantized=False))
     assert [refusal.op for refusal in caught.value.refusals] == ["CONV_2D"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tflite_writer as writer
 
-from fourfold.formats.tflite.read import read_file
+from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 
 MODELS = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"

@@ -17,7 +17,7 @@ from fourfold.compile import CompileOptions
 from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
-from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.formats.tflite.rule import Rule
 from fourfold.lower import specialise, storage
 from fourfold.players import find_device
 from fourfold.players.null import NULL_GPU

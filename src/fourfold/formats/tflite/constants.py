@@ -6,19 +6,10 @@ import math
 
 import numpy as np
 
+from fourfold.formats.budget import check_shape
 from fourfold.formats.tflite.records import QuantizationRecord, TensorRecord
 from fourfold.formats.tflite.sparse import densify
 from fourfold.types import DType, Quantization, Shape
-
-MAX_ELEMENTS = 2**31
-
-
-def check_shape(shape: Shape) -> None:
-    """Refuses sizes below zero and tensors that no machine could hold."""
-    if min(shape, default=0) < 0:
-        raise ValueError(f"its shape {list(shape)} has a negative size")
-    if math.prod(shape) > MAX_ELEMENTS:
-        raise ValueError(f"its shape {list(shape)} has more than {MAX_ELEMENTS} elements")
 
 
 def array_of(record: TensorRecord, data: np.ndarray) -> np.ndarray:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Iterator
 
 import numpy as np
 
-Content = bytes | mmap.mmap
+from fourfold.formats.source import Content
+
 _OFFSET, _DISTANCE, _ENTRY = struct.Struct("<I"), struct.Struct("<i"), struct.Struct("<H")
 _SCALARS = {form: struct.Struct(f"<{form}") for form in "?bBhHiIqQfd"}
 
 
-class Source:
+class FlatBuffer:
     """The bytes of a file, and how many of them may still be turned into Python objects.
 
     Offsets may point anywhere, so a small file can name one long vector thousands of times. What is
@@ -50,34 +50,34 @@ class Source:
 class Table:
     """One table: fields by their slot number, absent ones by their default."""
 
-    def __init__(self, source: Source, position: int) -> None:
-        self.source, self.position = source, position
-        self._fields = position - source.unpack(_DISTANCE, position)
-        self._end = source.unpack(_ENTRY, self._fields)
-        source.spend(4)
+    def __init__(self, buffer: FlatBuffer, position: int) -> None:
+        self.buffer, self.position = buffer, position
+        self._fields = position - buffer.unpack(_DISTANCE, position)
+        self._end = buffer.unpack(_ENTRY, self._fields)
+        buffer.spend(4)
 
     @staticmethod
-    def root(source: Source) -> Table:
-        return Table(source, source.unpack(_OFFSET, 0))
+    def root(buffer: FlatBuffer) -> Table:
+        return Table(buffer, buffer.unpack(_OFFSET, 0))
 
     def _find(self, slot: int) -> int:
         """Where the field is, or 0 if the table does not have it."""
         entry = 4 + 2 * slot
         if entry + 2 > self._end:
             return 0
-        offset = self.source.unpack(_ENTRY, self._fields + entry)
+        offset = self.buffer.unpack(_ENTRY, self._fields + entry)
         return self.position + offset if offset else 0
 
     def _follow(self, position: int) -> int:
-        return position + self.source.unpack(_OFFSET, position)
+        return position + self.buffer.unpack(_OFFSET, position)
 
     def scalar(self, slot: int, form: str, default: float = 0) -> int:
         position = self._find(slot)
-        return self.source.unpack(_SCALARS[form], position) if position else default  # type: ignore[return-value]
+        return self.buffer.unpack(_SCALARS[form], position) if position else default  # type: ignore[return-value]
 
     def table(self, slot: int) -> Table | None:
         position = self._find(slot)
-        return Table(self.source, self._follow(position)) if position else None
+        return Table(self.buffer, self._follow(position)) if position else None
 
     def target(self, slot: int) -> int | None:
         """Where that begins which a field points to; None if the table does not have it."""
@@ -86,15 +86,15 @@ class Table:
 
     def tables(self, slot: int) -> Iterator[Table]:
         for position in self._positions(slot):
-            yield Table(self.source, self._follow(position))
+            yield Table(self.buffer, self._follow(position))
 
     def _positions(self, slot: int) -> range:
         position = self._find(slot)
         if not position:
             return range(0)
         start = self._follow(position)
-        count = self.source.unpack(_OFFSET, start)
-        self.source.check(start + 4, 4 * count, f"a vector of {count} tables")
+        count = self.buffer.unpack(_OFFSET, start)
+        self.buffer.check(start + 4, 4 * count, f"a vector of {count} tables")
         return range(start + 4, start + 4 + 4 * count, 4)
 
     def vector(self, slot: int, dtype: type[np.generic]) -> np.ndarray:
@@ -103,23 +103,23 @@ class Table:
             return np.empty(0, dtype)
         start = self._follow(position)
         little = np.dtype(dtype).newbyteorder("<")
-        return self.source.view(start + 4, little, self.source.unpack(_OFFSET, start))
+        return self.buffer.view(start + 4, little, self.buffer.unpack(_OFFSET, start))
 
     def has(self, slot: int) -> bool:
         return self._find(slot) != 0
 
     def integers(self, slot: int, dtype: type[np.integer] = np.int32) -> tuple[int, ...]:
         array = self.vector(slot, dtype)
-        self.source.spend(4 * array.size)
+        self.buffer.spend(4 * array.size)
         return tuple(array.tolist())
 
     def floats(self, slot: int) -> tuple[float, ...]:
         array = self.vector(slot, np.float32)
-        self.source.spend(4 * array.size)
+        self.buffer.spend(4 * array.size)
         return tuple(array.tolist())
 
     def text(self, slot: int) -> str:
         """A string; bytes that are not UTF-8 become escapes, since names need only be unique."""
         array = self.vector(slot, np.uint8)
-        self.source.spend(array.size)
+        self.buffer.spend(array.size)
         return array.tobytes().decode("utf-8", "backslashreplace")

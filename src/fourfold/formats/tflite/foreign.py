@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
+from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.tflite.constants import quantization_of
-from fourfold.formats.tflite.convert._builder import Builder
 from fourfold.formats.tflite.records import (
     FileRecord,
     OperatorRecord,
@@ -51,7 +51,7 @@ class Leftover:
     def record(self) -> OperatorRecord:
         return self.graph.operators[self.number]
 
-    def add_to(self, builder: Builder) -> Node:
+    def add_to(self, builder: GraphBuilder) -> Node:
         """Its node: what the file itself holds is left out of the inputs."""
         inputs = tuple(self._input(index, builder) for index in self.record.inputs)
         outputs = tuple(self.names[index] for index in self.record.outputs)
@@ -68,7 +68,7 @@ class Leftover:
         builder.nodes.append(node)
         return node
 
-    def _input(self, index: int, builder: Builder) -> str | None:
+    def _input(self, index: int, builder: GraphBuilder) -> str | None:
         if index == -1 or self.graph.tensors[index].variable:
             return None
         stored = self.file.buffers[self.graph.tensors[index].buffer].size > 0
@@ -81,7 +81,7 @@ class Leftover:
         plain = quantization is None or quantization.axis is not None
         return declared(tensor) if plain else declared(tensor).with_dtype(DType.F32)
 
-    def _sizes_change(self, builder: Builder) -> bool:
+    def _sizes_change(self, builder: GraphBuilder) -> bool:
         """Whether the file's own sizes of the results may be wrong this time."""
         op, read = self.record.op, [index for index in self.record.inputs if index != -1]
         known = [(index, builder.types.get(self.names[index])) for index in read]

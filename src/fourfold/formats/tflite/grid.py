@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.constants import quantization_of
-from fourfold.formats.tflite.convert._builder import Refuse
 from fourfold.formats.tflite.records import TensorRecord
 from fourfold.formats.tflite.schema import CLAMPING
 from fourfold.ops.dequantize import Dequantize
@@ -66,9 +66,11 @@ def grid_of(tensor: TensorRecord) -> Grid | None:
     if quantization is None or tensor.dtype not in _LIMITS:
         return None
     if quantization.axis is not None:
-        raise Refuse(f"'{tensor.name}' is computed with one scale for each channel")
+        raise Unconvertible(f"'{tensor.name}' is computed with one scale for each channel")
     low, high = _LIMITS[tensor.dtype]
     scale, zero_point = quantization.scale[0], quantization.zero_point[0]
     if scale <= 0 or math.isinf(1 / scale) or not low <= zero_point <= high:
-        raise Refuse(f"'{tensor.name}' has an impossible scale {scale} or zero point {zero_point}")
+        raise Unconvertible(
+            f"'{tensor.name}' has an impossible scale {scale} or zero point {zero_point}"
+        )
     return Grid(scale, zero_point, low - zero_point, high - zero_point, tensor.dtype)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.constants import quantization_of
-from fourfold.formats.tflite.convert._builder import Builder, Refuse
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import Rule
 from fourfold.formats.tflite.grid import Grid, grid_of
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
+from fourfold.formats.tflite.rule import Rule
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.types import DType, Quantization
 
@@ -53,7 +54,7 @@ _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOS
 class FloatView:
     """The tensors of a subgraph as real numbers. `names` are the values of its tensors."""
 
-    builder: Builder
+    builder: TFLiteBuilder
     tensors: Sequence[TensorRecord]
     names: Sequence[str]
     allowed: bool = True
@@ -77,10 +78,10 @@ class FloatView:
             self.tensors[i] for i in read if i not in at_run_time and self.tensors[i].quantized
         ]
         if any(tensor.quantization and tensor.quantization.details for tensor in fixed):
-            raise Refuse("weights quantised by blocks are not supported yet")
+            raise Unconvertible("weights quantised by blocks are not supported yet")
         needed = any(self.tensors[index].quantized for index in live)
         if needed and not self.allowed:
-            raise Refuse("it works on quantised values, and quantized=False was asked for")
+            raise Unconvertible("it works on quantised values, and quantized=False was asked for")
         plain = rule.weights or (rule.moves and not at_run_time)
         return needed or (bool(fixed) and not plain)
 
@@ -88,7 +89,7 @@ class FloatView:
         """The operation with real inputs, and with outputs that are not rounded yet."""
         record = operation.record
         if record.op in _WITHIN:
-            raise Refuse(f"a quantised {record.op} also rounds {_WITHIN[record.op]}")
+            raise Unconvertible(f"a quantised {record.op} also rounds {_WITHIN[record.op]}")
         if record.op in _AS_STORED:
             inputs = tuple(None if i == -1 else self.stored(i) for i in record.inputs)
             return replace(operation, inputs=inputs)
@@ -96,7 +97,7 @@ class FloatView:
         inputs = tuple(None if i == -1 else self._real(i, record.op) for i in record.inputs)
         pairs = zip(record.outputs, operation.outputs, strict=True)
         outputs = tuple(
-            self.builder.names.fresh(f"{name}/exact") if self._rounds(record, index) else name
+            self.builder.fresh(f"{name}/exact") if self._rounds(record, index) else name
             for index, name in pairs
         )
         title = operation.name
@@ -134,7 +135,7 @@ class FloatView:
         if grid is None:
             return name
         if not self._exists(self.integers.get(index)):
-            output = self.builder.names.fresh(f"{name}/stored")
+            output = self.builder.fresh(f"{name}/stored")
             self.builder.node("quantize", (name,), grid.quantize, output, output)
             self.builder.quantization[output] = Quantization((grid.scale,), (grid.zero_point,))
             self.integers[index] = output
@@ -155,7 +156,7 @@ class FloatView:
         if grid is None:
             return name
         if not self._exists(self.reals.get(index)):
-            output = self.builder.names.fresh(f"{name}/real")
+            output = self.builder.fresh(f"{name}/real")
             self.reals[index] = output
             self.builder.node("dequantize", (name,), grid.dequantize, output, output)
         return self.reals[index]

@@ -1,14 +1,14 @@
-"""What a tensor record means: its name, its type, and the shape that a caller may give it."""
+"""What a tensor record means: its name, its type, and which of its sizes are open."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.errors import InputError
-from fourfold.formats.model import unique
-from fourfold.formats.tflite.constants import check_shape
+from fourfold.formats.budget import check_shape
+from fourfold.formats.inputs import DeclaredInput, open_sizes
+from fourfold.formats.names import unique
 from fourfold.formats.tflite.records import SubgraphRecord, TensorRecord
-from fourfold.types import DType, Shape, TensorType
+from fourfold.types import DType, TensorType
 
 
 def tensor_names(record: SubgraphRecord) -> tuple[str, ...]:
@@ -29,18 +29,9 @@ def declared_types(record: SubgraphRecord, indices: Sequence[int]) -> tuple[Tens
     return tuple(absent if index == -1 else declared(tensors[index]) for index in indices)
 
 
-def given_shape(name: str, shape: Shape, tensor: TensorRecord) -> Shape:
-    """The shape that a caller gives to an input, if it is one that the input could have."""
-    try:
-        given = tuple(int(size) for size in shape)
-        fits = len(given) == len(tensor.shape) and min(given, default=1) > 0
-        check_shape(given)
-    except (TypeError, ValueError):
-        fits = False
-    if not fits:
-        why = f"the model has {list(tensor.shape)}; the rank must stay and sizes must be possible"
-        raise InputError(f"shape {shape} does not fit input '{name}'", why, "change the shape")
-    return given
+def declared_input(name: str, tensor: TensorRecord) -> DeclaredInput:
+    """A tensor as an input of the model; TFLite has a size for those that it leaves open, too."""
+    return DeclaredInput(name, declared(tensor), open_sizes(tensor.signature or ()))
 
 
 def no_arrays(tensor: TensorRecord) -> str:

@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 
-from fourfold.errors import InputError, ModelError, Refusal, nearest
-from fourfold.formats.tflite.batch import batch_factor
+from fourfold.errors import ModelError, Refusal
+from fourfold.formats.batch import check_batch
+from fourfold.formats.budget import Budget
+from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
+from fourfold.formats.options import ReadOptions
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.constants import array_of
 from fourfold.formats.tflite.convert import rules
-from fourfold.formats.tflite.convert._batch import check_batch
-from fourfold.formats.tflite.convert._builder import Budget, Builder, Refuse, Rejected
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registered import registered_rule
 from fourfold.formats.tflite.foreign import Leftover, unit_name
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import CallOnceOptions, CompositeOptions
 from fourfold.formats.tflite.quantized import FloatView
-from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
+from fourfold.formats.tflite.records import (
+    FileRecord,
+    OperatorRecord,
+    SubgraphRecord,
+    TensorRecord,
+)
+from fourfold.formats.tflite.registered import registered_rule
+from fourfold.formats.tflite.rule import Rule
 from fourfold.formats.tflite.tensors import (
     declared,
+    declared_input,
     declared_types,
-    given_shape,
     has_arrays,
     no_arrays,
     tensor_names,
 )
 from fourfold.graph import Graph
 from fourfold.ops.foreign import Foreign
-from fourfold.types import DType, Shape
+from fourfold.types import DType
 
-_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 MOST_DEPTH, MOST_VALUES = 8, 2**17  # of composites inside of each other, and what they become
-_FIX = "export the model again; if other tools accept the file, report it"
 
 
 @dataclass(frozen=True)
@@ -48,94 +57,90 @@ class Converted:
 
 
 def convert_subgraph(
-    file: FileRecord,
-    record: SubgraphRecord,
-    shapes: Mapping[str, Shape],
-    budget: Budget,
-    foreign: bool = False,
-    quantized: bool = True,
-    follow: bool = True,
+    file: FileRecord, record: SubgraphRecord, options: ReadOptions, budget: Budget
 ) -> Converted:
-    """With `foreign`, what no rule converts becomes a node that stands for the operator itself;
-    `follow` lets the batch go through reshapes and slices (see `batch`).
-    """
-    builder = Builder(budget, reshaped=bool(shapes))
-    names = tuple(builder.names.fresh(name) for name in tensor_names(record))
-    view = FloatView(builder, record.tensors, names, quantized)
-    walk = _Walk(file, record, builder, view, names, foreign=foreign)
-    walk.take_inputs(shapes)
-    if follow:
-        builder.factor = batch_factor(record, names, builder.types)
+    builder = TFLiteBuilder(budget)
+    names = tuple(builder.fresh(name) for name in tensor_names(record))
+    view = FloatView(builder, record.tensors, names, options.quantized)
+    keep = options.keep_unsupported
+    walk = _Walk(builder, file=file, record=record, view=view, names=names, keep_unsupported=keep)
+    walk.take_graph_inputs(options)
     for number, operator in enumerate(record.operators):
         walk.number = number
-        walk.convert(operator)
-    return walk.finish()
+        walk.convert_operator(operator)
+    return walk.result()
 
 
-@dataclass
-class _Walk:
+@dataclass(kw_only=True)
+class _Walk(Conversion):
+    builder: TFLiteBuilder = field(kw_only=False)
     file: FileRecord
     record: SubgraphRecord
-    builder: Builder
     view: FloatView
     names: tuple[str, ...]
-    refusals: list[Refusal] = field(default_factory=list)
-    written: set[int] = field(default_factory=set)
-    guessed: set[str] = field(default_factory=set)  # the file's types: an earlier node was refused
-    foreign: bool = False
+    keep_unsupported: bool = False
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     depth: int = 0  # how many composites this graph is inside of
 
-    def take_inputs(self, shapes: Mapping[str, Shape]) -> None:
-        _check_names(shapes, {self.names[index] for index in self.record.inputs})
+    @cached_property
+    def _indices(self) -> Mapping[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    def _tensor(self, value: str) -> TensorRecord:
+        return self.record.tensors[self._indices[value]]
+
+    def no_arrays(self, value: str) -> str:
+        return no_arrays(self._tensor(value))
+
+    def declare(self, value: str) -> bool:
+        with _possible(value):
+            self.builder.types[value] = declared(self._tensor(value))
+            self.view.note(self._indices[value])
+        return True
+
+    def stand_in(self, operator: FileOperator, reason: str) -> bool:
+        if not self.keep_unsupported:
+            return False
+        graph = (self.file, self.record, self.names, self.number)
+        node = Leftover(*graph, reason, self.unsized).add_to(self.builder)
+        if isinstance(node.attributes, Foreign) and node.attributes.dynamic:
+            self.unsized.update(node.outputs)
+        return True
+
+    def take_graph_inputs(self, options: ReadOptions) -> None:
+        inputs = []
         for index in self.record.inputs:
-            name, tensor = self.names[index], self.record.tensors[index]
-            if index in self.written:
-                raise ModelError(f"input '{name}' is listed twice", "each input is a value", _FIX)
-            self.written.add(index)
-            self._declare(index)
-            if name in shapes:
-                shape = given_shape(name, shapes[name], tensor)
-                self.builder.types[name] = self.builder.types[name].with_shape(*shape)
-            if not self.builder.types[name].dtype.has_numpy:
-                self._refuse("input", name, no_arrays(tensor))
+            with _possible(self.names[index]):
+                inputs.append(declared_input(self.names[index], self.record.tensors[index]))
+        self.take_inputs(inputs, options)
+        for index in self.record.inputs:
+            with _possible(self.names[index]):
+                self.view.note(index)
 
-    def convert(self, record: OperatorRecord) -> None:
-        """One operator: its nodes, or a refusal and the types that the file gives its outputs."""
+    def inner(self, record: SubgraphRecord, names: tuple[str, ...]) -> _Walk:
+        """The walk of a graph that an operator of this one calls."""
+        view = FloatView(self.builder, record.tensors, names, self.view.allowed)
+        depth = self.depth + 1
+        return _Walk(
+            self.builder, file=self.file, record=record, view=view, names=names, depth=depth
+        )
+
+    def convert_operator(self, record: OperatorRecord) -> None:
+        inputs = tuple(None if index == -1 else self.names[index] for index in record.inputs)
         outputs = tuple(self.names[index] for index in record.outputs)
-        title = outputs[0] if outputs else record.title
-        try:
-            self._claim(record)
-            with self.builder.attempt():
-                self._convert(record, outputs)
-        except Refuse as refusal:
-            self._leave(record, title, str(refusal))
-        except Rejected as rejected:
-            self._reject(record, title, rejected)
-        except _DAMAGE as error:
-            if self.builder.reshaped and isinstance(error, ValueError):
-                raise _misfit(record, title, str(error)) from error
-            what = f"{record.title} '{title}' cannot be converted"
-            raise ModelError(what, str(error) or type(error).__name__, _FIX) from error
+        operator = FileOperator(record.title, inputs, outputs)
+        self.convert(operator, partial(self._add_nodes, record, outputs))
 
-    def _convert(self, record: OperatorRecord, outputs: tuple[str, ...]) -> None:
+    def _add_nodes(self, record: OperatorRecord, outputs: tuple[str, ...]) -> None:
         if isinstance(record.options, CompositeOptions):
             _inline(self, record, record.options.decomposition)
             return
-        if isinstance(record.options, CallOnceOptions) and not self.foreign:
+        if isinstance(record.options, CallOnceOptions) and not self.keep_unsupported:
             _start(self, record.options.init_subgraph)
             return
-        rule = registered_rule(record.custom_code) or rules().get(record.title)
-        if rule is None:
-            for index in record.inputs:
-                self._check_order(index)
-            raise Refuse("this op is not known yet")
-        if rule.resources and self.foreign:
-            raise Refuse("its variable is LiteRT's where a model runs in parts")
-        if not outputs and not rule.resources:
-            raise ValueError("it has no outputs")
-        inputs = tuple(None if i == -1 else self._value(i, rule.states) for i in record.inputs)
+        rule = self._rule(record)
+        inputs = tuple(None if i == -1 else self.value(i, rule.states) for i in record.inputs)
         if not rule.resources:
             _check_arrays(self.record, record)
         viewed = self.view.is_needed(record, rule)
@@ -153,44 +158,42 @@ class _Walk:
         before = len(self.builder.nodes)
         rule.convert(operation)
         self.view.leave(operation, outputs)
-        check_batch(operation, outputs, self.builder.nodes[before:])
-        for index, name in zip(record.outputs, outputs, strict=True):
-            if name not in self.builder.types:
-                raise ValueError(f"'{name}' is not an output that this op has")
-            self.view.note(index)
-        if self.guessed.intersection(name for name in inputs if name is not None):
-            self.guessed.update(outputs)
-
-    def _claim(self, record: OperatorRecord) -> None:
-        """Every value is written once, and neither inputs nor constants are written at all."""
+        title, own = f"{record.title} '{operation.name}'", operation.own_types(outputs)
+        check_batch(self.builder, title, own, self.builder.nodes[before:])
         for index in record.outputs:
-            if index in self.written or self.names[index] in self.builder.constants:
-                raise ValueError(f"it writes '{self.names[index]}', which already has a value")
-        if set(record.inputs) & set(record.outputs) - {-1}:
-            raise ValueError("it reads what it writes")
-        if len(set(record.outputs)) != len(record.outputs):
-            raise ValueError("two of its outputs are the same")
-        self.written.update(record.outputs)
+            self.view.note(index)
 
-    def _value(self, index: int, states: bool = False) -> str:
+    def _rule(self, record: OperatorRecord) -> Rule:
+        rule = registered_rule(record.custom_code) or rules().get(record.title)
+        if rule is None:
+            for index in record.inputs:
+                self._check_order(index)
+            raise Unconvertible("this op is not known yet")
+        if rule.resources and self.keep_unsupported:
+            raise Unconvertible("its variable is LiteRT's where a model runs in parts")
+        if not record.outputs and not rule.resources:
+            raise ValueError("it has no outputs")
+        return rule
+
+    def value(self, index: int, states: bool = False) -> str:
         """The value of a tensor that must exist by now."""
         name, tensor = self.names[index], self.record.tensors[index]
-        if index in self.written or name in self.builder.constants:
+        if name in self.written or name in self.builder.constants:
             return name
         if tensor.variable and states:
             self.builder.variables[name] = declared(tensor)
             return name
         if tensor.variable:
-            raise Refuse(f"it reads '{name}', a state that is kept between runs")
+            raise Unconvertible(f"it reads '{name}', a state that is kept between runs")
         self._check_order(index)
         if not has_arrays(tensor):
-            raise Refuse(no_arrays(tensor))
+            raise Unconvertible(no_arrays(tensor))
         self._load(index)
         return name
 
     def _check_order(self, index: int) -> None:
         """What is read must be an input, a constant, a state, or written by an earlier operator."""
-        if index == -1 or index in self.written:
+        if index == -1 or self.names[index] in self.written:
             return
         tensor = self.record.tensors[index]
         empty = self.file.buffers[tensor.buffer].size == 0 and 0 not in tensor.shape
@@ -203,98 +206,53 @@ class _Walk:
             packed = tensor.sparsity is not None or tensor.dtype is DType.I4
             data = self.file.buffers[tensor.buffer]
             if packed and not self.builder.budget.take(declared(tensor), data.size):
-                raise Refuse(f"constant '{name}' is too large to be unpacked")
+                raise Unconvertible(f"constant '{name}' is too large to be unpacked")
             self.builder.constant(name, array_of(tensor, data))
             self.view.note(index)
         except (ValueError, LookupError) as error:
             raise ValueError(f"constant '{name}': {error}") from error
 
-    def _reject(self, record: OperatorRecord, title: str, rejected: Rejected) -> None:
-        """A rule said no: a refusal for types not covered yet, else an error."""
-        read = {self.names[index] for index in record.inputs if index != -1}
-        if not read & self.guessed:
-            if rejected.only_floats and self.builder.reshaped:
-                raise _misfit(record, title, rejected.why)
-            if rejected.only_floats:
-                what = f"{record.title} '{title}' cannot take its inputs"
-                raise ModelError(what, rejected.why, _FIX)
-        elif not self.foreign:
-            return self._guess(record)
-        return self._leave(record, title, rejected.why)
-
-    def _leave(self, record: OperatorRecord, title: str, reason: str) -> None:
-        """An operator that is not converted: a node that stands for it, or a refusal."""
-        if self.foreign:
-            place = (self.file, self.record, self.names, self.number)
-            node = Leftover(*place, reason, self.unsized).add_to(self.builder)
-            if isinstance(node.attributes, Foreign) and node.attributes.dynamic:
-                self.unsized.update(node.outputs)
-        else:
-            self._refuse(record.title, title, reason)
-        self._guess(record)
-
-    def _guess(self, record: OperatorRecord) -> None:
-        for index in record.outputs:
-            if self.names[index] not in self.builder.types:
-                self._declare(index)
-            self.guessed.add(self.names[index])
-
-    def _refuse(self, op: str, name: str, reason: str) -> None:
-        self.refusals.append(Refusal(name, op, reason))
-
-    def _declare(self, index: int) -> None:
-        """Takes the file's word for a tensor's type."""
-        name, tensor = self.names[index], self.record.tensors[index]
-        try:
-            self.builder.types[name] = declared(tensor)
-            self.view.note(index)
-        except ValueError as error:
-            raise ModelError(f"tensor '{name}' is not possible", str(error), _FIX) from error
-
-    def finish(self) -> Converted:
+    def result(self) -> Converted:
         for index in self.record.outputs:
             self._finish_output(index)
         graph = None
         if not self.refusals:
-            inputs = tuple(self.names[index] for index in self.record.inputs)
-            outputs = tuple(self.view.stored(index) for index in self.record.outputs)
-            graph = self.builder.finish(inputs, outputs, self.record.name or "main")
+            outputs = [self.view.stored(index) for index in self.record.outputs]
+            graph = self.finish(outputs, self.record.name or "main")
         known, changed = self.builder.constants, self.builder.changed_constants()
         return Converted(graph, self.names, tuple(self.refusals), known, changed)
 
     def _finish_output(self, index: int) -> None:
         name = self.names[index]
         try:
-            self._value(index)
-        except Refuse as refusal:
-            self._refuse("output", name, str(refusal))
-        except _DAMAGE as error:
+            self.value(index)
+        except Unconvertible as refusal:
+            self.refuse("output", name, str(refusal))
+        except DAMAGE as error:
             what = f"output '{name}' of graph '{self.record.name}' has no value"
-            raise ModelError(what, str(error), _FIX) from error
+            raise ModelError(what, str(error), EXPORT_AGAIN) from error
 
 
-def _check_names(shapes: Iterable[str], known: set[str]) -> None:
-    for name in shapes:
-        if name not in known:
-            raise InputError(f"no input '{name}'", "shapes= names inputs", nearest(name, known))
-
-
-def _misfit(record: OperatorRecord, title: str, why: str) -> InputError:
-    what = f"{record.title} '{title}' does not fit the shapes that were asked for"
-    return InputError(what, why, "pass other shapes, or none")
+@contextmanager
+def _possible(name: str) -> Iterator[None]:
+    """What the file says of a tensor may be impossible."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelError(f"tensor '{name}' is not possible", str(error), EXPORT_AGAIN) from error
 
 
 def _check_arrays(graph: SubgraphRecord, record: OperatorRecord) -> None:
     """Refuses values that cannot be arrays here."""
     for index in (*record.inputs, *record.outputs):
         if index != -1 and not has_arrays(graph.tensors[index]):
-            raise Refuse(no_arrays(graph.tensors[index]))
+            raise Unconvertible(no_arrays(graph.tensors[index]))
 
 
 def _check_sizes(inputs: tuple[str | None, ...], unsized: set[str]) -> None:
     for name in inputs:
         if name in unsized:
-            raise Refuse(f"the shape of '{name}' is known only at run time")
+            raise Unconvertible(f"the shape of '{name}' is known only at run time")
 
 
 def _inline(outer: _Walk, record: OperatorRecord, number: int) -> None:
@@ -302,31 +260,30 @@ def _inline(outer: _Walk, record: OperatorRecord, number: int) -> None:
     if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MOST_DEPTH:
         raise ValueError(f"graph {number}, which defines it, is not there or contains itself")
     if len(outer.builder.types) > MOST_VALUES:
-        raise Refuse(f"with it there would be more than {MOST_VALUES} values")
+        raise Unconvertible(f"with it there would be more than {MOST_VALUES} values")
     inner = outer.file.subgraphs[number]
     ports = [(record.inputs, inner.inputs), (record.outputs, inner.outputs)]
     if any(len(mine) != len(theirs) for mine, theirs in ports) or -1 in record.inputs:
-        raise Refuse(f"its values do not fit those of graph {number}, which defines it")
+        raise Unconvertible(f"its values do not fit those of graph {number}, which defines it")
     values = dict(zip(inner.outputs, (outer.names[index] for index in record.outputs), strict=True))
-    given = zip(inner.inputs, (outer._value(index) for index in record.inputs), strict=True)
+    given = zip(inner.inputs, (outer.value(index) for index in record.inputs), strict=True)
     values.update(given)
     if len(values) != len(inner.inputs) + len(inner.outputs):
-        raise Refuse(f"graph {number}, which defines it, gives back an input")
-    fresh = outer.builder.names.fresh
+        raise Unconvertible(f"graph {number}, which defines it, gives back an input")
+    fresh = outer.builder.fresh
     title = outer.names[record.outputs[0]]
     names = tuple(
         values[index] if index in values else fresh(f"{title}/{name}")
         for index, name in enumerate(tensor_names(inner))
     )
-    view = FloatView(outer.builder, inner.tensors, names, outer.view.allowed)
-    walk = _Walk(outer.file, inner, outer.builder, view, names, depth=outer.depth + 1)
-    walk.written.update(inner.inputs)
+    walk = outer.inner(inner, names)
+    walk.written.update(names[index] for index in inner.inputs)
     for operator in inner.operators:
-        walk.convert(operator)
+        walk.convert_operator(operator)
         if walk.refusals:
-            raise Refuse(f"inside of it, {walk.refusals[0]}")
+            raise Unconvertible(f"inside of it, {walk.refusals[0]}")
     for index in inner.outputs:
-        walk._value(index)
+        walk.value(index)
 
 
 def _start(outer: _Walk, number: int) -> None:
@@ -334,12 +291,11 @@ def _start(outer: _Walk, number: int) -> None:
     if not 0 <= number < len(outer.file.subgraphs) or outer.depth >= MOST_DEPTH:
         raise ValueError(f"graph {number}, which it calls, is not there or calls itself")
     inner, builder = outer.file.subgraphs[number], outer.builder
-    names = tuple(builder.names.fresh(name) for name in tensor_names(inner))
-    view = FloatView(builder, inner.tensors, names, outer.view.allowed)
-    walk = _Walk(outer.file, inner, builder, view, names, depth=outer.depth + 1)
+    names = tuple(builder.fresh(name) for name in tensor_names(inner))
+    walk = outer.inner(inner, names)
     builder.starting = True
     for operator in inner.operators:
-        walk.convert(operator)
+        walk.convert_operator(operator)
     builder.starting = False
     if walk.refusals:
-        raise Refuse(f"in what it calls, {walk.refusals[0]}")
+        raise Unconvertible(f"in what it calls, {walk.refusals[0]}")

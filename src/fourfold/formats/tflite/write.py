@@ -13,8 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.formats.tflite.flatbuffer import Content, Source, Table
-from fourfold.formats.tflite.front import Byte, Front, Long, Old, Place, Value
+from fourfold.formats.source import Content
+from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
+from fourfold.formats.tflite.prefix import (
+    ByteField,
+    Existing,
+    FieldValue,
+    FileOffset,
+    LongField,
+    Prefix,
+)
 from fourfold.formats.tflite.schema import TYPES
 from fourfold.types import DType
 
@@ -40,80 +48,83 @@ class Excerpt:
 
 def write_excerpt(content: Content, excerpt: Excerpt) -> bytes:
     """The bytes of a file that holds the excerpt alone as its first graph."""
-    root = Table.root(Source(content))
-    front = Front()
-    model = front.table(
+    root = Table.root(FlatBuffer(content))
+    prefix = Prefix()
+    model = prefix.table(
         {
             _VERSION: root.scalar(_VERSION, "I", 3),
-            _CODES: Old(root.target(_CODES)),
+            _CODES: Existing(root.target(_CODES)),
             _GRAPHS: "graphs",
-            _DESCRIPTION: Old(root.target(_DESCRIPTION)),
+            _DESCRIPTION: Existing(root.target(_DESCRIPTION)),
             _BUFFERS: "buffers",
-            _METADATA: Old(root.target(_METADATA)),
+            _METADATA: Existing(root.target(_METADATA)),
         }
     )
-    front.mark("root", model)
+    prefix.mark("root", model)
     graphs = [table.position for table in root.tables(_GRAPHS)]
-    others = [Old(place) if excerpt.calls else "empty graph" for place in graphs[1:]]
-    front.mark("graphs", front.references(["graph", *others]))
+    others = [Existing(place) if excerpt.calls else "empty graph" for place in graphs[1:]]
+    prefix.mark("graphs", prefix.references(["graph", *others]))
     buffers = list(root.tables(_BUFFERS))
-    _write_graph(front, Table(root.source, graphs[excerpt.subgraph]), excerpt, len(buffers))
-    _write_buffers(front, buffers, list(excerpt.constants.values()))
-    return front.finish(content)
+    _write_graph(prefix, Table(root.buffer, graphs[excerpt.subgraph]), excerpt, len(buffers))
+    _write_buffers(prefix, buffers, list(excerpt.constants.values()))
+    return prefix.finish(content)
 
 
-def _write_graph(front: Front, graph: Table, excerpt: Excerpt, buffers: int) -> None:
-    fields: Mapping[int, Value] = {
+def _write_graph(prefix: Prefix, graph: Table, excerpt: Excerpt, buffers: int) -> None:
+    fields: Mapping[int, FieldValue] = {
         _TENSORS: "tensors",
         _INPUTS: "inputs",
         _OUTPUTS: "outputs",
         _OPERATORS: "operators",
-        _NAME: Old(graph.target(_NAME)),
+        _NAME: Existing(graph.target(_NAME)),
     }
-    front.mark("graph", front.table(fields))
+    prefix.mark("graph", prefix.table(fields))
     nothing = {_TENSORS: "none", _INPUTS: "none", _OUTPUTS: "none", _OPERATORS: "none"}
-    front.mark("empty graph", front.table(nothing))
-    front.mark("none", front.references([]))
-    front.mark("inputs", front.numbers(excerpt.inputs))
-    front.mark("outputs", front.numbers(excerpt.outputs))
+    prefix.mark("empty graph", prefix.table(nothing))
+    prefix.mark("none", prefix.references([]))
+    prefix.mark("inputs", prefix.numbers(excerpt.inputs))
+    prefix.mark("outputs", prefix.numbers(excerpt.outputs))
     operators = [table.position for table in graph.tables(_OPERATORS)]
-    front.mark("operators", front.references([Old(operators[i]) for i in excerpt.operators]))
+    prefix.mark("operators", prefix.references([Existing(operators[i]) for i in excerpt.operators]))
     tensors = list(graph.tables(_TENSORS))
     known = {index: f"tensor {index}" for index in excerpt.constants}
-    places = [known.get(i) or Old(table.position) for i, table in enumerate(tensors)]
-    front.mark("tensors", front.references(places))
+    places = [known.get(i) or Existing(table.position) for i, table in enumerate(tensors)]
+    prefix.mark("tensors", prefix.references(places))
     for number, (index, array) in enumerate(excerpt.constants.items()):
-        _write_constant(front, tensors[index], known[index], array, buffers + number)
+        _write_constant(prefix, tensors[index], known[index], array, buffers + number)
 
 
-def _write_constant(front: Front, tensor: Table, name: str, array: np.ndarray, buffer: int) -> None:
+def _write_constant(
+    prefix: Prefix, tensor: Table, name: str, array: np.ndarray, buffer: int
+) -> None:
     """A tensor as it was, with the shape of the array, and a new buffer for its elements."""
-    fields: Mapping[int, Value] = {
+    fields: Mapping[int, FieldValue] = {
         0: f"shape of {name}",
-        1: Byte(TYPES.index(DType.of(array))),
+        1: ByteField(TYPES.index(DType.of(array))),
         2: buffer,
-        3: Old(tensor.target(3)),
-        4: Old(tensor.target(4)),
-        8: Byte(1),
+        3: Existing(tensor.target(3)),
+        4: Existing(tensor.target(4)),
+        8: ByteField(1),
     }
-    front.mark(name, front.table(fields))
-    front.mark(f"shape of {name}", front.numbers(array.shape))
+    prefix.mark(name, prefix.table(fields))
+    prefix.mark(f"shape of {name}", prefix.numbers(array.shape))
 
 
-def _write_buffers(front: Front, old: list[Table], arrays: list[np.ndarray]) -> None:
+def _write_buffers(prefix: Prefix, old: list[Table], arrays: list[np.ndarray]) -> None:
     """The old buffers under their numbers, then one for each new constant."""
-    names: list[Value] = []
+    names: list[FieldValue] = []
     for number, table in enumerate(old):
-        outside = (
-            table.scalar(1, "Q") > 1
-        )  # its bytes lie behind the tables, at a place in the file
-        names.append(f"outside {number}" if outside else Old(table.position))
+        # Its bytes lie behind the tables, at a place in the file.
+        outside = table.scalar(1, "Q") > 1
+        names.append(f"outside {number}" if outside else Existing(table.position))
     new = [f"buffer {number}" for number in range(len(arrays))]
-    front.mark("buffers", front.references([*names, *new]))
+    prefix.mark("buffers", prefix.references([*names, *new]))
     for number, table in enumerate(old):
         if names[number] == f"outside {number}":
             place, size = table.scalar(1, "Q"), table.scalar(2, "Q")
-            front.mark(f"outside {number}", front.table({1: Place(place), 2: Long(size)}))
+            prefix.mark(
+                f"outside {number}", prefix.table({1: FileOffset(place), 2: LongField(size)})
+            )
     for name, array in zip(new, arrays, strict=True):
-        front.mark(name, front.table({0: f"data of {name}"}))
-        front.mark(f"data of {name}", front.block(np.ascontiguousarray(array).tobytes()))
+        prefix.mark(name, prefix.table({0: f"data of {name}"}))
+        prefix.mark(f"data of {name}", prefix.block(np.ascontiguousarray(array).tobytes()))

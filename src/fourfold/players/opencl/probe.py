@@ -18,9 +18,8 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE, STATE_WORDS
-from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, REACHES, build_options
-from fourfold.lower.assemble import CONSTANT_ALIGNMENT
-from fourfold.plan import BufferUse, Program, host_protocol
+from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, SUBGROUP_SIZES, build_options
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Program, host_protocol
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of, devices, run_probe
 from fourfold.players.opencl.images import Images
@@ -213,7 +212,8 @@ def exchanges(info: DeviceInfo) -> bool:
     """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
     if not info.subgroups:
         return False
-    text = EXCHANGES[info.subgroups] + _EXCHANGE.replace("REACH", REACHES[info.subgroups])
+    size = SUBGROUP_SIZES[info.subgroups] or "get_max_sub_group_size()"
+    text = EXCHANGES[info.subgroups] + _EXCHANGE.replace("REACH", str(size))
     try:
         context = context_of(info)
         program = build_text(context, Program(text, build_options(info.subgroups)))

@@ -7,18 +7,12 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from fourfold.formats.tflite.convert._registry import RULES, Rule
+from fourfold.formats.tflite.rule import RULES, Rule
 
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """Every rule by the TFLite operator's name. Files with an underscore hold what they share."""
+    """Every rule by the TFLite operator's name."""
     for info in iter_modules(__path__):
-        if not info.name.startswith("_"):
-            import_module(f"{__name__}.{info.name}")
+        import_module(f"{__name__}.{info.name}")
     return dict(sorted(RULES.items()))
-
-
-def supported() -> Mapping[str, str]:
-    """TFLite operator → what it becomes, in a few words."""
-    return {op: rule.summary for op, rule in rules().items()}

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from fourfold.formats.tflite.constants import check_shape
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.budget import check_shape
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import ShapeOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import element_type
 from fourfold.types import DType, TensorType
 

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 from flatbuffers import flexbuffers
 
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.rule import converts
 from fourfold.op.rules import Reduce
 from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d, same
 from fourfold.ops.detection import Detection
@@ -80,7 +80,7 @@ def max_pool_index(op: Operation) -> None:
     attributes = Pool2d(filter, stride, padding)
     op.give("max_pool2d", op.input(0), attributes=attributes, activation=activation)
     index = op.add("max_pool2d_index", op.input(0), attributes=attributes, part="index")
-    name = op.builder.names.fresh(f"{op.name}/mark")
+    name = op.builder.fresh(f"{op.name}/mark")
     mark = op.builder.constant(name, np.array(_MARK, np.float32))
     op.give("add", index, mark, output=1)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.rule import converts
 from fourfold.ops.reshape import Reshape
 
 _BINARY = {

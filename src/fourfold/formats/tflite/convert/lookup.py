@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.constants import check_shape
-from fourfold.formats.tflite.convert._operation import Operation, axis_of
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.budget import check_shape
+from fourfold.formats.tflite.operation import Operation, axis_of
 from fourfold.formats.tflite.options import ReverseSequenceOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.gather import Gather
 from fourfold.ops.reshape import Reshape

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._builder import Refuse
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.convert.recurrent import full_lstm
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import FullyConnectedOptions, LSTMOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import LSTM_BASIC
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
@@ -19,7 +19,7 @@ def fully_connected(op: Operation) -> None:
     """fully_connected, after a reshape to rows where the op flattens its input."""
     options, weights = op.options(FullyConnectedOptions), op.weights(1)
     if options.weights_format:
-        raise Refuse("its weights are shuffled for one CPU")
+        raise Unconvertible("its weights are shuffled for one CPU")
     x, kernel = op.input_type(0), op.type_of(weights)
     if kernel.rank != 2:
         raise ValueError(f"weights {kernel} are not a matrix")

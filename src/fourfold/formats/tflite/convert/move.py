@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.convert._operation import Operation, axis_of
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation, axis_of
 from fourfold.formats.tflite.options import (
     ConcatenationOptions,
     GatherOptions,
     MirrorPadOptions,
 )
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     AddOptions,
     GeluOptions,
     LeakyReluOptions,
     MulOptions,
 )
+from fourfold.formats.tflite.rule import converts
 from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu

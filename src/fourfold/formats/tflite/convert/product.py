@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import BatchMatMulOptions, Conv3DOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.op.window import Pair, same
 from fourfold.ops.batch_matmul import BatchMatmul

@@ -6,9 +6,9 @@ of the output, which follows every operator on quantised values.
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._builder import Refuse
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.rule import converts
 from fourfold.types import DType, dequantize
 
 
@@ -36,5 +36,5 @@ def quantize(op: Operation) -> None:
 
 def _pass_on(op: Operation) -> None:
     if op.input_type(0).dtype is not DType.F32:
-        raise Refuse(f"{op.input_type(0)} stands for no real numbers")
+        raise Unconvertible(f"{op.input_type(0)} stands for no real numbers")
     op.give("identity", op.input(0))

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.tflite.convert._builder import Refuse
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     LSTMOptions,
     SVDFOptions,
     UnidirectionalSequenceLSTMOptions,
 )
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
@@ -86,12 +86,12 @@ def sequence_lstm(op: Operation) -> None:
     """fully_connected and pointwise ops for each step; states outlive a run."""
     options = op.options(UnidirectionalSequenceLSTMOptions)
     if options.diagonal_recurrent_tensors:
-        raise Refuse("its recurrent weights are diagonals")
+        raise Unconvertible("its recurrent weights are diagonals")
     x = _checked(op, options.activation, 3)
     axis = 0 if options.time_major else 1
     steps = x.shape[axis]
     if steps > MOST_STEPS:
-        raise Refuse(f"it has {steps} steps, and at most {MOST_STEPS} are written out")
+        raise Unconvertible(f"it has {steps} steps, and at most {MOST_STEPS} are written out")
     cell = _Cell(op, options, op.input(0), x.shape[1 - axis])
     outputs = [cell.step(number, axis) for number in range(steps)]
     cell.leave()
@@ -121,7 +121,7 @@ def _checked(op: Operation, activation: int, rank: int) -> TensorType:
     if len(op.inputs) not in (_INPUTS - 4, _INPUTS) or x.rank != rank:
         raise ValueError(f"it has {len(op.inputs)} inputs, the first of them {x}")
     if not 0 <= activation < len(ACTIVATIONS):
-        raise Refuse(f"fused activation number {activation} is not supported")
+        raise Unconvertible(f"fused activation number {activation} is not supported")
     return x
 
 
@@ -229,7 +229,7 @@ class _Cell:
         return self._add("maximum", below, self._number(-limit))
 
     def _number(self, number: float) -> str:
-        name = self.op.builder.names.fresh(f"{self.op.name}/number")
+        name = self.op.builder.fresh(f"{self.op.name}/number")
         return self.op.builder.constant(name, np.array(number, np.float32))
 
     def _add(self, op: str, *inputs: str | None, attributes: object = NONE) -> str:

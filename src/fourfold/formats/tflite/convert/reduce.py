@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._operation import Operation, axis_of
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation, axis_of
 from fourfold.formats.tflite.options import ArgMaxOptions, ReducerOptions, SoftmaxOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import element_type
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax

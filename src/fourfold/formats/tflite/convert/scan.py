@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.convert._operation import Operation, axis_of
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation, axis_of
 from fourfold.formats.tflite.options import (
     ArgMinOptions,
     CumsumOptions,
@@ -14,6 +13,7 @@ from fourfold.formats.tflite.options import (
     OneHotOptions,
     ReducerOptions,
 )
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import element_type
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
@@ -77,7 +77,7 @@ def one_hot(op: Operation) -> None:
     axis = axis_of(op.options(OneHotOptions).axis, indices.rank + 1)
     op.reserve(TensorType(indices.dtype, (depth,)))
     numbers = np.arange(depth).astype(indices.dtype.numpy)
-    name = op.builder.names.fresh(f"{op.name}/numbers")
+    name = op.builder.fresh(f"{op.name}/numbers")
     row = op.builder.constant(name, numbers.reshape(-1, *(1,) * (indices.rank - axis)))
     wide = Reshape((*indices.shape[:axis], 1, *indices.shape[axis:]))
     spread = op.add("reshape", op.input(0), attributes=wide, part="spread")

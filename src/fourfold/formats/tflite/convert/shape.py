@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-
-from fourfold.formats.tflite.convert._operation import Operation, axis_of
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.reshape import reshape_batch, reshape_literally
+from fourfold.formats.tflite.operation import Operation, axis_of
 from fourfold.formats.tflite.options import (
     PackOptions,
     ReshapeOptions,
     SqueezeOptions,
     UnpackOptions,
 )
+from fourfold.formats.tflite.rule import converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
-from fourfold.types import Shape, TensorType
+from fourfold.types import Shape
 
 
 @converts("RESHAPE", moves=True)
@@ -35,45 +34,13 @@ def _target(op: Operation) -> Shape:
 
 
 def _resolve(op: Operation, target: Shape) -> Shape:
-    """Fills in -1, and lets an axis follow a batch that the caller has changed.
-
-    Where nothing but the batch was changed, it stays in an axis of its own even if the file would
-    have it elsewhere: what is [1, -1, 4] for one image is [3, -1, 4] for three of them.
-    """
-    x, own, axis = op.input_type(0), op.own_shape(0), op.batch_axis(0)
-    if target.count(-1) > 1 or min(target, default=0) < -1 or len(target) > 16:
-        raise ValueError(f"shape {list(target)} is not possible")
-    filled, fixed = _fill(x.elements, target), op.optional(1) is None or op.in_file(1)
-    if axis is None and filled is None and x.shape[1:] == own[1:]:
-        axis = 0  # the leading size alone is another one
-    if axis is None or not fixed:
-        op.change(1, target)
-        return _checked(filled, x, target)
-    before = _checked(_fill(math.prod(own), target), x, target)
-    apart = len(before) > axis and before[:axis] == own[:axis]
-    size, rest = divmod(before[axis] * x.shape[axis], own[axis]) if apart else (0, 1)
-    if rest:
-        _checked(filled, x, target)
-        raise ValueError(f"axis {axis} of {x} does not stay apart in {list(target)}")
-    asked = -1 if target[axis] == -1 else size
-    op.change(1, (*target[:axis], asked, *target[axis + 1 :]))
-    return (*before[:axis], size, *before[axis + 1 :])
-
-
-def _fill(elements: int, target: Shape) -> Shape | None:
-    """The target with its -1 filled in; None where it does not have so many elements."""
-    others = math.prod(size for size in target if size != -1)
-    if -1 not in target:
-        return target if others == elements else None
-    if others == 0 or elements % others:
-        return None
-    return tuple(elements // others if size == -1 else size for size in target)
-
-
-def _checked(shape: Shape | None, x: TensorType, target: Shape) -> Shape:
-    if shape is None:
-        raise ValueError(f"{x} has {x.elements} elements, which do not fill {list(target)}")
-    return shape
+    """Fills in -1, and lets an axis follow a batch that the caller has changed."""
+    x, own = op.input_type(0), op.own_shape(0)
+    in_file = op.optional(1) is None or op.in_file(1)
+    factor = op.builder.batch_factor
+    found = reshape_batch(x, own, target, factor) if in_file else reshape_literally(x, target)
+    op.change(1, found.target)
+    return found.shape
 
 
 @converts("SQUEEZE", moves=True)

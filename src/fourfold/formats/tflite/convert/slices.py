@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fourfold.formats.tflite.convert._builder import Refuse
-from fourfold.formats.tflite.convert._operation import Operation, axis_of
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.operation import Operation, axis_of
 from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.slice import Slice
 from fourfold.types import Shape
@@ -156,7 +156,7 @@ def _change_end(op: Operation, axis: int) -> None:
     """The end of a slice along the axis of a batch that has grown."""
     options, end = op.options(StridedSliceOptions), list(op.integers(2, "end"))
     if options.ellipsis_mask or options.new_axis_mask or options.offset:
-        raise Refuse("it adds axes to a batch that was changed")
+        raise Unconvertible("it adds axes to a batch that was changed")
     end[axis] = op.input_type(0).shape[axis]
     op.change(2, end)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._builder import Refuse
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.rule import converts
 from fourfold.ops.rfft2d import Rfft2d
 
 LONGEST = 1 << 16
@@ -15,7 +15,7 @@ def rfft2d(op: Operation) -> None:
     """rfft2d of a constant size."""
     rows, columns = op.integers(1, "lengths")
     if max(rows, columns) > LONGEST:
-        raise Refuse(f"a transform of {rows} by {columns} is too long")
+        raise Unconvertible(f"a transform of {rows} by {columns} is too long")
     op.give("rfft2d", op.input(0), attributes=Rfft2d((rows, columns)))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._builder import Refuse
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import VarHandleOptions
+from fourfold.formats.tflite.rule import converts
 from fourfold.types import DType, TensorType
 
 
@@ -34,11 +34,11 @@ def assign_variable(op: Operation) -> None:
     elif value in builder.constants:
         builder.starts[_state(op)] = builder.constants[value]
     else:
-        raise Refuse(f"'{value}', which a variable begins with, is computed at run time")
+        raise Unconvertible(f"'{value}', which a variable begins with, is computed at run time")
 
 
 def _state(op: Operation) -> str:
     handle = op.input(0)
     if handle not in op.builder.handles:
-        raise Refuse(f"'{handle}' is not known to be a variable")
+        raise Unconvertible(f"'{handle}' is not known to be a variable")
     return op.builder.handles[handle]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import converts
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     BlockOptions,
     Conv2DOptions,
@@ -13,6 +12,7 @@ from fourfold.formats.tflite.options import (
     ResizeNearestNeighborOptions,
     TransposeConvOptions,
 )
+from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.kernels.move import Block
 from fourfold.op.rules import Resize

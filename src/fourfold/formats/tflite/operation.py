@@ -8,8 +8,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from fourfold.formats.tflite.batch import axis_of_batch
-from fourfold.formats.tflite.convert._builder import Builder, Refuse
+from fourfold.formats.batch import OwnTypes, axis_of_batch
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.records import OperatorRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS, CLAMPING
 from fourfold.graph import NONE
@@ -22,14 +23,14 @@ T = TypeVar("T")
 class Operation:
     """What a convert function sees. `declared` are the output types that the file gives."""
 
-    builder: Builder
+    builder: TFLiteBuilder
     record: OperatorRecord
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
     declared: tuple[TensorType, ...]
     clamped: bool = False  # the grid of a quantised output does what a fused activation would
     title: str = ""
-    read: tuple[TensorType | None, ...] = ()  # the inputs' types as the file gives them
+    read: tuple[TensorType, ...] = ()  # the inputs' types as the file gives them
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ class Operation:
         """An input that must be known now, such as a shape."""
         name = self.input(index)
         if name not in self.builder.constants:
-            raise Refuse(f"{what} '{name}' is computed at run time; it must be a constant")
+            raise Unconvertible(f"{what} '{name}' is computed at run time; it must be a constant")
         return self.builder.constants[name]
 
     def integers(self, index: int, what: str) -> tuple[int, ...]:
@@ -114,7 +115,7 @@ class Operation:
 
     def add(self, op: str, *inputs: str | None, attributes: object = NONE, part: str) -> str:
         """A node whose result is only needed on the way; `part` becomes the end of its name."""
-        output = self.builder.names.fresh(f"{self.name}/{part}")
+        output = self.builder.fresh(f"{self.name}/{part}")
         return self.builder.node(op, inputs, attributes, output, self.name)
 
     def give(
@@ -128,7 +129,7 @@ class Operation:
         """The node that makes an output of the operator, with the fused activation after it."""
         final = self.outputs[output]
         if not 0 <= activation < len(ACTIVATIONS):
-            raise Refuse(f"fused activation number {activation} is not supported")
+            raise Unconvertible(f"fused activation number {activation} is not supported")
         if activation and not (self.clamped and activation in CLAMPING):
             inputs = (self.add(op, *inputs, attributes=attributes, part="pre"),)
             op, attributes = ACTIVATIONS[activation], NONE
@@ -140,13 +141,18 @@ class Operation:
 
     def own_shape(self, index: int) -> Shape:
         """The shape that an input has in the file."""
-        type = self.read[index] if self.read else None
-        return self.input_type(index).shape if type is None else type.shape
+        return self.read[index].shape if self.read else self.input_type(index).shape
+
+    def own_types(self, outputs: Sequence[str]) -> OwnTypes:
+        """What the file says of its values; `outputs` are those that it gives in the end."""
+        read = zip(self.inputs, self.read, strict=True)
+        inputs = {name: type for name, type in read if name is not None}
+        return OwnTypes(inputs, dict(zip(outputs, self.declared, strict=True)))
 
     def batch_axis(self, index: int) -> int | None:
         """The axis along which an input has grown with the batch; None where it has not."""
         now = self.input_type(index).shape
-        return axis_of_batch(self.own_shape(index), now, self.builder.factor)
+        return axis_of_batch(self.own_shape(index), now, self.builder.batch_factor)
 
     def change(self, index: int, numbers: Sequence[int]) -> None:
         """Notes what a constant of the file must be for the shapes that the caller has given."""
@@ -166,7 +172,7 @@ class Operation:
     def reserve(self, type: TensorType, stored: int = 0) -> None:
         """Asks for room before a constant is made; refuses what only a damaged file would want."""
         if not self.builder.budget.take(type, stored):
-            raise Refuse(f"its constant result {type} is too large")
+            raise Unconvertible(f"its constant result {type} is too large")
 
 
 def axis_of(axis: int, rank: int) -> int:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from fourfold.formats.source import Content
 from fourfold.formats.tflite.constants import quantization_of
-from fourfold.formats.tflite.flatbuffer import Content
 from fourfold.formats.tflite.foreign import CALLING, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
@@ -21,7 +21,7 @@ RESOURCES = "resources"  # all of them as one: who calls another graph may touch
 
 
 @dataclass(frozen=True)
-class FileOrigin:
+class TFLiteSourceGraph:
     """A graph of a file, its units and its tensors by name."""
 
     source: Content
@@ -38,10 +38,6 @@ class FileOrigin:
     @property
     def content(self) -> bytes:
         return bytes(self.source)
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return self.graph.inputs
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -91,10 +87,6 @@ class FileOrigin:
         number = self.tensor(value)
         assert number is not None, f"'{value}' is no tensor of the file"
         return number
-
-    def signature(self, value: str) -> tuple[int, ...]:
-        sizes = self.graph.tensors[self._number(value)].signature or ()
-        return sizes if -1 in sizes else ()
 
     def unit(self, node: str) -> str:
         number = None if node in self.units else self.tensor(node)

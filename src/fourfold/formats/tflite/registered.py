@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.custom import CUSTOM_OPS
-from fourfold.formats.tflite.convert._operation import Operation
-from fourfold.formats.tflite.convert._registry import Rule
+from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.rule import Rule
 from fourfold.graph import Node
 from fourfold.op.registry import registry
 from fourfold.ops.custom import Custom

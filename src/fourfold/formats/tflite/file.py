@@ -8,7 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from fourfold.errors import ModelError
-from fourfold.formats.tflite.flatbuffer import Content, Source, Table
+from fourfold.formats.source import Content
+from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
 from fourfold.formats.tflite.records import (
     DimensionRecord,
@@ -31,8 +32,7 @@ _Codes = list[tuple[str, int, str]]
 def read_file(content: Content, title: str) -> FileRecord:
     """All that the file says; the only place where damage becomes a ModelError."""
     try:
-        source = Source(content)
-        return _file(Table.root(source), source)
+        return _file(Table.root(FlatBuffer(content)))
     except (ValueError, TypeError, LookupError, ArithmeticError, struct.error) as error:
         raise ModelError(
             f"{title} is not a sound TFLite file",
@@ -41,8 +41,8 @@ def read_file(content: Content, title: str) -> FileRecord:
         ) from error
 
 
-def _file(root: Table, source: Source) -> FileRecord:
-    buffers = tuple(_buffer(table, source) for table in root.tables(4))
+def _file(root: Table) -> FileRecord:
+    buffers = tuple(_buffer(table) for table in root.tables(4))
     codes = [_code(table) for table in root.tables(1)]
     subgraphs = tuple(_subgraph(table, codes, len(buffers)) for table in root.tables(2))
     if not subgraphs:
@@ -57,15 +57,15 @@ def _file(root: Table, source: Source) -> FileRecord:
             table.text(0): buffers[_within(table.scalar(1, "I"), len(buffers), "metadata's buffer")]
             for table in root.tables(6)
         },
-        size=source.size,
+        size=root.buffer.size,
     )
 
 
-def _buffer(table: Table, source: Source) -> np.ndarray:
+def _buffer(table: Table) -> np.ndarray:
     """The bytes, within the tables or, in files beyond 2 GiB, behind them."""
     offset, size = table.scalar(1, "Q"), table.scalar(2, "Q")
     if offset > 1:
-        return source.view(offset, np.dtype(np.uint8), size)
+        return table.buffer.view(offset, np.dtype(np.uint8), size)
     return table.vector(0, np.uint8)
 
 
@@ -167,7 +167,7 @@ def _operator(table: Table, codes: _Codes, tensors: int) -> OperatorRecord:
         options=_options(table),
         custom_code=custom_code,
         custom_options=(
-            table.source.view(offset, np.dtype(np.uint8), size)
+            table.buffer.view(offset, np.dtype(np.uint8), size)
             if offset > 1
             else table.vector(5, np.uint8)
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fourfold.formats.tflite.convert._operation import Operation
+from fourfold.formats.tflite.operation import Operation
 
 Convert = Callable[[Operation], None]
 

@@ -6,49 +6,49 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from fourfold.formats.tflite.flatbuffer import Content
+from fourfold.formats.source import Content
 
 ALIGNMENT = 64  # weights are read in place, and the widest readers like whole cache lines
 
 
 @dataclass(frozen=True)
-class Old:
-    """Something in the old file, by where it begins there; None where the file leaves it out."""
+class Existing:
+    """Something of the old file, by where it begins there; None where the file leaves it out."""
 
     position: int | None
 
 
 @dataclass(frozen=True)
-class Byte:
+class ByteField:
     """A field of one byte."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Long:
+class LongField:
     """A field of eight bytes."""
 
     value: int
 
 
 @dataclass(frozen=True)
-class Place:
-    """A byte of the old file, counted from the start of the new one."""
+class FileOffset:
+    """A byte of the old file, which the new one counts from its own start."""
 
     position: int
 
 
-Value = int | str | Old | Byte | Long | Place
+FieldValue = int | str | Existing | ByteField | LongField | FileOffset
 
 
 @dataclass
-class Front:
+class Prefix:
     """New tables one behind the other; what they name is filled in when its place is known."""
 
     data: bytearray = field(default_factory=lambda: bytearray(b"\0\0\0\0TFL3"))
     places: dict[str, int] = field(default_factory=dict)
-    offsets: list[tuple[int, str | Old]] = field(default_factory=list)
+    offsets: list[tuple[int, str | Existing]] = field(default_factory=list)
     absolute: list[tuple[int, int]] = field(default_factory=list)
 
     def mark(self, name: str, position: int) -> None:
@@ -58,7 +58,7 @@ class Front:
         self.data += bytes(-(len(self.data) + after) % size)
         return len(self.data)
 
-    def table(self, fields: Mapping[int, Value]) -> int:
+    def table(self, fields: Mapping[int, FieldValue]) -> int:
         """A table with eight bytes for each field, and the list of where they are before it."""
         there = {slot: value for slot, value in fields.items() if not _absent(value)}
         count = max(there, default=-1) + 1
@@ -72,7 +72,7 @@ class Front:
             self._put(position + 8 + 8 * number, value)
         return position
 
-    def references(self, values: Iterable[Value]) -> int:
+    def references(self, values: Iterable[FieldValue]) -> int:
         found = list(values)
         position = self.align(4)
         self.data += struct.pack("<I", len(found)) + bytes(4 * len(found))
@@ -92,15 +92,15 @@ class Front:
         self.data += struct.pack("<I", len(content)) + content
         return position
 
-    def _put(self, position: int, value: Value) -> None:
-        if isinstance(value, str | Old):
+    def _put(self, position: int, value: FieldValue) -> None:
+        if isinstance(value, str | Existing):
             self.offsets.append((position, value))
-        elif isinstance(value, Place):
+        elif isinstance(value, FileOffset):
             self.absolute.append((position, value.position))
         elif isinstance(value, int):
             struct.pack_into("<I", self.data, position, value)
         else:
-            form = "<b" if isinstance(value, Byte) else "<Q"
+            form = "<b" if isinstance(value, ByteField) else "<Q"
             struct.pack_into(form, self.data, position, value.value)
 
     def finish(self, content: Content) -> bytes:
@@ -113,9 +113,9 @@ class Front:
             struct.pack_into("<Q", self.data, position, base + place)
         return b"".join([self.data, memoryview(content)])
 
-    def _target(self, value: str | Old, base: int) -> int:
-        return base + (value.position or 0) if isinstance(value, Old) else self.places[value]
+    def _target(self, value: str | Existing, base: int) -> int:
+        return base + (value.position or 0) if isinstance(value, Existing) else self.places[value]
 
 
-def _absent(value: Value) -> bool:
-    return isinstance(value, Old) and value.position is None
+def _absent(value: FieldValue) -> bool:
+    return isinstance(value, Existing) and value.position is None

@@ -1,0 +1,161 @@
+"""The operators of a graph, converted one by one; what cannot be converted is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
+from fourfold.formats.builder import GraphBuilder
+from fourfold.formats.inputs import DeclaredInput, declare_inputs
+from fourfold.formats.options import ReadOptions
+from fourfold.formats.refusal import TypeMismatch, Unconvertible
+from fourfold.graph import Graph
+
+DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+EXPORT_AGAIN = "export the model again; if other tools accept the file, report it"
+SEE_OPS = "'fourfold ops' lists what is supported"
+
+
+@dataclass(frozen=True)
+class FileOperator:
+    """An operator as the file has it: what people call it ('CONV_2D') and its values by name."""
+
+    title: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Which one it is: by its first result."""
+        return self.outputs[0] if self.outputs else self.title
+
+    def __str__(self) -> str:
+        return f"{self.title} '{self.name}'"
+
+
+@dataclass
+class Conversion:
+    """One graph on its way from a file. Damage is an error; what is not supported is a refusal, and
+    the conversion goes on, so that all refusals are reported together.
+
+    A format overrides `declare` if its files give types to values, and `stand_in` if it has a CPU
+    engine that runs what is not converted.
+    """
+
+    builder: GraphBuilder
+    inputs: tuple[str, ...] = ()
+    refusals: list[Refusal] = field(default_factory=list)
+    written: set[str] = field(default_factory=set)
+    guessed: set[str] = field(default_factory=set)  # the file's types: what gives them was refused
+    unknown: set[str] = field(default_factory=set)  # the same, where the file has no types
+
+    def declare(self, value: str) -> bool:
+        """Takes the file's word for the type of a value; False where it has none."""
+        return False
+
+    def stand_in(self, operator: FileOperator, reason: str) -> bool:
+        """Puts a node in place of an operator for the CPU engine; False where none is wanted."""
+        return False
+
+    def no_arrays(self, value: str) -> str:
+        """Why a value cannot be an array here."""
+        kind = self.builder.types[value].dtype.value
+        return f"'{value}' holds {kind} values, which are not supported"
+
+    def refuse(self, op: str, name: str, reason: str) -> None:
+        self.refusals.append(Refusal(name, op, reason))
+
+    def take_inputs(self, inputs: Sequence[DeclaredInput], options: ReadOptions) -> None:
+        """Declares what the graph takes, in the shapes that the caller wants."""
+        for one in inputs:
+            if one.name in self.written:
+                what = f"input '{one.name}' is listed twice"
+                raise ModelError(what, "each input is a value", EXPORT_AGAIN)
+            self.written.add(one.name)
+        declare_inputs(self.builder, inputs, options)
+        self.inputs = tuple(one.name for one in inputs)
+        for name in self.inputs:
+            if not self.builder.types[name].dtype.has_numpy:
+                self.refuse("input", name, self.no_arrays(name))
+
+    def convert(self, operator: FileOperator, add_nodes: Callable[[], None]) -> None:
+        """One operator: its nodes, or a refusal and the types that the file gives its outputs."""
+        if not self.unknown.isdisjoint(operator.inputs):
+            self.unknown.update(operator.outputs)
+            return
+        try:
+            self._claim(operator)
+            with self.builder.attempt():
+                add_nodes()
+            self._check_outputs(operator)
+        except Unconvertible as refusal:
+            self._give_up(operator, str(refusal))
+        except TypeMismatch as mismatch:
+            self._reject(operator, mismatch)
+        except DAMAGE as error:
+            if self.builder.reshaped and isinstance(error, ValueError):
+                raise _misfit(operator, str(error)) from error
+            what = f"{operator} cannot be converted"
+            raise ModelError(what, str(error) or type(error).__name__, EXPORT_AGAIN) from error
+
+    def _claim(self, operator: FileOperator) -> None:
+        """Every value is written once, and neither inputs nor constants are written at all."""
+        outputs = operator.outputs
+        for name in outputs:
+            if name in self.written or name in self.builder.constants:
+                raise ValueError(f"it writes '{name}', which already has a value")
+        if not set(outputs).isdisjoint(operator.inputs):
+            raise ValueError("it reads what it writes")
+        if len(set(outputs)) != len(outputs):
+            raise ValueError("two of its outputs are the same")
+        self.written.update(outputs)
+
+    def _check_outputs(self, operator: FileOperator) -> None:
+        for name in operator.outputs:
+            if name not in self.builder.types:
+                raise ValueError(f"'{name}' is not an output that this op has")
+        if self._reads_guesses(operator):
+            self.guessed.update(operator.outputs)
+
+    def _reads_guesses(self, operator: FileOperator) -> bool:
+        return not self.guessed.isdisjoint(operator.inputs)
+
+    def _reject(self, operator: FileOperator, mismatch: TypeMismatch) -> None:
+        """A rule said no: a refusal for types not covered yet, else an error."""
+        if mismatch.only_floats and not self._reads_guesses(operator):
+            if self.builder.reshaped:
+                raise _misfit(operator, mismatch.why)
+            raise ModelError(f"{operator} cannot take its inputs", mismatch.why, EXPORT_AGAIN)
+        self._give_up(operator, mismatch.why, at_fault=not self._reads_guesses(operator))
+
+    def _give_up(self, operator: FileOperator, reason: str, at_fault: bool = True) -> None:
+        """Who reads a guess that does not fit is not at fault: what was refused before it is."""
+        if not self.stand_in(operator, reason) and at_fault:
+            self.refuse(operator.title, operator.name, reason)
+        for name in operator.outputs:
+            if name in self.builder.types or self.declare(name):
+                self.guessed.add(name)
+            else:
+                self.unknown.add(name)
+
+    def finish(self, outputs: Sequence[str], name: str = "main") -> Graph | None:
+        """The graph; None if anything was refused."""
+        if self.refusals:
+            return None
+        for output in outputs:
+            if output not in self.builder.types:
+                what = f"output '{output}' of graph '{name}' has no value"
+                raise ModelError(what, "nothing writes it", EXPORT_AGAIN)
+        return self.builder.finish(self.inputs, tuple(outputs), name)
+
+
+def _misfit(operator: FileOperator, why: str) -> InputError:
+    what = f"{operator} does not fit the shapes that were asked for"
+    return InputError(what, why, "pass other shapes, or none")
+
+
+def unsupported(title: str, refusals: Sequence[Refusal], fix: str = SEE_OPS) -> UnsupportedError:
+    """The error of a model of which some operators were refused."""
+    count = f"{len(refusals)} node{'s' if len(refusals) > 1 else ''}"
+    return UnsupportedError(f"{title} has {count} that cannot be converted", refusals, fix)

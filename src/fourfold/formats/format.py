@@ -1,0 +1,41 @@
+"""Format: what a folder of this package says of the files that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+
+from fourfold.formats.model import Model
+from fourfold.formats.options import ReadOptions
+from fourfold.formats.source import ModelSource
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: how its models are told from others, and which module reads them.
+
+    `matches` looks at the first bytes, or at the path where those do not say it. `reader` names a
+    module with `read(source, options) -> Model` and `operators()`: the operators that it converts,
+    each with what it becomes. It is imported when a model of the format is read, and so no format
+    costs those who read another one anything. `cpu_engine` names the runtime that runs what stays
+    on the CPU; None leaves that to the definitions of the ops in NumPy.
+    """
+
+    name: str
+    extensions: tuple[str, ...]
+    matches: Callable[[ModelSource], bool]
+    reader: str
+    cpu_engine: str | None = None
+
+    def read(self, source: ModelSource, options: ReadOptions) -> Model:
+        model: Model = import_module(self.reader).read(source, options)
+        return replace(model, format=self.name, cpu_engine=self.cpu_engine)
+
+    def operators(self) -> Mapping[str, str]:
+        """The format's own operators, each with what it becomes in a few words."""
+        found: Mapping[str, str] = import_module(self.reader).operators()
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.name} ({', '.join(self.extensions)})"

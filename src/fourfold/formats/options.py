@@ -1,0 +1,28 @@
+"""ReadOptions: what a caller may say about how a model is read, in any format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fourfold.types import Shape
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """`shapes` sets input shapes by name; `signature` chooses one of several graphs.
+
+    What cannot be converted is refused, or with `keep_unsupported` becomes a node that stands for
+    it, if the format has a CPU engine to run that; so is what works on quantised values unless
+    `quantized` allows it. With `follow_batch`, a batch goes through reshapes that have another one
+    written into them; without it they are taken literally.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    signature: str | None = None
+    keep_unsupported: bool = False
+    quantized: bool = True
+    follow_batch: bool = True
+
+
+DEFAULTS = ReadOptions()

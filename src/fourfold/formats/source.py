@@ -1,0 +1,53 @@
+"""Where a model comes from: a file mapped into memory, a folder, or bytes."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+
+from fourfold.errors import InputError
+
+Content = bytes | mmap.mmap
+PathOrBytes = str | os.PathLike[str] | bytes
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model as the caller passed it. `path` is None for bytes; a folder has no content of its
+    own. A format of several files finds the others by the path and opens them in the same way.
+    """
+
+    content: Content
+    path: str | None = None
+    is_folder: bool = False
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return "the model" if self.path is None else f"'{self.path}'"
+
+    def has_extension(self, extensions: tuple[str, ...]) -> bool:
+        return self.path is not None and self.path.lower().endswith(extensions)
+
+
+def open_source(model: PathOrBytes) -> ModelSource:
+    """A file mapped into memory, so that constants need no copy; bytes as they are."""
+    if isinstance(model, bytes):
+        return ModelSource(model)
+    path = os.fspath(model)
+    if os.path.isdir(path):
+        return ModelSource(b"", path, is_folder=True)
+    return ModelSource(_map_file(path), path)
+
+
+def _map_file(path: str) -> Content:
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return b""
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        fix = "check the path and that the file may be read"
+        raise InputError(f"cannot open '{path}'", why, fix) from error

@@ -1,0 +1,184 @@
+"""docs/add-a-format.md, followed to the letter: its folder is written, found, and its model run."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from docs.blocks import ROOT, blocks
+
+import fourfold
+from fourfold import formats
+from fourfold.cli import main
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.errors import FourfoldError
+from fourfold.formats import ReadOptions, read_model
+from fourfold.session import stage
+
+PAGE = ROOT / "docs" / "add-a-format.md"
+FOLDER = Path("src/fourfold/formats/toy")
+ROUNDS, LARGE = 1000, 10**6
+KINDS = (b"0123456789", b"xyhrwb", b'"[]{},:- ')
+
+
+@pytest.fixture
+def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """The page's files, in a folder that the package searches besides its own."""
+    added = []
+    for block in blocks(PAGE):
+        if block.file is not None:
+            place = tmp_path / block.file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(block.text, encoding="utf-8")
+            added.append(block.file)
+    folder = str(tmp_path / FOLDER.parent)
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, folder])
+    formats.formats.cache_clear()
+    yield added
+    for name in [name for name in sys.modules if name.startswith("fourfold.formats.toy")]:
+        del sys.modules[name]
+    vars(formats).pop("toy", None)
+    monkeypatch.undo()
+    formats.formats.cache_clear()
+
+
+def content() -> bytes:
+    """The model that the page shows."""
+    (block,) = [block for block in blocks(PAGE) if block.language == "json"]
+    return block.text.encode()
+
+
+def changed(**changes: Any) -> bytes:
+    return json.dumps({**json.loads(content()), **changes}).encode()
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    h = x @ np.array([[1, 0, 2], [0, -1, 1]], np.float32).T + np.array([0.5, -0.5], np.float32)
+    return np.maximum(h, 0) + h
+
+
+def numbers(rows: int) -> np.ndarray:
+    return np.random.default_rng(7).uniform(-3, 3, (rows, 3)).astype(np.float32)
+
+
+def test_the_page_adds_one_folder(overlay: list[Path]) -> None:
+    assert overlay == [FOLDER / "__init__.py", FOLDER / "reader.py"]
+    assert set(formats.formats()) >= {"tflite", "toy"}
+    assert "fourfold.formats.toy.reader" not in sys.modules  # until a model is read
+
+
+@pytest.mark.parametrize("words", [{}, {"shapes": {"x": (5, 3)}}, {"placement": "cpu"}], ids=str)
+def test_a_model_runs(
+    overlay: list[Path], words: dict[str, Any], tmp_path: Path, device: DeviceInfo
+) -> None:
+    path = tmp_path / "model.toy"
+    path.write_bytes(content())
+    x = numbers(*[shape[0] for shape in words.get("shapes", {"x": (1, 3)}).values()])
+    target = None if "placement" in words else device
+    with fourfold.Session(path, device=target, **words) as session:
+        assert session.inputs[0].shape == x.shape
+        np.testing.assert_allclose(session.run(x)["y"], expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_what_stays_on_the_cpu_runs_in_numpy(overlay: list[Path]) -> None:
+    with fourfold.Session(content(), placement="cpu") as session:
+        assert {row.target for row in session.placement.rows} == {"numpy"}
+
+
+def test_the_model_says_what_it_is(overlay: list[Path]) -> None:
+    model = read_model(content())
+    assert (model.format, model.cpu_engine, model.source_graph) == ("Toy", None, None)
+    assert model.open_sizes == ((-1, 3),)
+    assert model.output_names == ("y",)
+    assert stage(content(), "graph").splitlines() == [
+        "input x: f32[1,3]",
+        "h = fully_connected(x, w, b): f32[1,2]",
+        "r = relu(h): f32[1,2]",
+        "y = add(r, h): f32[1,2]",
+        "output y",
+    ]
+
+
+def test_its_operators_are_listed(overlay: list[Path]) -> None:
+    report = json.loads(CliRunner().invoke(main, ["ops", "--json"]).output)
+    assert report["toy"] == {"Add": "add.", "Dense": "fully_connected.", "Relu": "relu."}
+    assert "CONV_2D" in report["tflite"]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "why"),
+    [
+        (content()[:-20], "not a sound toy model"),
+        (content().replace(b"[-1, 3]", b"[-1, 2.5]"), "not a sound toy model"),
+        (content().replace(b'"f32"', b'"f33"'), "f33"),
+        (content().replace(b'["x", "w", "b"]', b'["x", "w", "c"]'), "nothing has written before"),
+        (content().replace(b'"output": "r"', b'"output": "x"'), "already has a value"),
+        (changed(outputs=["z"]), "output 'z'"),
+        (changed(nodes=[]), "output 'y'"),
+        (changed(constants={"w": [[1, 2], [3, 4]], "b": [0, 0]}), "Dense 'h'"),
+        (changed(inputs=["x"]), "not a sound toy model"),
+        (content().replace(b'"output": "r"', b'"output": 7'), "7 is not the name of a value"),
+    ],
+)
+def test_damage_is_a_model_error(overlay: list[Path], damaged: bytes, why: str) -> None:
+    with pytest.raises(fourfold.ModelError, match=why):
+        read_model(damaged)
+
+
+def test_all_that_is_not_known_is_refused_at_once(overlay: list[Path]) -> None:
+    nodes = [
+        {"op": "Warp", "inputs": ["x"], "output": "a"},
+        {"op": "Relu", "inputs": ["a"], "output": "b"},
+        {"op": "Fold", "inputs": ["x"], "output": "y"},
+    ]
+    for options in (ReadOptions(), ReadOptions(keep_unsupported=True)):
+        with pytest.raises(fourfold.UnsupportedError) as caught:
+            read_model(changed(nodes=nodes), options)
+        assert [refusal.op for refusal in caught.value.refusals] == ["Warp", "Fold"]
+
+
+def test_shapes_that_do_not_fit_are_the_callers_error(overlay: list[Path]) -> None:
+    with pytest.raises(fourfold.InputError, match="Dense 'h' does not fit the shapes"):
+        read_model(content(), ReadOptions({"x": (1, 4)}))
+    with pytest.raises(fourfold.InputError, match="no input 'z'"):
+        read_model(content(), ReadOptions({"z": (1, 3)}))
+
+
+def test_mutations(overlay: list[Path]) -> None:
+    """Only our own errors come out of a damaged file; what is read can be computed."""
+    read = 0
+    for number in range(ROUNDS):
+        try:
+            graph = read_model(mutate(random.Random(number))).main
+        except FourfoldError:
+            continue
+        types = {name: graph.types[name] for name in graph.inputs}
+        if all(type.elements < LARGE for type in types.values()):
+            zeros = {name: np.zeros(type.shape, np.float32) for name, type in types.items()}
+            evaluate(graph, zeros)
+            read += 1
+    assert ROUNDS / 50 < read < ROUNDS / 2
+
+
+def mutate(rng: random.Random) -> bytes:
+    """A few bytes changed, half of them for one of the same kind, so that it is JSON still."""
+    damaged, start = bytearray(content()), len(b'{"format": "toy"')
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place = rng.randrange(start, len(damaged))
+        kinds = [kind for kind in KINDS if damaged[place] in kind]
+        damaged[place] = rng.choice(kinds[0] if kinds and rng.random() < 0.5 else b"".join(KINDS))
+    return bytes(damaged)
+
+
+def test_nothing_of_it_stays_behind() -> None:
+    assert "toy" not in formats.formats()
+    with pytest.raises(fourfold.ModelError, match="a JSON file"):
+        read_model(content())

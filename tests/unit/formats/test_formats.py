@@ -1,0 +1,117 @@
+"""Formats are the folders of the package; which of them reads a model, and when it is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import fourfold
+from fourfold import formats
+from fourfold.errors import InputError, ModelError
+from fourfold.formats import Format, Model, ModelSource, ReadOptions, read_model
+from fourfold.formats.source import open_source
+from fourfold.graph import Graph
+
+FOLDERS = sorted(path.parent.name for path in Path(formats.__file__).parent.glob("*/__init__.py"))
+WATCH = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from fourfold.formats import formats
+assert len(formats()) > 0
+print(*(name for name in sys.modules if name.startswith("fourfold.formats.tflite.")))
+"""
+READER = "a_reader_of_the_tests"
+
+
+class FakeReader:
+    """Stands for a reader module: it notes what it was given."""
+
+    def __init__(self) -> None:
+        self.sources: list[ModelSource] = []
+
+    def read(self, source: ModelSource, options: ReadOptions) -> Model:
+        self.sources.append(source)
+        return Model(Graph((), (), (), {}), (), ())
+
+    def operators(self) -> dict[str, str]:
+        return {"Nothing": "nothing."}
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> FakeReader:
+    fake = FakeReader()
+    monkeypatch.setitem(sys.modules, READER, fake)  # type: ignore[arg-type]
+    return fake
+
+
+def test_the_registry_is_the_folder() -> None:
+    assert sorted(formats.formats()) == FOLDERS
+    assert "tflite" in FOLDERS
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_format_says_what_it_is(name: str) -> None:
+    form = formats.formats()[name]
+    assert isinstance(form, Format)
+    assert form.name.lower() == name
+    assert all(extension.startswith(".") for extension in form.extensions)
+    assert form.reader == f"fourfold.formats.{name}.reader"
+    assert callable(import_module(form.reader).read)
+    assert form.operators()
+
+
+def test_readers_are_imported_when_a_model_is_read() -> None:
+    folder = str(Path(fourfold.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", WATCH, folder], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""
+
+
+def test_a_model_has_the_name_and_the_engine_of_its_format(
+    reader: FakeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = Format("Made", (".made",), lambda source: True, READER, cpu_engine="abacus")
+    monkeypatch.setattr(formats, "formats", lambda: {"made": form})
+    model = read_model(b"anything")
+    assert (model.format, model.cpu_engine) == ("Made", "abacus")
+    assert form.operators() == {"Nothing": "nothing."}
+
+
+def test_the_path_decides_between_formats_that_both_match(
+    reader: FakeReader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = Format("First", (".one",), lambda source: True, READER)
+    second = Format("Second", (".two", ".second"), lambda source: True, READER)
+    monkeypatch.setattr(formats, "formats", lambda: {"first": first, "second": second})
+    for name, expected in (("m.one", "First"), ("m.SECOND", "Second"), ("m.bin", "First")):
+        (tmp_path / name).write_bytes(b"content")
+        assert read_model(tmp_path / name).format == expected
+
+
+def test_a_reader_may_take_a_folder_and_open_what_lies_there(
+    reader: FakeReader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"1234")
+
+    def matches(source: ModelSource) -> bool:
+        return source.is_folder and (Path(source.path or "") / "weights.bin").exists()
+
+    form = Format("Folder", (".bin",), matches, READER)
+    monkeypatch.setattr(formats, "formats", lambda: {"folder": form})
+    assert read_model(tmp_path).format == "Folder"
+    (source,) = reader.sources
+    assert (source.content, source.path) == (b"", str(tmp_path))
+    weights = open_source(Path(source.path or "") / "weights.bin")
+    assert weights.content[:] == b"1234"
+    with pytest.raises(InputError, match="a folder that holds no model"):
+        read_model(tmp_path.parent)
+
+
+def test_what_no_format_knows_is_told_which_there_are() -> None:
+    with pytest.raises(ModelError, match=r"pass a file of .*TFLite \(\.tflite\)"):
+        read_model(b"anything at all")
