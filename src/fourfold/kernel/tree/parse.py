@@ -46,10 +46,30 @@ class Entry:
     images: frozenset[str]
 
 
-def parse(text: str) -> list[Entry]:
-    """All kernels of a program's text."""
+@dataclass(frozen=True)
+class StageTable:
+    """An entry that runs other kernels: they have the numbers of a table with so long rows."""
+
+    stride: int
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A program's kernels, and what runs several of them at once."""
+
+    entries: list[Entry]
+    tables: dict[str, StageTable]
+
+
+def parse(text: str) -> Tree:
+    """The program of a text."""
     try:
-        return [_Reader(form).entry() for form in _forms(text) if form[0] == "kernel"]
+        forms = [*_forms(text)]
+        entries = [_Reader(form).entry() for form in forms if form[0] == "kernel"]
+        stages = [form[1:] for form in forms if form[0] == "stages"]
+        tables = {name: StageTable(int(stride), tuple(some)) for name, stride, *some in stages}
+        return Tree(entries, tables)
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BuildError("the text is no tree of a kernel", f"error: {error!r}", text) from error
 

@@ -98,6 +98,8 @@ class Buffers:
         extent = memory.bytes.nbytes // dtype.itemsize - use.offset
         if use.image is not None:
             extent = use.image.elements
+        elif use.elements is not None:
+            extent = min(extent, use.elements)
         return Place(
             pointer.name,
             memory,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from fourfold.kernel.statement import (
     LocalArray,
     MatrixMultiply,
 )
-from fourfold.kernel.tree.parse import Entry, parse
+from fourfold.kernel.tree.parse import Entry, StageTable, parse
 from fourfold.kernel.walk import expressions, statements
 from fourfold.players.interpret.arithmetic import KINDS
 from fourfold.players.interpret.expressions import Scope
@@ -103,10 +103,19 @@ def _batches(grid: Grid, random: np.random.Generator) -> list[np.ndarray]:
     return [found[number] for number in random.permutation(len(found))]
 
 
-def build(text: str) -> dict[str, RunnableKernel]:
-    """The kernels of a program by their names; a BuildError where one of them is illegal."""
-    entries = parse(text)
-    wrong = [f"error: {what}" for entry in entries for what in check_kernel(entry.kernel)]
+@dataclass(frozen=True)
+class RunnableProgram:
+    """The kernels of a program by their names, and what runs several of them at once."""
+
+    kernels: Mapping[str, RunnableKernel]
+    tables: Mapping[str, StageTable]
+
+
+def build(text: str) -> RunnableProgram:
+    """The program of a text; a BuildError where one of its kernels is illegal."""
+    tree = parse(text)
+    wrong = [f"error: {what}" for entry in tree.entries for what in check_kernel(entry.kernel)]
     if wrong:
         raise BuildError("the kernels break the rules of their language", "\n".join(wrong), text)
-    return {entry.name: RunnableKernel(entry) for entry in entries}
+    kernels = {entry.name: RunnableKernel(entry) for entry in tree.entries}
+    return RunnableProgram(kernels, tree.tables)

@@ -15,7 +15,7 @@ from fourfold.errors import DeviceError
 from fourfold.plan import Plan
 from fourfold.players.interpret.buffers import Buffers
 from fourfold.players.interpret.frame import Turn
-from fourfold.players.interpret.kernel import Call, RunnableKernel, build
+from fourfold.players.interpret.kernel import Call, RunnableProgram, build
 from fourfold.players.interpret.races import LEVEL, MANY
 from fourfold.players.interpret.schedule import Work, all_works
 from fourfold.players.interpret.warps import WARP
@@ -31,18 +31,18 @@ class Player:
         self,
         info: DeviceInfo,
         plan: Plan,
-        kernels: dict[str, RunnableKernel] | None = None,
+        program: RunnableProgram | None = None,
         subgroup: int | None = None,
     ) -> None:
         """`subgroup` is how many work-items of a sub-group there are to be."""
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         started = time.perf_counter()
-        self.kernels = build(plan.program.text) if kernels is None else kernels
+        self.program = build(plan.program.text) if program is None else program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._subgroup = subgroup or (SUBGROUP if info.subgroups == "khr" else WARP)
-        self._works = all_works(plan, self.kernels)
+        self._works = all_works(plan, self.program)
         self._buffers = Buffers(plan, self._works)
         self._random = np.random.default_rng(SEED)
         self._calls = [

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.interpret.frame import Grid
-from fourfold.players.interpret.kernel import RunnableKernel
+from fourfold.players.interpret.kernel import RunnableKernel, RunnableProgram
 
 
 @dataclass(frozen=True)
@@ -37,16 +40,21 @@ class Work:
         return frozenset(use.buffer for argument, use in pairs if argument.pointer.writable)
 
 
-def all_works(plan: Plan, kernels: Mapping[str, RunnableKernel]) -> list[Work]:
+def all_works(plan: Plan, program: RunnableProgram) -> list[Work]:
     """What a plan runs, in order."""
     found: list[Work] = []
     level = items = 0
     for number, launch in enumerate(plan.launches):
-        works = [_launched(launch, kernels[launch.entry])]
+        table = program.tables.get(launch.entry)
+        if table is None:
+            works = [_launched(launch, program.kernels[launch.entry])]
+        else:
+            kernels = [program.kernels[name] for name in table.kernels]
+            works = [*_stages(_rows(plan, launch, table.stride), kernels)]
         for work in works:
-            levels = work.released + level, work.published + level
+            released, published = work.released + level, work.published + level
             found.append(
-                replace(work, launch=number, released=levels[0], published=levels[1], first=items)
+                replace(work, launch=number, released=released, published=published, first=items)
             )
             items += work.items
         level = found[-1].published + 1
@@ -57,3 +65,31 @@ def _launched(launch: Launch, kernel: RunnableKernel) -> Work:
     uses = tuple(one for one in launch.arguments if isinstance(one, BufferUse))
     sizes = tuple(one for one in launch.arguments if not isinstance(one, BufferUse))
     return Work(kernel, Grid.of(launch.grid, launch.local), uses, sizes)
+
+
+def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
+    """The table of a launch, which lies among the constants."""
+    *_, stages, start = launch.arguments
+    assert isinstance(stages, int)
+    assert isinstance(start, int)
+    table = plan.constants[start : start + stages * stride * 4].view(np.int32)
+    return [[int(number) for number in row] for row in table.reshape(stages, stride)]
+
+
+def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) -> Iterator[Work]:
+    """The stages of a table. All groups meet where one arrives, and another waits later on: what
+    runs in between may run with those before the meeting, and with those behind it.
+    """
+    arrived = waited = 0
+    for row in rows:
+        kernel, flags = kernels[row[0]], row[5]
+        waited = arrived if flags & AWAITS else waited
+        buffers, sizes = len(kernel.kernel.buffers), len(kernel.kernel.sizes)
+        pairs = row[HEAD : HEAD + 2 * buffers]
+        uses = tuple(BufferUse(*pair) for pair in zip(pairs[::2], pairs[1::2], strict=True))
+        numbers = tuple(row[HEAD + 2 * buffers : HEAD + 2 * buffers + sizes])
+        x, y = row[3], row[4]
+        local = Grid.of(kernel.kernel.local, (1,) * len(kernel.kernel.local)).counts
+        grid = Grid((x, y, row[1] // (x * y)), local)
+        yield Work(kernel, grid, uses, numbers, released=waited, published=arrived)
+        arrived += flags & ARRIVES
