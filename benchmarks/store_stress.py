@@ -70,8 +70,8 @@ def _line_of(model: Any) -> tuple[float, float]:
 def _disturb(store: Any, chance: random.Random) -> None:
     """What can happen to a store: an entry is damaged, everything is pruned, a choice is added."""
     what = chance.randrange(3)
-    if what == 0 and (names := store.shelf.names()):
-        path = store.shelf.folder / chance.choice(names)
+    if what == 0 and (names := store.contents.names()):
+        path = store.contents.folder / chance.choice(names)
         try:
             data = bytearray(path.read_bytes())
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.plan import Buffer, BufferUse, Compiled, Launch, Plan, Port, Program
+from fourfold.plan import Buffer, BufferUse, Compiled, Launch, Plan, Port, Program, Requirements
 from fourfold.types import DType, Quantization, TensorType
 
 COUNT = 16
@@ -40,5 +40,6 @@ def line(a: float = 2.0, b: float = 1.0, choices: dict[str, str | None] | None =
         outputs=(Port("y", kind, 3, Quantization((0.5,), (3,))),),
         constants=constants,
         precision="fp32",
+        requirements=Requirements(buffer_bytes=4 * COUNT, alignment=8),
     )
     return Compiled(plan, ("the x",), ("the y",), choices or {})

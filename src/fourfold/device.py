@@ -1,10 +1,24 @@
-"""What is known of a device: plain facts, probed by the player, read by everyone else."""
+"""What is known of a device: plain facts, told by its driver or by trials."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 GPU, LITERT, NUMPY = "gpu", "litert", "numpy"  # where a part of a model can run
+
+Fact = bool | int | str
+WAITING = ("resident", "reaches_host")
+IMAGES = ("image_texels", "image_windows", "prefers_images")
+# Facts that no driver tells reliably: what it claims is tried before it is relied on.
+PROBED = (
+    "half_arithmetic",
+    "dot_products",
+    "subgroups",
+    "matrix_units",
+    *WAITING,
+    *IMAGES,
+)
 
 
 @dataclass(frozen=True)
@@ -22,29 +36,37 @@ class DeviceInfo:
     max_allocation: int
     max_work_group: int
     local_memory: int
-    alignment: int  # bytes at which sub-allocations may start
-    half_arithmetic: bool
+    alignment: int  # bytes at which buffers and parts of them may start
     unified_memory: bool
+    # What follows is told by trials. It is not part of identity, and a fact that is not among the
+    # `probed` ones is not known yet: it counts as absent, whatever the driver `claims`.
+    half_arithmetic: bool = field(default=False, compare=False)
     # Who adds four products of bytes at once: 'x86' (an instruction of the processor), 'khr' (an
     # extension), 'ptx' (an instruction of NVIDIA's GPUs), or ''.
     dot_products: str = field(default="", compare=False)
     # Who exchanges numbers between the work-items of a sub-group: 'khr' (an extension), 'ptx' (an
     # instruction of NVIDIA's GPUs), or ''.
     subgroups: str = field(default="", compare=False)
-    # Probed, so not part of identity: tensor cores that kernels can use (16 x 8 x 16 halves), one
-    # group of work-items a unit at once that can wait for each other, host memory by its address.
+    # Tensor cores that kernels can use (16 x 8 x 16 halves), one group of work-items a unit at once
+    # that can wait for each other, host memory by its address.
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
-    # How many vectors of four an image of a buffer can have (0: no images; tried before it is
-    # relied on), whether such an image may begin within a buffer, and whether weights are better
-    # read by images as far as others know.
+    # How many vectors of four an image of a buffer can have (0: no images), whether such an image
+    # may begin within a buffer, and whether weights are better read by images as far as others
+    # know.
     image_texels: int = field(default=0, compare=False)
     image_windows: bool = field(default=False, compare=False)
     prefers_images: bool = field(default=False, compare=False)
+    probed: tuple[str, ...] = field(default=(), compare=False)
+    claims: Mapping[str, Fact] = field(default_factory=dict, compare=False)
     api: str = "opencl"  # who plays plans on it: a folder of players
     language: str = "opencl"  # what its programs are written in: a folder of kernel
+    language_version: str = "1.2"
+    address_bits: int = 64  # of a pointer
     ordinal: int = 0  # its number among the devices of its API
+    uuid: str = field(default="", compare=False)  # of the hardware, where the driver tells
+    others: tuple[str, ...] = field(default=(), compare=False)  # its addresses in other APIs
     index: int = field(default=0, compare=False)  # its number among all devices
 
     @property
@@ -61,5 +83,34 @@ class DeviceInfo:
         """How to ask for this very device: 'opencl:0'."""
         return f"{self.api}:{self.ordinal}"
 
+    def knows(self, fact: str) -> bool:
+        """Whether a trial has told this fact."""
+        return fact in self.probed
+
+    def with_facts(self, facts: Mapping[str, Fact]) -> DeviceInfo:
+        """The same device, of which trials have told these facts, too."""
+        names = tuple(name for name in PROBED if name in facts or name in self.probed)
+        return replace(self, probed=names, **facts) if facts else self  # type: ignore[arg-type]
+
     def __str__(self) -> str:
         return f"{self.name} ({self.platform}, driver {self.driver})"
+
+
+def is_fact(name: str, value: object) -> bool:
+    """Whether a value that was read from somewhere can be that of a probed fact."""
+    return name in PROBED and type(value) is type(getattr(DeviceInfo, name))
+
+
+def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...], ...]:
+    """The probed facts that plans for a device are made from, those together that one trial tells,
+    as far as facts that are known say which matter; those that decide over others come first.
+
+    Only a plan of a `quantised` graph asks who multiplies bytes. No kernel for a CPU asks for more,
+    and none for a GPU whose groups wait for each other reads an image.
+    """
+    bytes_ = (("dot_products",),) if quantised else ()
+    if device.is_cpu:
+        return bytes_
+    waiting = (WAITING,) if device.matrix_units else ()
+    images = () if device.resident else (IMAGES,)
+    return (*bytes_, ("matrix_units",), *waiting, *images, ("subgroups",))

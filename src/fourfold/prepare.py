@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,16 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
-from fourfold.plan import Compiled
-from fourfold.plan.hybrid import HybridPlan, hybrid_sections
-from fourfold.players import Player, make_player, probe
+from fourfold.plan import Compiled, Plan
+from fourfold.plan.hybrid import HybridPlan
+from fourfold.players import (
+    Player,
+    keep_facts,
+    make_player,
+    probe,
+    recall_facts,
+    with_known_facts,
+)
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 from fourfold.runtime.hybrid_player import make_hybrid_player
@@ -33,24 +40,24 @@ from fourfold.store.store import Store
 from fourfold.tune import LEVELS, Level, Listener, level_named, tune
 from fourfold.tune.race import Result
 
+# Devices of which nothing is known but what all of their kind have.
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
-KINDS = {"gpu": ANY_GPU, "cpu": ANY_CPU}
+GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 Progress = Callable[[int, int, str, float], None]
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
 
 @dataclass(frozen=True)
-class How:
-    """How models are prepared."""
+class PrepareOptions:
+    """How models are prepared: how plans are made, and how long kernels are tuned before."""
 
-    wish: CompileOptions = field(default_factory=CompileOptions)
+    compile: CompileOptions = field(default_factory=CompileOptions)
     level: str = "none"
     deadline: float | None = None
-    everywhere: bool = True  # also plans for devices of other kinds than those at hand
 
 
-class Keeping(Listener):
+class ChoiceKeeper(Listener):
     """Keeps each choice the moment it is found, so that an interruption loses none."""
 
     def __init__(
@@ -68,7 +75,7 @@ class Keeping(Listener):
 
 
 def tune_model(
-    model: str, device: DeviceInfo, how: How, store: Store | None, progress: Progress
+    model: str, device: DeviceInfo, how: PrepareOptions, store: Store | None, progress: Progress
 ) -> dict[str, str]:
     """The tuned choices for a device: those that are kept, and what a search adds to them."""
     known = dict(known_choices(device))
@@ -76,11 +83,12 @@ def tune_model(
     if store is not None:
         known |= store.choices(device_key(device))
         efforts |= store.efforts(device_key(device))
+        recall_facts(device, store)
     if how.level == "none":
         return known
     level = level_named(how.level, how.deadline)
-    options = KernelOptions(how.wish.precision, how.wish.literal)
-    listener = Keeping(store, device, level, progress)
+    options = KernelOptions(how.compile.precision, how.compile.literal)
+    listener = ChoiceKeeper(store, device, level, progress)
     for graph in _graphs(model, device, how, known):
         known = tune(
             graph,
@@ -91,23 +99,27 @@ def tune_model(
             efforts,
             listener,
         )
+    if store is not None:
+        keep_facts(device, store)
     return known
 
 
-def _graphs(model: str, device: DeviceInfo, how: How, known: Mapping[str, str]) -> list[Graph]:
+def _graphs(
+    model: str, device: DeviceInfo, how: PrepareOptions, known: Mapping[str, str]
+) -> list[Graph]:
     """What runs on the device: all of the model, or those of its parts that do."""
     try:
-        graph = rewrite(load_model(model, how.wish).graph)
-        make_plan(graph, probe(device, has_quantised_steps(graph)), how.wish.options, known)
+        graph = rewrite(load_model(model, how.compile).graph)
+        make_plan(graph, probe(device, has_quantised_steps(graph)), how.compile.options, known)
     except UnsupportedError:
-        situation = read_problem(model, model, device, how.wish, PlacementOptions())
+        situation = read_problem(model, model, device, how.compile, PlacementOptions())
         parts = decide(situation, known).choice.parts
         return [rewrite(situation.part_graph(part)) for part in parts if part.target == GPU]
     return [graph]
 
 
 def prepare_model(
-    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+    draft: Draft, model: Path, device: DeviceInfo, how: PrepareOptions, choices: Mapping[str, str]
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
     timings: dict[str, float] = {}
@@ -134,37 +146,35 @@ def _ready(
     draft: Draft,
     model: Path,
     device: DeviceInfo,
-    how: How,
+    how: PrepareOptions,
     choices: Mapping[str, str],
     timings: dict[str, float],
 ) -> tuple[Compiled, Sequence[Player], Engine]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
+    shapes = how.compile.shapes
     try:
-        compiled = compile_model(str(model), device, how.wish, choices, timings)
+        compiled = compile_model(str(model), device, how.compile, choices, timings)
     except UnsupportedError:
-        parted = _add_parted(draft, model, device, how, choices)
-        if parted is None:
+        hybrid = _compile_parts(model, device, how.compile, choices)
+        if hybrid is None:
             raise _not_data(model) from None
+        draft.add_hybrid(_number(draft, model), with_known_facts(device), hybrid, shapes)
         parts = make_hybrid_player(
-            parted, lambda plan: make_player(device, plan), PlacementOptions().workers
+            hybrid, lambda plan: make_player(device, plan), PlacementOptions().workers
         )
-        return parted.compiled, parts.players, parts
-    draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
+        return hybrid.compiled, parts.players, parts
+    draft.add_plan(_number(draft, model), with_known_facts(device), compiled, shapes)
     player = make_player(device, compiled.plan)
     return compiled, [player], player
 
 
-def _add_parted(
-    draft: Draft, model: Path, device: DeviceInfo, how: How, choices: Mapping[str, str]
+def _compile_parts(
+    model: Path, device: DeviceInfo, options: CompileOptions, choices: Mapping[str, str]
 ) -> HybridPlan | None:
-    """A model in parts in the draft; None where a part of it is no data."""
-    situation = read_problem(str(model), model.name, device, how.wish, PlacementOptions())
-    parted = compile_hybrid(situation, choices)
-    if not parted.keepable:
-        return None
-    shapes, sections = how.wish.shapes, hybrid_sections(parted)
-    draft.add_placed(_number(draft, model), device, parted.compiled, shapes, sections)
-    return parted
+    """A model in parts; None where a part of it is no data."""
+    problem = read_problem(str(model), model.name, device, options, PlacementOptions())
+    hybrid = compile_hybrid(problem, choices)
+    return hybrid if hybrid.keepable else None
 
 
 def _not_data(model: Path) -> InputError:
@@ -179,20 +189,39 @@ def _number(draft: Draft, model: Path) -> int:
     return draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
 
 
-def prepare_kinds(draft: Draft, model: Path, how: How, present: set[str]) -> list[str]:
-    """Plans for devices of the kinds that are not at hand, which build them from text."""
+def prepare_generic(
+    draft: Draft, model: Path, how: PrepareOptions, kinds: Iterable[str]
+) -> list[dict[str, Any]]:
+    """For each kind of device a plan that any such device can play, built from text there.
+
+    It is a list of launches without special instructions, of which none waits for another. Not all
+    devices compute in half precision: then halves are in memory only.
+    """
+    precision = how.compile.precision
+    options = replace(how.compile, form="list", precision=precision.replace("fp16", "mixed"))
     made = []
-    for kind, device in KINDS.items():
-        if kind in present or how.wish.precision == "fp16":
-            continue
-        try:
-            compiled = compile_model(str(model), device, how.wish, {}, {})
-            draft.add_plan(_number(draft, model), device, compiled, how.wish.shapes)
-        except UnsupportedError:
-            if _add_parted(draft, model, device, how, {}) is None:
-                continue
-        made.append(device.name)
+    for kind in sorted({kind if kind in GENERIC else "gpu" for kind in kinds}):
+        device = GENERIC[kind]
+        plan = _add_generic(draft, model, device, options)
+        if plan is not None:
+            names = {"model": model.stem, "device": device.name, "precision": plan.precision}
+            made.append({**names, "launches": len(plan.launches)})
     return made
+
+
+def _add_generic(
+    draft: Draft, model: Path, device: DeviceInfo, options: CompileOptions
+) -> Plan | None:
+    try:
+        compiled = compile_model(str(model), device, options, {}, {})
+    except UnsupportedError:
+        hybrid = _compile_parts(model, device, options, {})
+        if hybrid is None:
+            return None
+        draft.add_hybrid(_number(draft, model), device, hybrid, options.shapes, generic=True)
+        return hybrid.compiled.plan
+    draft.add_plan(_number(draft, model), device, compiled, options.shapes, generic=True)
+    return compiled.plan
 
 
 def _binary(player: Player) -> bytes | None:

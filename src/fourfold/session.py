@@ -85,7 +85,7 @@ class Session:
         on_cpu = wishes.get("placement") == "cpu"
         self.device = CPU if on_cpu else players.find_device(wanted)
         self.timings["device"] = time.perf_counter() - began
-        _check_precision(config, precision, self.device)
+        _check_precision(config, precision, self.device, store)
         request = Request(
             model=source if isinstance(source, bytes) else os.fspath(source),
             device=self.device,
@@ -271,12 +271,16 @@ def _store(cache: Cache, config: Config) -> stores.Store | None:
     return cache
 
 
-def _check_precision(config: Config, precision: str | None, device: DeviceInfo) -> None:
+def _check_precision(
+    config: Config, precision: str | None, device: DeviceInfo, store: stores.Store | None
+) -> None:
     wanted = config.precision if precision is None else precision
     if wanted not in PRECISIONS:
         why = f"precisions are {', '.join(PRECISIONS)}"
         raise InputError(f"there is no precision {wanted!r}", why, nearest(str(wanted), PRECISIONS))
-    if wanted == "fp16" and not players.backend_of(device).has_half_arithmetic(device):
+    if wanted != "fp16":
+        return
+    if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
         raise DeviceError(
             f"{device.name} does not compute in half precision",
             "a test kernel with half arithmetic did not build or gave a wrong result",

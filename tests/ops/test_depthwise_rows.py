@@ -15,7 +15,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_target
-from fourfold.players import Player, backend_of, make_player
+from fourfold.players import Player, ask_facts, make_player
 from fourfold.rewrite import rewrite
 
 # No edge, one at a side, at both, many; rows missing above and below; images too narrow for two
@@ -55,7 +55,7 @@ def plays(graph: Graph, device: DeviceInfo, options: KernelOptions, rows: int) -
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("rows", range(1, 9))
 def test_every_number_of_rows(rows: int, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
     graph = rewrite(build(NETWORK), verify=True)
     x = np.random.default_rng(rows).uniform(-1, 1, (2, 13, 17, 8)).astype(np.float32)

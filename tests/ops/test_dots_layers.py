@@ -19,7 +19,7 @@ from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Program
 from fourfold.players import make_player, probe
-from fourfold.players.opencl.probe import _adds_dots
+from fourfold.players.opencl.trials import adds_dots
 from fourfold.types import DType, TensorType
 
 AROUND = Padding(1, 1, 1, 1)
@@ -212,7 +212,7 @@ def test_matrix_units_are_preferred(device: DeviceInfo) -> None:
 
 def test_an_extension_for_dot_products(device: DeviceInfo) -> None:
     """The real one, where a device has it."""
-    if not _adds_dots(device, "khr"):
+    if not adds_dots(device, "khr"):
         pytest.skip("the device has no cl_khr_integer_dot_product")
     node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d(padding=AROUND))
     graph = layer(node, "f32[1,13,11,5]", (19, 3, 3, 5), bytes_in=False)

@@ -15,7 +15,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
-from fourfold.players import backend_of, make_player
+from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune.search import Known, searches
 
@@ -132,7 +132,7 @@ NETWORKS |= {name: (text, kernels) for name, (text, kernels, _) in CHAINS.items(
 
 
 def precision_of(device: DeviceInfo, precision: str) -> str:
-    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
     return precision
 

@@ -10,7 +10,7 @@ from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
-from fourfold.device import DeviceInfo
+from fourfold.device import IMAGES, DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv.tile import Tile
@@ -18,8 +18,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import backend_of, make_player
-from fourfold.players.opencl.probe import with_images
+from fourfold.players import ask_facts, make_player
 
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 NETWORK = """
@@ -57,7 +56,7 @@ def images(plan: Plan) -> list[BufferUse]:
 
 @pytest.fixture
 def able(device: DeviceInfo) -> DeviceInfo:
-    found = replace(with_images(device), matrix_units=False)
+    found = replace(ask_facts(device, IMAGES), matrix_units=False)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     return found
@@ -79,7 +78,7 @@ def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -
 @pytest.mark.parametrize("precision", TOLERANCE)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(able).has_half_arithmetic(able):
+    if precision == "fp16" and not ask_facts(able, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{able.name} does not compute in half precision")
     graph, options = network(), KernelOptions(precision, form="list")
     like = replace(able, **FORMS[form])

@@ -17,7 +17,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op import Case, Op
 from fourfold.op.registry import registry
-from fourfold.players import backend_of, make_player
+from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 
 WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
@@ -88,7 +88,7 @@ def check(op: Op, device: DeviceInfo, options: KernelOptions, like: DeviceInfo) 
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
     if precision == "fp16" and name in JUMPING:
         pytest.skip("what half precision rounds may jump to the next whole number")

@@ -27,9 +27,9 @@ from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES, build_opti
 from fourfold.kernel.opencl.renderer import render
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
-from fourfold.players import backend_of, make_player
+from fourfold.players import ask_facts, make_player, probe
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import probe
+from fourfold.players.opencl import trials
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
@@ -87,7 +87,7 @@ GRAPHS = {
 
 def like_a_gpu(device: DeviceInfo, spelling: str) -> DeviceInfo:
     """The facts of a GPU whose sub-groups exchange so; a device that does not is skipped."""
-    if spelling == "khr" and not (device.subgroups == spelling and probe.exchanges(device)):
+    if spelling == "khr" and ask_facts(device, ["subgroups"]).subgroups != spelling:
         pytest.skip(f"{device.name} has no sub-groups that exchange numbers")
     facts = replace(device, kind="gpu", compute_units=16, max_work_group=256)
     return replace(facts, matrix_units=False, dot_products="", subgroups=spelling)
@@ -108,7 +108,7 @@ def played(device: DeviceInfo, plan: Plan, arrays: list[np.ndarray]) -> list[np.
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize(("title", "spelling"), [*((title, "khr") for title in GRAPHS), QUICK])
 def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
     graph, facts = build(GRAPHS[title]), like_a_gpu(device, spelling)
     x = np.random.default_rng(5).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
@@ -206,15 +206,16 @@ def test_a_warp_alone_needs_no_local_memory() -> None:
 def test_the_probe_looks_at_the_numbers(
     wrong: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    like_a_gpu(device, device.subgroups or "khr")
-    monkeypatch.setitem(EXCHANGES, device.subgroups, wrong)
-    assert not probe.exchanges(device)
+    claim = device.claims["subgroups"] or "khr"
+    like_a_gpu(device, claim)
+    monkeypatch.setitem(EXCHANGES, claim, wrong)
+    assert not trials.exchanges(device, claim)
 
 
 def test_a_gpu_that_fails_the_probe_takes_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = replace(NULL_GPU, name="a GPU that promises much", subgroups="khr")
-    monkeypatch.setattr(probe, "exchanges", lambda info: False)
-    assert probe.probed(facts).subgroups == ""
+    facts = replace(NULL_GPU, name="a GPU that promises much", claims={"subgroups": "khr"})
+    monkeypatch.setattr(trials, "exchanges", lambda info, claim: False)
+    assert probe(facts).subgroups == ""
 
 
 def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:

@@ -18,7 +18,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.specialise import specialise_target
-from fourfold.players import backend_of, make_player
+from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
 
@@ -75,7 +75,7 @@ def compare(results: Iterable[np.ndarray], wanted: Iterable[np.ndarray], toleran
 @pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not backend_of(device).has_half_arithmetic(device):
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
     graph, options = rewrite(build(NETWORK), verify=True), KernelOptions(precision, form="list")
     plan = make_plan(graph, device, options, ways(graph, device, options, form))

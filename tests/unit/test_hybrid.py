@@ -199,13 +199,13 @@ def test_damaged_entries_are_made_anew(
     model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
 ) -> None:
     assert start(model, device, folder) == "model"
-    (entry,) = (folder / "entries").glob("parts-*")
+    (entry,) = (folder / "entries").glob("hybrid-*")
     for content in damaged(entry.read_bytes()):
-        (entry,) = (folder / "entries").glob("parts-*")
+        (entry,) = (folder / "entries").glob("hybrid-*")
         good = entry.read_bytes()
         entry.write_bytes(content)
         assert start(model, device, folder) in ("model", "store")  # some bytes are between sections
-        (entry,) = (folder / "entries").glob("parts-*")
+        (entry,) = (folder / "entries").glob("hybrid-*")
         entry.write_bytes(good)
     assert len(decisions) > 5
     assert start(model, device, folder) == "store"
@@ -266,13 +266,13 @@ def test_a_prepared_file_on_a_device_it_does_not_know(
     monkeypatch.setattr(Prepared, "__init__", _renamed(Prepared.__init__))
     assert start(path, device, None) == "file"
     assert any("was not prepared for" in one.getMessage() for one in caplog.records)
-    assert index["placed"]
+    assert index["hybrid_plans"]
 
 
 def _renamed(make: Any) -> Any:
     def renamed(self: Prepared, file: Container) -> None:
         make(self, file)
-        for row in self.index["placed"]:
+        for row in self.index["hybrid_plans"]:
             row["made_for"]["name"] = "another"
 
     return renamed
@@ -308,7 +308,7 @@ def test_a_record_that_does_not_fit_is_damage(
     model: Path, device: DeviceInfo, folder: Path, key: str, value: Any
 ) -> None:
     start(model, device, folder)
-    (entry,) = (folder / "entries").glob("parts-*")
+    (entry,) = (folder / "entries").glob("hybrid-*")
     file = Container.open(entry)
     record = json.loads(bytes(file.section(1, "parts")))
     record[key] = value

@@ -20,7 +20,7 @@ from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.pixels import ORDERS, Pixels, pixels_text
-from fourfold.prepare import How, prepare_model
+from fourfold.prepare import PrepareOptions, prepare_model
 from fourfold.session import stage
 from fourfold.store.draft import Draft
 
@@ -182,7 +182,7 @@ def test_a_prepared_file_takes_bytes(tmp_path: Path, device: DeviceInfo) -> None
     path, out = tmp_path / "model.tflite", tmp_path / "out.fourfold"
     path.write_bytes(image_model())
     draft = Draft()
-    prepare_model(draft, path, device, How(CompileOptions(pixels=PIXELS)), {})
+    prepare_model(draft, path, device, PrepareOptions(CompileOptions(pixels=PIXELS)), {})
     draft.write(out)
     for given in (None, PIXELS, {"image": PIXELS}):
         with fourfold.Session(out, device, cache=None, pixels=given) as session:
@@ -191,7 +191,7 @@ def test_a_prepared_file_takes_bytes(tmp_path: Path, device: DeviceInfo) -> None
             agrees(session, photograph((*OWN[:3], 4)), PIXELS, 2e-6)
     with pytest.raises(InputError, match=r"it was prepared for: bgra, mean 123\.675 116"):
         fourfold.Session(out, device, cache=None, pixels=Pixels())
-    prepare_model(draft, path, device, How(), {})
+    prepare_model(draft, path, device, PrepareOptions(), {})
     draft.write(out)
     for given, dtype in ((None, np.float32), (PIXELS, np.uint8)):
         with fourfold.Session(out, device, cache=None, pixels=given) as session:
@@ -207,7 +207,7 @@ def test_a_prepared_file_in_parts(
     path, out = tmp_path / "model.tflite", tmp_path / "out.fourfold"
     path.write_bytes(image_model())
     draft = Draft()
-    prepare_model(draft, path, device, How(CompileOptions(pixels=PIXELS)), {})
+    prepare_model(draft, path, device, PrepareOptions(CompileOptions(pixels=PIXELS)), {})
     draft.write(out)
     picture = photograph((*OWN[:3], 4))
     with fourfold.Session(out, device, cache=None) as session:

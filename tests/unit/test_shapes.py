@@ -15,7 +15,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.prepare import How, prepare_model
+from fourfold.prepare import PrepareOptions, prepare_model
 from fourfold.runtime import loading
 from fourfold.store.draft import Draft
 
@@ -176,7 +176,7 @@ def test_a_prepared_file_has_the_shapes_that_were_prepared(
     draft = Draft()
     for shape in (SHAPES[0], OWN, SHAPES[1]):
         sizes = {} if shape == OWN else {"x": shape}
-        prepare_model(draft, path, device, How(CompileOptions(shapes=sizes)), {})
+        prepare_model(draft, path, device, PrepareOptions(CompileOptions(shapes=sizes)), {})
     draft.write(prepared)
     with fourfold.Session(prepared, device, cache=None, kept_shapes=1) as session:
         assert session.inputs[0].shape == OWN

@@ -18,7 +18,7 @@ from stateful_models import (
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.prepare import How, prepare_model
+from fourfold.prepare import PrepareOptions, prepare_model
 from fourfold.store.draft import Draft
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
@@ -188,7 +188,7 @@ def test_a_prepared_file_remembers(device: DeviceInfo, tmp_path: Path) -> None:
     path, file = tmp_path / "lstm.tflite", tmp_path / "lstm.fourfold"
     path.write_bytes(sequence_lstm())
     draft = Draft()
-    prepare_model(draft, path, device, How(), {})
+    prepare_model(draft, path, device, PrepareOptions(), {})
     draft.write(file)
     rival = InStep(interpreters, path.read_bytes())
     with fourfold.Session(file, device, cache=None) as session:

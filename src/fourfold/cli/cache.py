@@ -21,7 +21,7 @@ from fourfold.options import PlacementOptions
 from fourfold.players import find_device
 from fourfold.runtime.hybrid_loading import hybrid_key_parts
 from fourfold.runtime.loading import Request, request_parts
-from fourfold.store.entry import PARTS, PLAN
+from fourfold.store.entry import HYBRID, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Answer, explain
@@ -75,7 +75,7 @@ def info(store: Store, as_json: bool) -> None:
         "folder": store.place,
         "limit": store.limit,
         "bytes": sum(entry.size for entry in entries),
-        "plans": sum(entry.kind in (PLAN, PARTS) for entry in entries),
+        "plans": sum(entry.kind in (PLAN, HYBRID) for entry in entries),
         "binaries": sum(entry.kind == "binary" for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
@@ -107,7 +107,7 @@ def why(store: Store, engine: Engine, as_json: bool) -> None:
     )
     parts, entries = request_parts(request, store), store.entries()
     kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
-    if PARTS in kinds and PLAN not in kinds:
+    if HYBRID in kinds and PLAN not in kinds:
         parts = hybrid_key_parts(request, store, PlacementOptions())
     answer = explain(parts, entries, request.title)
     if as_json:

@@ -1,4 +1,8 @@
-"""List the OpenCL devices of this machine."""
+"""List the devices of this machine, with what trials tell of them.
+
+Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
+offer is listed once, by the best of them.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,16 @@ import click
 import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
+from fourfold.config import Config
+from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import backend_of
+from fourfold.players import ask_facts
+from fourfold.store.store import folder_store
 
 COLUMNS = (
     ">",
     "device",
+    "address",
     "kind",
     "platform",
     "driver",
@@ -29,29 +37,39 @@ COLUMNS = (
 @click.command(help=__doc__)
 @json_option
 def command(as_json: bool) -> None:
-    found = [backend_of(device).probe_quickly(device) for device in fourfold.devices()]
+    config = Config.from_environment()
+    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    found = [ask_facts(device, _shown(device), store) for device in fourfold.devices()]
     if not found:
         raise DeviceError(
-            "this machine has no OpenCL device",
+            "this machine has no device",
             "no OpenCL platform is installed, or none has a device",
             "install the GPU's driver, or pip install 'fourfold[cpu]' to run on the processor",
         )
     if as_json:
-        show_json({"devices": [asdict(device) for device in found]})
+        show_json({"devices": [{**asdict(one), "address": one.address} for one in found]})
         return
-    rows = [
-        (
-            device.index,
-            device.name,
-            device.kind,
-            device.platform,
-            device.driver,
-            device.compute_units,
-            byte_count(device.memory),
-            "yes" if device.half_arithmetic else "no",
-            device.subgroups or "no",
-            device.image_texels or "no",
-        )
-        for device in found
-    ]
-    show_table("OpenCL devices (choose one by number or by part of its name)", COLUMNS, rows)
+    title = "devices (choose one by number, by address, or by part of its name)"
+    show_table(title, COLUMNS, [_row(device) for device in found])
+
+
+def _shown(device: DeviceInfo) -> tuple[str, ...]:
+    """The facts of the table; half arithmetic is tried where the driver offers it."""
+    half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
+    return (*half, "subgroups", *IMAGES)
+
+
+def _row(device: DeviceInfo) -> tuple[object, ...]:
+    return (
+        device.index,
+        device.name,
+        ", also ".join((device.address, *device.others)),
+        device.kind,
+        device.platform,
+        device.driver,
+        device.compute_units,
+        byte_count(device.memory),
+        "yes" if device.half_arithmetic else "no",
+        device.subgroups or "no",
+        device.image_texels or "no",
+    )

@@ -14,6 +14,7 @@ import click
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import InputError
+from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
 
 DAY = 86400.0
@@ -42,15 +43,16 @@ def describe(prepared: Prepared) -> dict[str, Any]:
             "device": plan["made_for"],
             "precision": plan["precision"],
             "shapes": plan["shapes"],
-            "pixels": plan.get("pixels", {}),
-            "needs": plan["needs"],
+            "pixels": plan["pixels"],
+            "generic": plan["generic"],
+            "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
             "weights": _weights(prepared, plan["sections"]),
-            "in_parts": prepared.is_placed(plan),
+            "in_parts": prepared.is_hybrid(plan),
             "engine": plan["engine"],
             "added": plan["added"],
         }
-        for plan in (*index["plans"], *index["placed"])
+        for plan in (*index["plans"], *index["hybrid_plans"])
     ]
     binaries = [
         {"device": one["parts"], "bytes": sizes(one["section"]), "added": one["added"]}
@@ -83,6 +85,7 @@ def show(report: dict[str, Any]) -> None:
             one["model"],
             one["device"]["name"],
             one["device"]["kind"],
+            "yes" if one["generic"] else "no",
             one["precision"],
             byte_count(one["weights"]),
             byte_count(one["bytes"]),
@@ -90,8 +93,13 @@ def show(report: dict[str, Any]) -> None:
         )
         for one in report["plans"]
     ]
-    columns = ("model", "made for", "kind", "precision", ">weights", ">in all", ">age")
+    columns = ("model", "made for", "kind", "generic", "precision", ">weights", ">in all", ">age")
     show_table("plans (equal weights are kept once)", columns, plans)
+    needed = [
+        (one["model"], one["device"]["name"], str(read_requirements(one["requirements"])))
+        for one in report["plans"]
+    ]
+    show_table("what they require of a device", ("model", "made for", "requires"), needed)
     pictures = {
         (one["model"], name, words)
         for one in report["plans"]

@@ -1,8 +1,10 @@
 """Make models ready for shipping, as one file that starts hot.
 
 The file holds plans, packed weights, kernel texts, and for each device it was made on the
-binaries and tuned choices. Session("out.fourfold") needs neither the model nor its reader. --add
-keeps what is in an existing file. An interruption or a full disk leaves an existing file as it was.
+binaries and tuned choices; and always a generic plan, for any GPU and any CPU, or with --only-here
+for any device of the kinds at hand. Session("out.fourfold") needs neither the model nor its reader.
+--add keeps what is in an existing file. An interruption or a full disk leaves an existing file as
+it was.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players import find_device
-from fourfold.prepare import How, Progress, prepare_kinds, prepare_model, tune_model
+from fourfold.prepare import (
+    GENERIC,
+    PrepareOptions,
+    Progress,
+    prepare_generic,
+    prepare_model,
+    tune_model,
+)
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, folder_store
@@ -45,7 +54,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--deadline", type=float, metavar="SECONDS", help="Of tuning a model, at most.")
 @click.option("--add", is_flag=True, help="Keep what the file already holds.")
 @click.option(
-    "--everywhere/--only-here", default=True, help="Also plans for other kinds of devices."
+    "--everywhere/--only-here", default=True, help="Generic plans for all kinds of devices."
 )
 @scaling_options
 @json_option
@@ -54,41 +63,41 @@ def command(
     output: Path,
     devices: tuple[str, ...],
     add: bool,
+    everywhere: bool,
     as_json: bool,
     **how: Any,
 ) -> None:
     began = time.perf_counter()
     draft = _start(output, add)
     config = Config.from_environment()
-    way = _how(config, **how)
+    options = _options(config, **how)
     store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
     found = [find_device(name) for name in devices or (config.device,)]
-    rows = []
+    kinds = [*GENERIC] if everywhere else [device.kind for device in found]
+    rows, generic = [], []
     for model in models:
-        rows += [_prepare(draft, model, device, way, store) for device in found]
-        if way.everywhere:
-            prepare_kinds(draft, model, way, {device.kind for device in found})
+        rows += [_prepare(draft, model, device, options, store) for device in found]
+        generic += prepare_generic(draft, model, options, kinds)
     size = draft.write(output)
     report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
-    (show_json if as_json else _show)({**report, "prepared": rows})
+    (show_json if as_json else _show)({**report, "prepared": rows, "generic": generic})
 
 
-def _how(
+def _options(
     config: Config,
     precision: str | None,
     shapes: tuple[str, ...],
     level: str,
     deadline: float | None,
-    everywhere: bool,
     scaling: Scaling,
-) -> How:
+) -> PrepareOptions:
     sizes = dict(parse_shape(text) for text in shapes)
     literal = config.sizes == "literal"
     pixels = scaling.only_pixels()
-    wish = CompileOptions(
+    options = CompileOptions(
         precision or config.precision, literal, sizes, config.launches, pixels=pixels
     )
-    return How(wish, level, deadline, everywhere)
+    return PrepareOptions(options, level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:
@@ -103,7 +112,7 @@ def _start(output: Path, add: bool) -> Draft:
 
 
 def _prepare(
-    draft: Draft, model: Path, device: DeviceInfo, how: How, store: Store | None
+    draft: Draft, model: Path, device: DeviceInfo, how: PrepareOptions, store: Store | None
 ) -> dict[str, Any]:
     began = time.perf_counter()
     with _tuning(f"tuning {model.name}") as report:
@@ -111,7 +120,7 @@ def _prepare(
     tuned = time.perf_counter() - began
     facts = prepare_model(draft, model, device, how, choices)
     seconds = time.perf_counter() - began
-    names = {"model": model.stem, "device": device.name, "precision": how.wish.precision}
+    names = {"model": model.stem, "device": device.name, "precision": how.compile.precision}
     return {**names, "tuning": tuned, "seconds": seconds, **facts}
 
 
@@ -137,6 +146,10 @@ def _show(report: dict[str, Any]) -> None:
             duration(row["seconds"]),
         )
         for row in report["prepared"]
+    ]
+    rows += [
+        (*(row[name] for name in ("model", "device", "precision", "launches")), "-", "-", "-")
+        for row in report["generic"]
     ]
     title = f"{report['file']}: {byte_count(report['bytes'])} in {duration(report['seconds'])}"
     show_table(title, columns, rows)

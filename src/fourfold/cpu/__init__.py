@@ -20,6 +20,5 @@ CPU = DeviceInfo(
     max_work_group=1,
     local_memory=0,
     alignment=64,
-    half_arithmetic=False,
     unified_memory=True,
 )

@@ -12,7 +12,7 @@ from fourfold.formats import ReadOptions, read_model
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.players import probe
-from fourfold.prepare import Keeping
+from fourfold.prepare import ChoiceKeeper
 from fourfold.rewrite import rewrite
 from fourfold.session import Session
 from fourfold.store.keys import device_key
@@ -59,7 +59,7 @@ class Workshop:
         graph = rewrite(read_model(content, ReadOptions(shapes, follow_batch=False)).main)
         kernels = KernelOptions(self.options.precision)
         level = level_named(TUNING, self.options.tuning_seconds)
-        listener = Keeping(store, self.device, level, lambda *_: None)
+        listener = ChoiceKeeper(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))
         device = probe(self.device, has_quantised_steps(graph))
         tune(graph, device, kernels, level, known, efforts, listener)

@@ -17,10 +17,13 @@ from fourfold.kernel.stage import Stage
 
 @dataclass(frozen=True)
 class Prelude:
-    """What a program needs beside its kernels: text before them, and how it is built."""
+    """What a program needs beside its kernels: text before them, how it is built, and in which
+    version of the language it is written.
+    """
 
     text: str
     build_options: str
+    version: str
 
 
 @dataclass(frozen=True)

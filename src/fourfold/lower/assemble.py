@@ -10,6 +10,7 @@ from fourfold.kernel.stage import Stage
 from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
 from fourfold.lower.program import write_list, write_one
+from fourfold.lower.requirements import find_requirements
 from fourfold.plan import CONSTANTS, Buffer, Plan, Port
 
 
@@ -54,4 +55,5 @@ def assemble(draft: Draft, constants: Constants, language: Language, target: Tar
         outputs=draft.outputs,
         constants=blob,
         precision=target.options.precision,
+        requirements=find_requirements(written, buffers, target),
     )

@@ -61,7 +61,7 @@ def use_host_ports(bound: Sequence[Bound], buffers: Sequence[Buffer]) -> HostPor
             given += pieces(buffer.bytes)
     protocol = len(made) if fetches else None
     if fetches:
-        made.append(Buffer("words", "words", BYTES))
+        made.append(Buffer("host_protocol", "host_protocol", BYTES))
     return HostPorts(
         bound=(*fetches, *bound, *deliveries),
         fetched=len(fetches),

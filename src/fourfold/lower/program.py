@@ -25,6 +25,7 @@ class Written:
     program: Program
     launches: tuple[Launch, ...]
     kernels: tuple[Kernel, ...]
+    version: str  # of the language
 
 
 def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
@@ -43,7 +44,7 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     prelude = language.prelude(kernels, target)
     named = (text.replace(_ANY, name, 1) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
-    return Written(program, tuple(launches), kernels)
+    return Written(program, tuple(launches), kernels, prelude.version)
 
 
 def write_one(
@@ -67,4 +68,4 @@ def write_one(
         launches.append(Launch(*form, stages=len(stages)))
     prelude = language.prelude(joined.kernels, target)
     program = Program(prelude.text + joined.text, prelude.build_options)
-    return Written(program, tuple(launches), joined.kernels)
+    return Written(program, tuple(launches), joined.kernels, prelude.version)

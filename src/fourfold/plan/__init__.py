@@ -15,6 +15,7 @@ from fourfold.plan.data import (
     Program,
 )
 from fourfold.plan.record import plan_record, read_plan
+from fourfold.plan.requirements import Requirements
 
 __all__ = [
     "ARENA",
@@ -29,6 +30,7 @@ __all__ = [
     "Plan",
     "Port",
     "Program",
+    "Requirements",
     "Section",
     "container_bytes",
     "plan_record",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fourfold.plan.requirements import Requirements
 from fourfold.types import Quantization, Shape, TensorType
 
 ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
@@ -15,12 +16,14 @@ CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of a
 
 
 class Buffer(NamedTuple):
-    """A piece of device memory: 'arena', 'constants', 'input', 'output', 'variable' or 'state'.
+    """A piece of device memory, of one of these kinds.
 
-    The last two begin as zeros and are left alone between runs: variables are the model's, the
-    state is that of a persistent kernel. A variable that begins with other numbers has them at
-    byte `start` of the constants. 'host' is an input or output in the host's memory that kernels
-    reach by its address.
+    'arena' holds values between kernels, 'constants' weights, 'input' and 'output' what goes in and
+    out. 'variable' and 'state' begin as zeros and are left alone between runs: variables are the
+    model's, the state is that of a persistent kernel. A variable that begins with other numbers has
+    them at byte `start` of the constants. 'host' is an input or output in the host's memory that
+    kernels reach by its address, 'host_protocol' the words there by which such kernels and the host
+    tell each other how far they are.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Plan:
     outputs: tuple[Port, ...]
     constants: np.ndarray
     precision: str
+    requirements: Requirements = field(default_factory=Requirements)
 
     @property
     def stages(self) -> int:
@@ -116,6 +120,7 @@ class Plan:
         return sum(buffer.bytes for buffer in self.buffers if buffer.kind == kind)
 
     def lines(self) -> Iterator[str]:
+        yield f"requires {self.requirements}"
         for number, buffer in enumerate(self.buffers):
             yield f"buffer #{number} {buffer.kind} {buffer.name}: {buffer.bytes} bytes"
         for port in self.inputs:

@@ -1,6 +1,7 @@
 """The words by which the host and a kernel that reaches host memory speak with each other.
 
-They are numbers of 32 bits in a buffer of kind 'words', each on a line of the cache of its own.
+They are numbers of 32 bits in a buffer of kind 'host_protocol', each on a line of the
+cache of its own.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from fourfold.plan.record import (
     read_quantization,
     texts,
 )
+from fourfold.plan.requirements import join_requirements
 from fourfold.plan.tensor_binding import Grid, TensorBinding
 from fourfold.types import DType, TensorType
 
@@ -82,6 +83,7 @@ def joined(name: str, plans: Sequence[Plan], ends: tuple[Ports, Ports], precisio
         outputs=ends[1],
         constants=np.zeros(0, np.uint8),
         precision=precision,
+        requirements=join_requirements([plan.requirements for plan in plans]),
     )
 
 

@@ -20,9 +20,10 @@ from fourfold.plan.data import (
     Port,
     Program,
 )
+from fourfold.plan.requirements import ImageNeed, Requirements
 from fourfold.types import DType, Quantization, TensorType
 
-KINDS = ("arena", "constants", "input", "output", "variable", "host", "words", "state")
+KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
@@ -33,6 +34,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "name": plan.name,
         "precision": plan.precision,
         "options": plan.program.options,
+        "requirements": requirements_record(plan.requirements),
         "buffers": [_buffer_record(one) for one in plan.buffers],
         "launches": [_launch_record(one) for one in plan.launches],
         "inputs": [port_record(one) for one in plan.inputs],
@@ -80,6 +82,7 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
         outputs=tuple(_port(item, buffers) for item in record["outputs"]),
         constants=constants,
         precision=_text(record["precision"]),
+        requirements=read_requirements(record["requirements"]),
     )
     names = tuple(texts(record[key]) for key in ("input_names", "output_names"))
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
@@ -92,6 +95,30 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
 def read_pixels(record: Mapping[str, Any]) -> dict[str, str]:
     """What inputs that come as bytes hold; records have it since there are such."""
     return {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
+
+
+def requirements_record(needed: Requirements) -> dict[str, Any]:
+    """The language, and what is needed that not every device has."""
+    default = Requirements._field_defaults
+    always = ("language", "language_version")
+    fields = needed._asdict().items()
+    return {name: value for name, value in fields if name in always or value != default[name]}
+
+
+def read_requirements(record: Mapping[str, Any]) -> Requirements:
+    """What a device must have. A name that is not known is refused: nobody could check it."""
+    default = Requirements._field_defaults
+    for name, value in record.items():
+        if name != "images" and type(value) is not type(default[name]):
+            raise TypeError(f"{value!r} is no {name}")
+    _version(record["language"], record["language_version"])
+    images = (ImageNeed(*_sizes(one)) for one in record.get("images", ()))
+    return Requirements(**{**record, "images": tuple(images)})
+
+
+def _version(language: str, version: str) -> None:
+    if not version.replace(".", "").isdecimal() or ".." in f".{version}.":
+        raise ValueError(f"there is no version {version!r} of {language}")
 
 
 def _launch_record(launch: Launch) -> list[Any]:

@@ -17,6 +17,6 @@ NULL_GPU = DeviceInfo(
     max_work_group=256,
     local_memory=32768,
     alignment=128,
-    half_arithmetic=True,
     unified_memory=True,
+    half_arithmetic=True,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from fourfold.device import DeviceInfo
+from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Plan, Program
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
@@ -73,16 +73,10 @@ class Backend(Protocol):
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
 
-    def probe(self, device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
-        """The same device with the facts that only a trial tells; what `quantised` graphs alone
-        use is tried for them alone.
+    def probe(self, device: DeviceInfo, names: Collection[str]) -> Mapping[str, Fact]:
+        """What trials tell of these probed facts, and of others that go with them. One that a trial
+        did not answer, because it hung or died, is left out: it is no fact.
         """
-
-    def probe_quickly(self, device: DeviceInfo) -> DeviceInfo:
-        """The same as far as it takes no time: to be shown in a list."""
-
-    def has_half_arithmetic(self, device: DeviceInfo) -> bool:
-        """Whether it really computes in half precision."""
 
     def start_compiler(self, device: DeviceInfo) -> None:
         """Let a compiler that is slow to begin do so, while a plan is made."""

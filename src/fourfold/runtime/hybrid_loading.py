@@ -14,7 +14,7 @@ from fourfold.lazy import lazy_import
 from fourfold.options import PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
-from fourfold.players import Player
+from fourfold.players import Player, keep_facts
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.runtime.loading import (
     LoadedPlan,
@@ -26,7 +26,7 @@ from fourfold.runtime.loading import (
     tell_prepared,
     tuned_choices,
 )
-from fourfold.store.entry import PARTS
+from fourfold.store.entry import HYBRID
 from fourfold.store.keys import Parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
@@ -89,8 +89,8 @@ def load_hybrid(request: Request, store: Store | None, wishes: PlacementOptions)
 def _from_file(request: Request, store: Store | None, wishes: PlacementOptions) -> LoadedHybrid:
     began = time.perf_counter()
     prepared = Prepared.open(request.model)
-    row = find_prepared(request, prepared)
-    if not prepared.is_placed(row):
+    row = find_prepared(request, prepared, store)
+    if not prepared.is_hybrid(row):
         what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
         raise InputError(what, why, "open the original model, or leave placement out")
     parted = read_hybrid(prepared.file, row["sections"])
@@ -118,12 +118,14 @@ def _from_store(
     if store is None:
         return compile_hybrid_request(request, wishes, None), "model"
     parts = hybrid_key_parts(request, store, wishes)
-    parted = None if wishes.strict else store.find(PARTS, parts, _read_entry)
+    parted = None if wishes.strict else store.find(HYBRID, parts, _read_entry)
     if parted is not None and still_holds(parted.compiled, tuned_choices(request, store)):
         return parted, "store"
     parted = compile_hybrid_request(request, wishes, store)
+    keep_facts(request.device, store)
     if parted.keepable and not _has_custom(parted):
-        store.put(PARTS, request.title, parts, hybrid_sections(parted))
+        parts = hybrid_key_parts(request, store, wishes)
+        store.put(HYBRID, request.title, parts, hybrid_sections(parted))
     return parted, "model"
 
 
@@ -146,7 +148,7 @@ def hybrid_key_parts(request: Request, store: Store, wishes: PlacementOptions) -
     """The labelled parts of the key under which a model in parts is kept."""
     return {
         **request_parts(request, store),
-        "kind of entry": PARTS,
+        "kind of entry": HYBRID,
         "placement": f"{wishes.placement}, at most {wishes.max_partitions}: {wishes.reason}",
         "threads": str(wishes.workers),
         "litert": litert.version(),

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import players
@@ -101,17 +102,19 @@ def load_plan(
     return _from_store(request, store, in_parts)
 
 
-def find_prepared(request: Request, prepared: Prepared) -> Mapping[str, Any]:
+def find_prepared(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
     how = (request.precision, request.shapes, request.config.precision, request.pixels_text)
-    return prepared.best(prepared.choose_model(request.name), request.device, *how)
+    model = prepared.choose_model(request.name)
+    ask = partial(players.ask_facts, store=store)
+    return prepared.best(model, request.device, *how, ask=ask)
 
 
 def _from_file(request: Request, store: Store | None) -> LoadedPlan | None:
     began = time.perf_counter()
     prepared, device = Prepared.open(request.model), request.device
-    row = find_prepared(request, prepared)
-    if prepared.is_placed(row):
+    row = find_prepared(request, prepared, store)
+    if prepared.is_hybrid(row):
         return None
     compiled = prepared.plan(row)
     parts = program_parts(compiled.plan.program, device)
@@ -152,8 +155,9 @@ def _from_store(
         return None
     compiled = compile_request(request, tuned)
     began = time.perf_counter()
+    players.keep_facts(request.device, store)
     if compiled.lasts:
-        store.put_plan(request.title, parts, compiled)
+        store.put_plan(request.title, request_parts(request, store), compiled)
     binary = _kept_binary(compiled.plan, request, store)
     request.timings["keep"] = time.perf_counter() - began
     return LoadedPlan(compiled, binary, "model")
@@ -196,7 +200,8 @@ def request_parts(request: Request, store: Store) -> Parts:
         "follow": str(request.follow),
         "pixels": request.pixels_text,
     }
-    return plan_parts(model, request.shapes or {}, request.device, how)
+    device = players.recall_facts(request.device, store)
+    return plan_parts(model, request.shapes or {}, device, how)
 
 
 def compile_request(

@@ -1,4 +1,4 @@
-"""Tuned choices in the database: by device and by what is computed, each with a seal."""
+"""Tuned choices in the database: by device and by what is computed, each with a checksum."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ class Choice(NamedTuple):
     effort: int = 0
 
 
-def seal_of(one: Choice) -> int:
+def checksum_of(one: Choice) -> int:
     return crc32(f"{one.device}\0{one.key}\0{one.choice}".encode())
 
 
 def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
     """Every row that is whole."""
-    query = "SELECT key, choice, seconds, device, effort, seal FROM choices"
+    query = "SELECT key, choice, seconds, device, effort, checksum FROM choices"
     rows = (
         database.execute(query)
         if device is None
         else database.execute(f"{query} WHERE device=?", (device,))
     )
-    found = [(Choice(*row), mark) for *row, mark in rows]
-    return [one for one, mark in found if seal_of(one) == mark]
+    found = [(Choice(*row), checksum) for *row, checksum in rows]
+    return [one for one, checksum in found if checksum_of(one) == checksum]
 
 
 def write(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
     database.executemany(
-        "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, seal, effort)"
+        "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, checksum, effort)"
         " VALUES(?,?,?,?,?,?,?)",
         [
-            (one.device, one.key, one.choice, one.seconds, now, seal_of(one), one.effort)
+            (one.device, one.key, one.choice, one.seconds, now, checksum_of(one), one.effort)
             for one in rows
         ],
     )

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
+from typing import Any
 
 from fourfold.store.choices import Choice
+from fourfold.store.facts import FactRow, checksum_of
 
 NAME = "store.sqlite"
 BUSY_MS = 4000
@@ -24,7 +26,7 @@ CREATE TABLE IF NOT EXISTS entries(
   hits INTEGER NOT NULL DEFAULT 0, loads INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS choices(
   device TEXT NOT NULL, key TEXT NOT NULL, choice TEXT NOT NULL, seconds REAL NOT NULL,
-  made REAL NOT NULL, seal INTEGER NOT NULL, effort INTEGER NOT NULL DEFAULT 0,
+  made REAL NOT NULL, checksum INTEGER NOT NULL, effort INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY(device, key)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS models(
   path TEXT PRIMARY KEY, state TEXT NOT NULL, seen INTEGER NOT NULL, digest TEXT NOT NULL);
@@ -33,9 +35,12 @@ CREATE TABLE IF NOT EXISTS loading(
 CREATE TABLE IF NOT EXISTS quarantine(
   digest TEXT PRIMARY KEY, why TEXT NOT NULL, since REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS loaded(digest TEXT PRIMARY KEY);
-PRAGMA user_version = 2;
+CREATE TABLE IF NOT EXISTS facts(
+  device TEXT NOT NULL, name TEXT NOT NULL, value TEXT, tries INTEGER NOT NULL,
+  checksum INTEGER NOT NULL, PRIMARY KEY(device, name)) WITHOUT ROWID;
+PRAGMA user_version = 3;
 """
-VERSION = 2
+VERSION = 3
 
 
 class Damaged(Exception):
@@ -158,17 +163,31 @@ def _link(aside: Path, path: Path) -> None:
 
 
 def salvage_choices(folder: Path) -> list[tuple[Choice, int]]:
-    """The tuned choices that can still be read from the damaged or older file, with their seals."""
+    """The tuned choices that can still be read from the damaged or older file, with their
+    checksums.
+    """
     found: list[tuple[Choice, int]] = []
+    with suppress(TypeError, ValueError):
+        for row in _salvaged_rows(folder, "choices"):
+            device, key, choice, seconds, _, checksum, *effort = row
+            found.append((Choice(key, choice, seconds, device, *effort), checksum))
+    return found
+
+
+def salvage_facts(folder: Path) -> list[FactRow]:
+    """The same for probed facts."""
+    found: list[FactRow] = []
+    with suppress(TypeError, ValueError):
+        found.extend(FactRow(*row) for row in _salvaged_rows(folder, "facts"))
+    return [row for row in found if checksum_of(*row[:3]) == row.checksum]
+
+
+def _salvaged_rows(folder: Path, table: str) -> Iterator[tuple[Any, ...]]:
+    """The rows that come before the damage."""
     uri = f"{(folder / f'{NAME}.damaged').absolute().as_uri()}?mode=ro"
-    try:
+    with suppress(sqlite3.Error):
         connection = sqlite3.connect(uri, uri=True)
         try:
-            for row in connection.execute("SELECT * FROM choices"):
-                device, key, choice, seconds, _, seal, *effort = row
-                found.append((Choice(key, choice, seconds, device, *effort), seal))
+            yield from connection.execute(f"SELECT * FROM {table}")
         finally:
             connection.close()
-    except (sqlite3.Error, TypeError, ValueError):
-        pass  # what came before the damage is kept
-    return found

@@ -12,10 +12,13 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
 from fourfold.plan import Compiled, Section, write_container
 from fourfold.plan.container import flat_bytes
-from fourfold.plan.record import plan_sections
-from fourfold.store.keys import Parts, digest, engine_parts, needs_of
-from fourfold.store.prepared import LISTS, Prepared, describe_device
+from fourfold.plan.hybrid import HybridPlan, hybrid_sections
+from fourfold.plan.record import plan_sections, requirements_record
+from fourfold.store.keys import Parts, digest, engine_parts
+from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_facts
 from fourfold.types import Shape
+
+SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels")  # then it takes another's place
 
 
 class Draft:
@@ -54,49 +57,55 @@ class Draft:
         return len(models) - 1
 
     def _drop_plans(self, model: int) -> None:
-        for name in ("plans", "placed"):
+        for name in ("plans", "hybrid_plans"):
             self._lists[name] = [one for one in self._lists[name] if one["model"] != model]
 
     def add_plan(
-        self, model: int, device: DeviceInfo, compiled: Compiled, shapes: Mapping[str, Shape]
+        self,
+        model: int,
+        device: DeviceInfo,
+        compiled: Compiled,
+        shapes: Mapping[str, Shape],
+        generic: bool = False,
     ) -> None:
-        self._add("plans", model, device, compiled, shapes, plan_sections(compiled))
+        """A plan that was made for a device; a `generic` one needs only what its kind has."""
+        row = self._row(model, device, compiled, shapes, plan_sections(compiled))
+        self._replace("plans", {**row, "generic": generic}, SAME_PLAN)
 
-    def add_placed(
+    def add_hybrid(
+        self,
+        model: int,
+        device: DeviceInfo,
+        hybrid: HybridPlan,
+        shapes: Mapping[str, Shape],
+        generic: bool = False,
+    ) -> None:
+        """The same for a model in parts."""
+        row = self._row(model, device, hybrid.compiled, shapes, hybrid_sections(hybrid))
+        self._replace("hybrid_plans", {**row, "generic": generic}, SAME_PLAN)
+
+    def _row(
         self,
         model: int,
         device: DeviceInfo,
         compiled: Compiled,
         shapes: Mapping[str, Shape],
         sections: Sequence[Section],
-    ) -> None:
-        """A model in parts: its parts on the GPU as one plan, and all sections of its file form."""
-        self._add("placed", model, device, compiled, shapes, sections)
-
-    def _add(
-        self,
-        name: str,
-        model: int,
-        device: DeviceInfo,
-        compiled: Compiled,
-        shapes: Mapping[str, Shape],
-        sections: Sequence[Section],
-    ) -> None:
+    ) -> dict[str, Any]:
         plan = compiled.plan
-        row = {
+        return {
             "model": model,
             "device": device.name,
             "made_for": describe_device(device),
+            "facts": describe_facts(device),
             "precision": plan.precision,
             "shapes": {one: list(size) for one, size in shapes.items()},
             "pixels": dict(compiled.pixels),
-            "needs": needs_of(plan),
+            "requirements": requirements_record(plan.requirements),
             "sections": [self._section(one) for one in sections],
             "engine": engine_parts()["engine"],
             "added": time.time(),
         }
-        same = ("model", "made_for", "precision", "shapes", "pixels")
-        self._replace(name, row, same)
 
     def add_binary(self, parts: Parts, binary: bytes) -> None:
         section = self._section(Section("binary", binary))
@@ -110,9 +119,7 @@ class Draft:
 
     def _replace(self, name: str, row: dict[str, Any], same: tuple[str, ...]) -> None:
         rows = self._lists[name]
-        self._lists[name] = [
-            one for one in rows if any(one.get(key, {}) != row[key] for key in same)
-        ]
+        self._lists[name] = [one for one in rows if any(one[key] != row[key] for key in same)]
         self._lists[name].append(row)
 
     def _section(self, section: Section) -> int:

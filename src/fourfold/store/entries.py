@@ -14,15 +14,21 @@ from typing import Any, TypeVar, cast
 
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section
-from fourfold.store import choices
+from fourfold.store import choices, facts
 from fourfold.store.contents import Contents, FolderContents, MemoryContents
-from fourfold.store.database import Damaged, Database, MemoryDatabase, salvage_choices
+from fourfold.store.database import (
+    Damaged,
+    Database,
+    MemoryDatabase,
+    salvage_choices,
+    salvage_facts,
+)
 from fourfold.store.entry import COLUMNS, Entry, entry_sections, read_head
 from fourfold.store.keys import Parts, key_of
 from fourfold.store.log import log_once
 
 LIMIT = 2 << 30
-TABLES = ("entries", "choices", "models", "loading", "loaded", "quarantine")
+TABLES = ("entries", "choices", "facts", "models", "loading", "loaded", "quarantine")
 QUICK_MS = 50  # how long a note of a use may wait for its turn
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -167,7 +173,7 @@ class Entries:
 
     @never_fails(lambda: None)
     def clear(self) -> None:
-        """Forget everything, tuned choices and quarantine too."""
+        """Forget everything, tuned choices, probed facts and quarantine too."""
         with self.database.writing() as database:
             for table in TABLES:
                 database.execute(f"DELETE FROM {table}")
@@ -198,15 +204,17 @@ class Entries:
             self._adopt()
 
     def _adopt(self) -> None:
-        salvaged = salvage_choices(self.database.folder)
+        folder = self.database.folder
+        salvaged, known = salvage_choices(folder), salvage_facts(folder)
         with self.database.writing() as database:
             for name in self.contents.names():
                 with suppress(ModelError, OSError):
                     file = self.contents.read(name)
                     kind, title, parts = read_head(file)
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
-            whole = [one for one, seal in salvaged if choices.seal_of(one) == seal]
+            whole = [one for one, sum_ in salvaged if choices.checksum_of(one) == sum_]
             choices.write(database, whole, time.time())
+            facts.write_rows(database, known)
 
 
 def _now(database: sqlite3.Connection) -> float:

@@ -12,8 +12,8 @@ from fourfold.plan import Compiled, Container, Section, read_plan
 from fourfold.plan.record import plan_sections
 from fourfold.store.keys import Parts, key_of
 
-PLAN, BINARY, PARTS = "plan", "binary", "parts"
-KINDS = (PLAN, BINARY, PARTS)
+PLAN, BINARY, HYBRID = "plan", "binary", "hybrid"
+KINDS = (PLAN, BINARY, HYBRID)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cache
+from itertools import chain
 from mmap import mmap
 
-from fourfold.device import DeviceInfo
-from fourfold.plan import BufferUse, Plan, Program
+from fourfold.device import PROBED, DeviceInfo, facts_for_plans
+from fourfold.plan import Program
 from fourfold.types import Shape
 from fourfold.version import VERSION
 
@@ -21,12 +21,12 @@ except ImportError:
 
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
-PROBED = ("matrix_units", "resident", "reaches_host", "image_texels", "image_windows")
-WHERE = ("index", "memory", *PROBED)  # not in keys: place, or told by what is
+# Not in keys: where a device is found, how much is left of it, and what it only claims.
+NOT_IN_KEYS = ("index", "ordinal", "others", "uuid", "memory", "claims", "probed", *PROBED)
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAKERS = (
     *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
-    "compile",
+    *("compile", "players"),
 )
 
 
@@ -78,6 +78,24 @@ def device_parts(device: DeviceInfo) -> Parts:
     }
 
 
+def facts_key(device: DeviceInfo) -> str:
+    """Under which probed facts are kept: the device, its driver, and who tries."""
+    engine = engine_parts()
+    parts = (device.api, *device_parts(device).values(), device.compute_units)
+    return " / ".join(map(str, (*parts, engine["engine"], engine["sources"])))
+
+
+def fact_parts(device: DeviceInfo) -> Parts:
+    """The probed facts that plans for a device depend on. What was not tried counts as plans take
+    it, as absent; only who multiplies bytes, which quantised graphs alone ask, as it is claimed.
+    """
+    names = chain.from_iterable(facts_for_plans(device, quantised=True))
+    facts = {name: str(getattr(device, name)) for name in names}
+    if not device.knows("dot_products"):
+        facts["dot_products"] = str(device.claims.get("dot_products", ""))
+    return facts
+
+
 def device_key(device: DeviceInfo) -> str:
     """Under which tuned choices are kept: the device, whatever its driver is today."""
     return f"{device.platform} / {device.name} / {device.compute_units} units"
@@ -90,7 +108,8 @@ def plan_parts(
     how: Mapping[str, str],
 ) -> Parts:
     """All that a plan depends on but tuned choices; `model` and `how` are labelled parts, too."""
-    facts = {name: str(value) for name, value in asdict(device).items() if name not in WHERE}
+    told = {name: str(value) for name, value in vars(device).items() if name not in NOT_IN_KEYS}
+    facts = {**told, **fact_parts(device)}
     sizes = ";".join(f"{name}={list(shape)}" for name, shape in sorted(shapes.items()))
     return {**engine_parts(), **facts, **model, **how, "kind of entry": "plan", "shapes": sizes}
 
@@ -99,37 +118,3 @@ def program_parts(program: Program, device: DeviceInfo) -> Parts:
     text = digest(program.text.encode())
     own = {"kind of entry": "binary", "text": text, "options": program.options, "format": FORMAT}
     return {**own, **device_parts(device)}
-
-
-# What only one kind of device understands (`DeviceInfo.dot_products`).
-_WORDS = {
-    "__builtin_ia32": "x86",
-    "vpdpbusd": "x86",
-    "dot_4x8packed": "khr",
-    "dp4a": "ptx",
-}
-# Instructions of NVIDIA's GPUs.
-_PTX = ("mma.sync", "shfl.sync", ".release.gpu", "cvt.rn.f16x2")
-
-
-def needs_of(plan: Plan) -> dict[str, int | bool | str]:
-    """What a device must have to play a plan that was not made for it."""
-    groups = [1]
-    for launch in plan.launches:
-        size = 1
-        for side in launch.local:
-            size *= side
-        groups.append(size)
-    largest = max((one.bytes for one in plan.buffers), default=0)
-    text, half = plan.program.text, plan.precision == "fp16"
-    ptx = any(word in text for word in _PTX)
-    arguments = (argument for launch in plan.launches for argument in launch.arguments)
-    ends = (use.end_of_image for use in arguments if isinstance(use, BufferUse))
-    sizes = {"group": max(groups), "buffer": largest, "texels": max(ends, default=0)}
-    subgroups = "sub_group_shuffle" in text
-    return {**sizes, "half": half, "dots": _spelling(text), "ptx": ptx, "subgroups": subgroups}
-
-
-def _spelling(text: str) -> str:
-    """Who spells out the dot products of a program: no other device knows their words."""
-    return next((name for word, name in _WORDS.items() if word in text), "")

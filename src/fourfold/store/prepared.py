@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from fourfold.device import DeviceInfo
+from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import InputError, ModelError, nearest
 from fourfold.plan import Compiled, Container, read_plan
 from fourfold.plan.container import MAGIC
+from fourfold.plan.record import read_requirements
 from fourfold.store.keys import key_of
 from fourfold.types import Shape
 
-LISTS = ("models", "plans", "placed", "binaries", "choices")
+LISTS = ("models", "plans", "hybrid_plans", "binaries", "choices")
+AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
+_IDENTITY = ("api", "name", "platform", "driver", "version", "compute_units")
+
+
+def ask_nothing(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
+    """What is not known stays unknown, and counts as absent."""
+    return device
 
 
 def is_prepared(source: str | bytes) -> bool:
@@ -36,7 +44,6 @@ class Prepared:
         self.file = file
         try:
             self.index: dict[str, Any] = json.loads(bytes(file.section(0, "index")))
-            self.index.setdefault("placed", [])  # files have it since models can be in parts
             if any(not isinstance(self.index[name], list) for name in LISTS):
                 raise TypeError("a table is no list")
             self.models: tuple[str, ...] = tuple(str(one["name"]) for one in self.index["models"])
@@ -73,27 +80,42 @@ class Prepared:
         shapes: Mapping[str, Shape] | None,
         preferred: str = "fp32",
         pixels: str = "",
+        ask: AskFacts = ask_nothing,
     ) -> Mapping[str, Any]:
-        """The row of the index that fits a device best: of a plan, or of a model in parts.
+        """The row of the index that fits a device best: of a plan, or of a hybrid one.
 
         `pixels` says in words which inputs are to come as bytes; empty where that is left open.
+        What must be known of the device to decide, and is not known yet, is asked of `ask`.
         """
         try:
-            rows = [*self.index["plans"], *self.index["placed"]]
+            rows = [*self.index["plans"], *self.index["hybrid_plans"]]
             rows = [one for one in rows if one["model"] == model]
-            rows = self._for_pixels(rows, pixels)
-            found = self._suitable(rows, precision, shapes)
-            found = [one for one in found if _can_play(device, one)]
-            if not found:
-                raise self._none_fits(device, rows)
-            best: Mapping[str, Any] = min(found, key=lambda one: _distance(one, device, preferred))
+            rows = self._suitable(self._for_pixels(rows, pixels), precision, shapes)
+            rows.sort(key=lambda one: _distance(one, device, preferred))
+            return self._first_playable(rows, device, ask)
         except _WRONG as error:
             raise self._damaged(error) from error
-        return best
 
-    def is_placed(self, row: Mapping[str, Any]) -> bool:
+    def _first_playable(
+        self, rows: list[Any], device: DeviceInfo, ask: AskFacts
+    ) -> Mapping[str, Any]:
+        refusals: dict[str, str] = {}
+        for row in rows:
+            requirements = read_requirements(row["requirements"])
+            able = _with_facts_of(row, device)
+            unknown = requirements.undecided(able)
+            if unknown:
+                device = able = ask(able, unknown)
+            unmet = requirements.unmet(able)
+            if not unmet:
+                found: Mapping[str, Any] = row
+                return found
+            refusals[str(row["device"])] = ", and ".join(unmet)
+        raise self._none_fits(device, refusals)
+
+    def is_hybrid(self, row: Mapping[str, Any]) -> bool:
         """Whether a row is of a model in parts."""
-        return any(row is one for one in self.index["placed"])
+        return any(row is one for one in self.index["hybrid_plans"])
 
     def plan(self, row: Mapping[str, Any]) -> Compiled:
         """The plan of a row."""
@@ -149,10 +171,10 @@ class Prepared:
             raise self._damaged(error) from error
         return {}
 
-    def _none_fits(self, device: DeviceInfo, plans: list[Any]) -> InputError:
+    def _none_fits(self, device: DeviceInfo, refusals: Mapping[str, str]) -> InputError:
         return InputError(
             f"no plan in {self.file.title} can run on {device.name}",
-            f"its work-groups, buffers or arithmetic do not suffice: {plans[0]['needs']}",
+            "; ".join(f"the one for {name}: {why}" for name, why in refusals.items()),
             "prepare the model on this device with 'fourfold prepare --add'",
         )
 
@@ -164,36 +186,48 @@ class Prepared:
 
 def describe_device(device: DeviceInfo) -> dict[str, Any]:
     """What a file says of a device that something in it was made for."""
-    names = ("name", "platform", "driver", "version", "kind", "compute_units")
-    return {name: getattr(device, name) for name in names}
+    return {name: getattr(device, name) for name in ("kind", *_IDENTITY)}
 
 
-def _can_play(device: DeviceInfo, row: Mapping[str, Any]) -> bool:
-    needs = row["needs"]
-    return bool(
-        needs["group"] <= device.max_work_group
-        and needs["buffer"] <= device.max_allocation
-        and (device.half_arithmetic or not needs["half"])
-        and needs.get("dots") in (None, False, "", device.dot_products)
-        and (needs.get("texels", 0) <= device.image_texels or is_for(row, device))
-        and (not needs.get("subgroups") or device.subgroups == "khr")
-        and (not needs.get("ptx") or "nvidia" in (device.vendor + device.platform).lower())
+def describe_facts(device: DeviceInfo) -> dict[str, Fact]:
+    """What trials told of a device."""
+    return {name: getattr(device, name) for name in device.probed}
+
+
+def _with_facts_of(row: Mapping[str, Any], device: DeviceInfo) -> DeviceInfo:
+    """The device with what was found out when a row was made on it, with the driver of today."""
+    if any(row["made_for"][name] != getattr(device, name) for name in _IDENTITY):
+        return device
+    facts = row["facts"].items()
+    return device.with_facts(
+        {name: fact for name, fact in facts if is_fact(name, fact) and not device.knows(name)}
     )
 
 
-def _distance(plan: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, ...]:
+def _distance(row: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, ...]:
     """How far a plan is from what is wanted: made for the model's own inputs, for the device, for
     another of its kind, for another kind, in the precision.
     """
-    kind = 1 if plan["made_for"]["kind"] == device.kind else 2
-    place = 0 if is_for(plan, device) else kind
-    changed = int(bool(plan["shapes"])) + int(bool(plan.get("pixels")))
-    return (changed, place, int(plan["precision"] != preferred))
+    changed = int(bool(row["shapes"])) + int(bool(row["pixels"]))
+    return (changed, _strangeness(row, device), int(row["precision"] != preferred))
+
+
+def _strangeness(row: Mapping[str, Any], device: DeviceInfo) -> int:
+    """A plan for another device of the kind knows more of such devices than a generic one, but
+    keeps no more units busy than that device has.
+    """
+    if is_for(row, device):
+        return 0
+    if row["made_for"]["kind"] != device.kind:
+        return 4
+    if row["generic"]:
+        return 2
+    return 1 if 2 * row["made_for"]["compute_units"] >= device.compute_units else 3
 
 
 def _pixels_words(row: Mapping[str, Any]) -> list[str]:
     """What a plan takes as bytes: by name, and where there is one such input, without it."""
-    found: dict[str, str] = row.get("pixels", {})  # files have it since inputs can come as bytes
+    found: dict[str, str] = row["pixels"]
     named = "; ".join(f"{name}: {words}" for name, words in sorted(found.items()))
     return [named, *(found.values() if len(found) == 1 else ())]
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Compiled, Section
-from fourfold.store import choices, models, sentinel
+from fourfold.store import choices, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
-from fourfold.store.keys import Parts, digest
+from fourfold.store.facts import FactRow, KeptFacts
+from fourfold.store.keys import Parts, digest, facts_key
 from fourfold.store.log import log_once
 
 
@@ -58,6 +60,31 @@ class Store(Entries):
     def put_choices(self, rows: Iterable[Choice]) -> None:
         with self.database.writing() as database:
             choices.write(database, rows, time.time())
+
+    @never_fails(lambda: KeptFacts({}, {}))
+    def find_facts(self, device: DeviceInfo) -> KeptFacts:
+        """What trials told of a device, and which did not answer."""
+        with self.database.reading() as database:
+            return facts.facts_in(facts.read_rows(database, facts_key(device)))
+
+    @never_fails(lambda: None)
+    def put_facts(
+        self, device: DeviceInfo, known: Mapping[str, Fact], unanswered: Iterable[str] = ()
+    ) -> None:
+        """Keep what trials told of a device, and count those that did not answer."""
+        with self.database.writing(sync=False) as database:
+            facts.write_facts(database, facts_key(device), known)
+            facts.note_unanswered(database, facts_key(device), unanswered)
+
+    @never_fails(list)
+    def fact_rows(self) -> list[FactRow]:
+        with self.database.reading() as database:
+            return facts.read_rows(database)
+
+    @never_fails(lambda: None)
+    def put_fact_rows(self, rows: Iterable[FactRow]) -> None:
+        with self.database.writing() as database:
+            facts.write_rows(database, rows)
 
     def model_digest(self, path: models.Name) -> str:
         """The digest of a model file, remembered while the file stays as it is."""

@@ -11,6 +11,7 @@ from fourfold.errors import InputError, ModelError
 from fourfold.plan import Container, Section, write_container
 from fourfold.store.choices import Choice
 from fourfold.store.entry import BINARY, PLAN, read_head
+from fourfold.store.facts import FactRow
 from fourfold.store.log import log_once
 from fourfold.store.store import Store
 
@@ -29,7 +30,8 @@ def export_store(store: Store, path: Path) -> tuple[int, int, int]:
     choices = [
         [one.device, one.key, one.choice, one.seconds, one.effort] for one in store.choice_rows()
     ]
-    head = {"entries": numbers, "choices": choices}
+    facts = [list(row) for row in store.fact_rows()]
+    head = {"entries": numbers, "choices": choices, "facts": facts}
     start = Section("store", json.dumps(head, ensure_ascii=False).encode())
     try:
         size = write_container(path, [start, *sections], 0o600, sync=True)
@@ -57,12 +59,14 @@ def import_store(store: Store, path: Path) -> tuple[int, int]:
         head = json.loads(bytes(file.section(0, "store")))
         count = sum(_take(store, file, numbers) for numbers in head["entries"])
         rows = [_choice(*row) for row in head["choices"]]
+        facts = [FactRow(*row) for row in head["facts"]]
     except OSError as error:
         raise InputError(f"cannot read '{path}'", str(error), "check the path") from error
     except _WRONG as error:
         why, fix = f"its table does not fit: {error!r}", "export the store again"
         raise ModelError(f"'{path}' is damaged", why, fix) from error
     store.put_choices(rows)
+    store.put_fact_rows(row for row in facts if row.value is not None)
     return count, len(rows)
 
 

@@ -74,7 +74,7 @@ def test_a_plan_comes_back_from_a_file() -> None:
     made = plan()
     sections = plan_sections(Compiled(made, ("x",), ("c", "d"), {}))
     found = read_plan(Container(container_bytes(sections), "it"), 0, 1, 2)
-    assert {buffer.kind for buffer in made.buffers} >= {"host", "words", "state"}
+    assert {buffer.kind for buffer in made.buffers} >= {"host", "host_protocol", "state"}
     assert found.plan.buffers == made.buffers
     assert found.plan.launches == made.launches
 

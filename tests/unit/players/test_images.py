@@ -11,19 +11,21 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
 from fourfold import compile as chain
-from fourfold.device import DeviceInfo
+from fourfold.device import IMAGES, DeviceInfo
+from fourfold.kernel.opencl import probes
+from fourfold.players import ask_facts, probe
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import probe
+from fourfold.players.opencl import trials
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.facts import facts_of
-from fourfold.prepare import How, prepare_model
+from fourfold.prepare import PrepareOptions, prepare_model
 from fourfold.store.draft import Draft
 
 
 @pytest.fixture
 def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
     """A device that plans are made for with images, one launch for each kernel."""
-    found = replace(probe.with_images(device), prefers_images=True)
+    found = replace(ask_facts(device, IMAGES), prefers_images=True)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     monkeypatch.setattr(chain, "probe", lambda info, quantised: found)
@@ -34,31 +36,30 @@ def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
 def test_a_device_that_reads_something_else_has_no_images(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = probe._IMAGES.replace("halves_at + item", "halves_at + item + 1")
-    monkeypatch.setattr(probe, "_IMAGES", wrong)
-    found = probe.with_images(replace(device, prefers_images=True))
-    assert (found.image_texels, found.image_windows, found.prefers_images) == (0, False, False)
+    text = probes.IMAGES.text.replace("halves_at + item", "halves_at + item + 1")
+    monkeypatch.setattr(probes, "IMAGES", probes.IMAGES._replace(text=text))
+    eager = replace(device, claims={"image_texels": 65536, "prefers_images": True})
+    assert trials.try_images(eager) == dict(zip(IMAGES, (0, False, False), strict=True))
 
 
 def test_a_device_without_images_is_not_tried(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_reads_images", None)
-    assert probe.with_images(replace(device, image_texels=0)).image_texels == 0
+    monkeypatch.setattr(trials, "_reads_images", None)
+    assert trials.try_images(replace(device, claims={}))["image_texels"] == 0
 
 
 def test_a_gpu_is_tried_before_plans_are_made_for_it(device: DeviceInfo) -> None:
-    gone = replace(
-        device, name="gone", kind="gpu", platform="none", vendor="nobody", resident=False
-    )
-    assert probe.probed(replace(gone, image_texels=65536, prefers_images=True)).image_texels == 0
+    gone = replace(device, name="gone", kind="gpu", probed=(), claims={"image_texels": 65536})
+    found = probe(gone)
+    assert (found.image_texels, found.knows("image_texels")) == (0, False)
 
 
 def test_whose_texture_cache_is_known(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = context_of(device).device
-    assert not facts_of(handle).prefers_images
+    assert not facts_of(handle).claims["prefers_images"]
     monkeypatch.setattr(handle, "name", "QUALCOMM Adreno(TM) 740")
-    assert facts_of(handle).prefers_images
+    assert facts_of(handle).claims["prefers_images"]
 
 
 def test_a_part_of_a_buffer_is_the_same_memory(device: DeviceInfo) -> None:
@@ -92,7 +93,7 @@ def test_the_store_keeps_them(able: DeviceInfo, tmp_path: Path) -> None:
 def test_a_prepared_file_has_them(able: DeviceInfo, tmp_path: Path) -> None:
     model, path, draft, x = tmp_path / "m.tflite", tmp_path / "m.fourfold", Draft(), numbers(2)
     model.write_bytes(matrix())
-    prepare_model(draft, model, able, How(chain.CompileOptions(form="list"), everywhere=False), {})
+    prepare_model(draft, model, able, PrepareOptions(chain.CompileOptions(form="list")), {})
     draft.write(path)
     with fourfold.Session(path, able, cache=None) as session:
         assert session.origin == "file"

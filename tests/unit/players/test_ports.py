@@ -69,7 +69,7 @@ class Kernel:
 def ports(device: DeviceInfo) -> Iterator[Ports]:
     buffers = [Buffer("arena", "arena", 64), Buffer("constants", "constants", 64)]
     buffers += [Buffer(f"x{number}", "host", size * 4) for number, size in enumerate(SIZES)]
-    buffers += [Buffer("y", "host", 4), Buffer("words", "words", BYTES)]
+    buffers += [Buffer("y", "host", 4), Buffer("host_protocol", "host_protocol", BYTES)]
     inputs = [
         Port(f"x{number}", TensorType(DType.F32, (size,)), 2 + number)
         for number, size in enumerate(SIZES)

@@ -1,35 +1,103 @@
-"""Facts that are tried: one trial leaves what others found."""
+"""Trials of devices: what they tell, that they may fail, and what is no answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from fourfold.device import DeviceInfo
+from fourfold.device import IMAGES, PROBED, WAITING, DeviceInfo, is_fact
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl import probe
-from fourfold.players.opencl.probe import with_images, with_subgroups
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl import probe, trials
+from fourfold.players.opencl.backend import OpenCLBackend
+
+GPU = {"image_texels": 65536, "matrix_units": True}
 
 
-@pytest.mark.parametrize("trial", [with_images, with_subgroups])
-def test_a_trial_keeps_the_other_facts(trial: Callable[[DeviceInfo], DeviceInfo]) -> None:
-    for spelling in ("khr", "ptx"):  # the same device, by what devices are told apart by
-        assert trial(replace(NULL_GPU, dot_products=spelling)).dot_products == spelling
+def like_a_gpu(device: DeviceInfo) -> DeviceInfo:
+    return replace(device, kind="gpu", claims=GPU, probed=())
+
+
+def test_every_fact_has_a_trial() -> None:
+    assert {name for told in probe.TRIALS for name in told} == set(PROBED)
+
+
+def test_trials_tell_facts_of_the_right_type(device: DeviceInfo) -> None:
+    found = OpenCLBackend().probe(device, PROBED)
+    assert set(found) == set(PROBED)
+    assert all(is_fact(name, value) for name, value in found.items())
+
+
+def test_only_what_is_wanted_is_tried(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ("subgroups",)
+    others = {told: None for told in probe.TRIALS if told != wanted}
+    for told in others:
+        monkeypatch.setitem(probe.TRIALS, told, None)  # type: ignore[arg-type]
+    assert set(probe.probe(device, wanted)) == set(wanted)
+
+
+def test_what_is_not_claimed_is_absent_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "succeeds", None)
+    monkeypatch.setattr(probe, "_ask_process", None)
+    names = [name for name in PROBED if name != "half_arithmetic"]
+    assert not any(probe.probe(NULL_GPU, names).values())
 
 
 @pytest.mark.parametrize("child", ["import os; os.abort()", "print('[]')", "raise SystemExit(1)"])
-def test_a_driver_that_dies_of_a_trial_takes_nobody_with_it(
-    child: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("names", [IMAGES, WAITING])
+def test_a_driver_that_dies_of_a_trial_has_not_answered(
+    child: str, names: tuple[str, ...], device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probe, "_CHILD", child)
-    found = probe.with_images(replace(device, kind="gpu", prefers_images=True))
-    assert (found.image_texels, found.prefers_images) == (0, False)
+    assert probe.probe(like_a_gpu(device), names) == {}
+
+
+def test_a_trial_that_takes_too_long_has_not_answered(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(probe, "PATIENCE", 0.2)
+    assert probe.probe(like_a_gpu(device), WAITING) == {}
+
+
+def test_a_trial_that_says_no_has_answered(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = 'print(\'{"resident": false, "reaches_host": false, "name": 7}\')'
+    monkeypatch.setattr(probe, "_CHILD", answer)
+    found = probe.probe(like_a_gpu(device), ["resident"])
+    assert found == {"resident": False, "reaches_host": False}
+
+
+def test_kernels_that_do_not_build_are_an_answer(device: DeviceInfo) -> None:
+    """The barrier of all groups is written for other devices than a CPU."""
+    if not device.is_cpu:
+        pytest.skip("a GPU may understand it")
+    found = probe.probe(like_a_gpu(device), WAITING)
+    assert found == {"resident": False, "reaches_host": False}
+
+
+@pytest.mark.parametrize(("status", "answered"), [(-6, False), (-30, True)])
+def test_a_device_without_memory_has_not_answered(
+    status: int, answered: bool, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise cl.Error("clCreateBuffer", status)
+
+    monkeypatch.setattr(trials, "_run", fails)
+    monkeypatch.setattr(trials, "build_text", lambda *_: None)
+    found = probe.probe(device, ["half_arithmetic"])
+    assert found == ({"half_arithmetic": False} if answered else {})
+
+
+def test_a_device_that_is_gone_has_not_answered() -> None:
+    gone = replace(NULL_GPU, name="gone", claims={"subgroups": "khr"})
+    assert probe.probe(gone, ["subgroups"]) == {}
 
 
 def test_a_child_finds_what_this_process_finds(device: DeviceInfo) -> None:
-    if device.is_cpu and device.image_texels:
-        gpu = probe.with_images(replace(device, kind="gpu"))
-        assert replace(gpu, kind="cpu") == probe.with_images(device)
-        assert gpu.image_texels == device.image_texels
+    if not device.is_cpu or not device.claims["image_texels"]:
+        pytest.skip(f"{device.name} has no images, or may die of them")
+    gpu = replace(device, kind="gpu")
+    assert probe.probe(gpu, IMAGES) == probe.probe(device, IMAGES)

@@ -13,7 +13,10 @@ from docs.tiny_model import tiny_model
 
 import fourfold
 from fourfold.cli import main
+from fourfold.compile import CompileOptions
 from fourfold.device import DeviceInfo
+from fourfold.prepare import PrepareOptions, prepare_generic
+from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 
 IMAGE = np.ones((1, 32, 32, 3), np.float32)
@@ -58,10 +61,19 @@ def test_models_are_added_without_a_loss(model: Path, device: DeviceInfo, tmp_pa
     other.write_bytes(tiny_model())
     here = ("--device", device.index, "--only-here")
     ask("prepare", model, "-o", out, *here)
-    size = out.stat().st_size
+    before = Prepared.open(str(out))
     ask("prepare", other, "-o", out, "--add", *here)
-    assert Prepared.open(str(out)).models == ("tiny", "other")
-    assert out.stat().st_size < size + 4096  # equal plans, weights and binaries are there once
+    after = Prepared.open(str(out))
+    assert after.models == ("tiny", "other")
+    # Equal plans, weights and binaries are there once, and only the index has grown.
+    assert after.file.names == before.file.names
+    sizes = [file.section_size(n) for file in (before.file, after.file) for n in range(1, 5)]
+    assert sizes[:4] == sizes[4:]
+    first, second = (
+        [row["sections"] for row in after.index["plans"] if row["model"] == model]
+        for model in (0, 1)
+    )
+    assert first == second
     with fourfold.Session(out, device, cache=None, model="other") as session:
         assert session.run(IMAGE)["scores"].shape == (1, 10)
 
@@ -107,3 +119,59 @@ def test_without_a_store_there_is_nothing_to_look_after() -> None:
     result = call("cache", "list")
     assert result.exit_code == 2
     assert "nothing is kept" in result.output
+
+
+def kinds_of(out: Path) -> list[tuple[str, bool, int]]:
+    """Of each plan in a file: the kind of device, whether it is generic, and its launches."""
+    prepared = Prepared.open(str(out))
+    rows = prepared.index["plans"]
+    launches = [len(prepared.plan(row).plan.launches) for row in rows]
+    return [
+        (row["made_for"]["kind"], row["generic"], count)
+        for row, count in zip(rows, launches, strict=True)
+    ]
+
+
+def test_a_prepared_file_always_holds_generic_plans(
+    model: Path, device: DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", "one")
+    out, at = tmp_path / "tiny.fourfold", ("--device", device.index)
+    report = ask("prepare", model, "-o", out, *at, "--only-here")
+    assert [(one["device"], one["launches"]) for one in report["generic"]] == [
+        (f"any {device.kind}", 2)
+    ]
+    special, generic = kinds_of(out)
+    assert generic == (device.kind, True, 2)
+    assert special[:2] == (device.kind, False)
+    if device.is_cpu:
+        assert special[2] == 1
+    ask("prepare", model, "-o", out, *at)
+    assert {row[:2] for row in kinds_of(out) if row[1]} == {("gpu", True), ("cpu", True)}
+    assert "any gpu" in call("prepare", model, "-o", out, *at).output
+
+
+def test_generic_plans_need_no_special_device(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    out = tmp_path / "tiny.fourfold"
+    ask("prepare", model, "-o", out, "--device", device.index)
+    for one in ask("inspect", out)["plans"]:
+        if one["generic"]:
+            sizes = {"work_group", "local_memory", "buffer_bytes", "alignment"}
+            assert set(one["requirements"]) <= {"language", "language_version", *sizes}
+    shown = call("inspect", out).output
+    assert "any cpu" in shown
+    assert "any gpu" in shown
+    assert "opencl 1.2; groups of" in shown
+
+
+def test_a_generic_plan_has_halves_in_memory_only(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    draft, options = Draft(), PrepareOptions(CompileOptions("fp16"))
+    made = prepare_generic(draft, model, options, ["gpu", "cpu", "other"])
+    assert [(one["device"], one["precision"]) for one in made] == [
+        ("any cpu", "mixed"),
+        ("any gpu", "mixed"),
+    ]

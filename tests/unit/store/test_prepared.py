@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from fake_devices import H200
 from tiny_plan import line
 
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
-from fourfold.plan import BufferUse
+from fourfold.plan import Compiled
+from fourfold.plan.requirements import ImageNeed
 from fourfold.players.null import NULL_GPU
+from fourfold.prepare import ANY_GPU
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
 from fourfold.store.prepared import Prepared, is_for, is_prepared
-from fourfold.types import TensorType
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")
@@ -64,47 +69,107 @@ def test_a_device_that_is_too_small_is_told(path: Path) -> None:
         factor(Prepared.open(str(path)), max_allocation=10)
 
 
-def test_instructions_of_one_vendor_are_for_its_devices(tmp_path: Path) -> None:
-    made, compiled = Draft(), line(5.0)
-    text = compiled.plan.program.text + '// asm volatile("mma.sync.aligned");'
-    plan = replace(compiled.plan, program=compiled.plan.program._replace(text=text))
+def needing(**needed: Any) -> Compiled:
+    compiled = line(5.0)
+    requirements = compiled.plan.requirements._replace(**needed)
+    return replace(compiled, plan=replace(compiled.plan, requirements=requirements))
+
+
+def file_of(tmp_path: Path, *plans: tuple[DeviceInfo, Compiled, bool]) -> Prepared:
+    """A file with plans, each made for a device, generic or not."""
+    made = Draft()
     number = made.add_model("m", "digest", 100)
-    made.add_plan(number, NULL_GPU, replace(compiled, plan=plan), {})
+    for device, compiled, generic in plans:
+        made.add_plan(number, device, compiled, {}, generic)
     made.write(tmp_path / "m.fourfold")
-    prepared = Prepared.open(str(tmp_path / "m.fourfold"))
-    assert factor(prepared, name="b gpu", vendor="NVIDIA Corporation") == (5.0, False)
+    return Prepared.open(str(tmp_path / "m.fourfold"))
+
+
+def test_groups_that_wait_are_for_devices_that_have_them_all(tmp_path: Path) -> None:
+    """Whoever sold the device: a plan of 132 groups would never end on 16 units."""
+    prepared = file_of(tmp_path, (H200, needing(resident_groups=132), False))
+    assert factor(prepared, name="b gpu", compute_units=132, resident=True) == (5.0, False)
+    known: dict[str, object] = {"name": "b gpu", "probed": ("resident",), "resident": False}
+    for facts in (
+        {"vendor": "NVIDIA Corporation", "platform": "NVIDIA CUDA", "compute_units": 16, **known},
+        {"vendor": "NVIDIA Corporation", "compute_units": 132, **known},
+        {"compute_units": 16, "resident": True},
+    ):
+        with pytest.raises(InputError, match="can run on") as caught:
+            factor(prepared, **facts)
+        assert "132 of its work-groups wait" in caught.value.why
+
+
+def test_a_device_that_lacks_something_gets_the_generic_plan(tmp_path: Path) -> None:
+    special = needing(resident_groups=132, matrix_units=True)
+    prepared = file_of(tmp_path, (H200, special, False), (ANY_GPU, line(2.0), True))
+    nvidia = {"vendor": "NVIDIA Corporation", "platform": "NVIDIA CUDA", "compute_units": 16}
+    assert factor(prepared, name="b gpu", **nvidia) == (2.0, False)
+    facts = {"matrix_units": True, "resident": True}
+    assert factor(prepared, name="b gpu", compute_units=148, **facts) == (5.0, False)
+    # What was made for few units would leave many idle.
+    assert factor(prepared, name="b gpu", compute_units=300, **facts) == (2.0, False)
+    assert factor(prepared, name="dsp", kind="other")[1] is False
+
+
+@pytest.mark.parametrize(
+    ("needed", "facts"),
+    [
+        ({"matrix_units": True}, {"matrix_units": True}),
+        ({"subgroups": "khr"}, {"subgroups": "khr"}),
+        ({"dot_products": "ptx"}, {"dot_products": "ptx"}),
+        ({"packs_bytes": True}, {"dot_products": "x86"}),
+        ({"reaches_host": True}, {"reaches_host": True}),
+        ({"images": (ImageNeed(8, 6, 8),)}, {"image_texels": 8}),
+    ],
+)
+def test_special_instructions_are_for_devices_that_have_them(
+    needed: dict[str, Any], facts: dict[str, Any], tmp_path: Path
+) -> None:
+    prepared = file_of(tmp_path, (NULL_GPU, needing(**needed), False))
+    assert factor(prepared, name="b gpu", **facts) == (5.0, False)
     with pytest.raises(InputError, match="can run on"):
-        factor(prepared, name="b gpu", vendor="other", platform="other")
+        factor(prepared, name="b gpu", vendor="NVIDIA Corporation", platform="NVIDIA CUDA")
 
 
-def test_images_are_for_devices_that_have_them(tmp_path: Path) -> None:
-    made, compiled = Draft(), line(5.0)
-    (launch,) = compiled.plan.launches
-    use = BufferUse(1, 8, TensorType.parse("f16[6,4]"))
-    launch = launch._replace(arguments=(use, *launch.arguments[1:]))
-    plan = replace(compiled.plan, launches=(launch,))
-    made.add_plan(made.add_model("m", "digest", 100), NULL_GPU, replace(compiled, plan=plan), {})
-    made.write(tmp_path / "m.fourfold")
-    prepared = Prepared.open(str(tmp_path / "m.fourfold"))
-    assert factor(prepared) == (5.0, True)  # whose images may begin near what is read
-    assert factor(prepared, name="b gpu", image_texels=8) == (5.0, False)
-    for few in (0, 7):
-        with pytest.raises(InputError, match="can run on"):
-            factor(prepared, name="b gpu", image_texels=few)
+def test_what_decides_is_asked_for_then_and_only_then(tmp_path: Path) -> None:
+    special = needing(resident_groups=16, matrix_units=True)
+    prepared = file_of(tmp_path, (NULL_GPU, special, False), (ANY_GPU, line(2.0), True))
+    asked: list[set[str]] = []
+
+    def ask(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
+        asked.append(set(names))
+        return device.with_facts({"matrix_units": True, "resident": True})
+
+    def chosen(**facts: Any) -> str:
+        asked.clear()
+        device = replace(NULL_GPU, **facts)
+        return str(prepared.best(0, device, None, None, ask=ask)["device"])
+
+    assert chosen(name="b gpu") == "null"
+    assert asked == [{"matrix_units", "resident"}]
+    assert chosen(name="b gpu", matrix_units=True, resident=True) == "null"
+    assert asked == []
+    assert chosen(name="b gpu", compute_units=8) == "any gpu"  # 8 units are too few in any case
+    assert asked == []
+    assert chosen(name="b gpu", kind="cpu") == "null"  # rather than none of another kind
 
 
-def test_sub_groups_are_for_devices_that_have_them(tmp_path: Path) -> None:
-    made, compiled = Draft(), line(5.0)
-    text = compiled.plan.program.text + "// sub_group_shuffle_xor(value, 1)"
-    plan = replace(compiled.plan, program=compiled.plan.program._replace(text=text))
-    number = made.add_model("m", "digest", 100)
-    made.add_plan(number, NULL_GPU, replace(compiled, plan=plan), {})
-    made.write(tmp_path / "m.fourfold")
-    prepared = Prepared.open(str(tmp_path / "m.fourfold"))
-    assert factor(prepared, name="b gpu", subgroups="khr") == (5.0, False)
-    for other in ("", "ptx"):
-        with pytest.raises(InputError, match="can run on"):
-            factor(prepared, name="b gpu", subgroups=other)
+def test_the_facts_of_a_device_come_with_its_plans(tmp_path: Path) -> None:
+    told = NULL_GPU.with_facts({"matrix_units": True, "subgroups": "ptx"})
+    prepared = file_of(tmp_path, (told, needing(matrix_units=True), False))
+
+    def ask(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
+        raise AssertionError(f"{names} are known")
+
+    assert prepared.best(0, NULL_GPU, None, None, ask=ask)["device"] == "null"
+    # With another driver it has to be asked anew, and here nobody answers.
+    for change in ({"driver": "2"}, {"compute_units": 17}, {"api": "cuda"}):
+        with pytest.raises(InputError, match="uses matrix units"):
+            prepared.best(0, replace(NULL_GPU, **change), None, None)  # type: ignore[arg-type]
+    known = replace(NULL_GPU, probed=("matrix_units",))
+    with pytest.raises(InputError, match="uses matrix units"):
+        prepared.best(0, known, None, None)
 
 
 def test_binaries_are_for_one_driver(path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fake_devices import target_of
 from random_graphs import build
 
-from fourfold.device import DeviceInfo
+from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
@@ -20,9 +20,8 @@ from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
 from fourfold.op.registry import registry
 from fourfold.ops import conv2d
-from fourfold.players import make_player
+from fourfold.players import ask_facts, make_player
 from fourfold.players.null import NULL_GPU
-from fourfold.players.opencl.probe import with_images
 from fourfold.tune import LEVELS, Clock, Level, Listener, level_named, tune
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, _most_similar, searches
@@ -157,7 +156,7 @@ def test_weights_by_image_are_not_tried_elsewhere(graph: Graph, facts: dict[str,
 
 
 def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
-    able = with_images(device)
+    able = ask_facts(device, IMAGES)
     if not able.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     options, tiled = (

@@ -17,6 +17,7 @@ from fourfold.kernel.opencl.prelude import (
     ROUND,
     SUBGROUP_SIZES,
     build_options,
+    language_version,
     prelude_text,
 )
 from fourfold.kernel.opencl.renderer import render
@@ -54,11 +55,13 @@ class OpenCL:
         also = {*(HALVES if quick else ()), *(ROUND if options.counts_bytes else ())}
         text = prelude_text(called | also, device.dot_products, device.subgroups)
         # In a late language only where kernels are written so.
-        built = build_options(
-            device.dot_products if options.counts_bytes else "",
-            device.subgroups if "exchange" in called else "",
+        dots = device.dot_products if options.counts_bytes else ""
+        exchange = device.subgroups if "exchange" in called else ""
+        return Prelude(
+            text=(HALF_ARITHMETIC if half else "") + text,
+            build_options=build_options(dots, exchange),
+            version=language_version(dots, exchange),
         )
-        return Prelude((HALF_ARITHMETIC if half else "") + text, built)
 
 
 LANGUAGE: Language = OpenCL()

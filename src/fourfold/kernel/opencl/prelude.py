@@ -323,6 +323,11 @@ def prelude_text(called: Collection[str], dots: str = "", subgroups: str = "") -
     return "".join(text for name, text in known.items() if name in names)
 
 
-def build_options(*spellings: str) -> str:
+def language_version(*spellings: str) -> str:
     """The language of a program that spells some things so: the extensions came late."""
-    return "-cl-std=CL3.0" if "khr" in spellings else "-cl-std=CL1.2"
+    return "3.0" if "khr" in spellings else "1.2"
+
+
+def build_options(*spellings: str) -> str:
+    """How such a program is built."""
+    return f"-cl-std=CL{language_version(*spellings)}"

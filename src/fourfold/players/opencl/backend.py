@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from functools import cache
 from typing import cast
 
-from fourfold.device import DeviceInfo
+from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.opencl import binding as cl
@@ -33,14 +34,8 @@ class OpenCLBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
-    def probe(self, device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
-        return cast(DeviceInfo, probes.probed(device, quantised))
-
-    def probe_quickly(self, device: DeviceInfo) -> DeviceInfo:
-        return cast(DeviceInfo, probes.with_subgroups(probes.with_images(device)))
-
-    def has_half_arithmetic(self, device: DeviceInfo) -> bool:
-        return found.has_half_arithmetic(device)
+    def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+        return cast("dict[str, Fact]", probes.probe(device, names))
 
     def start_compiler(self, device: DeviceInfo) -> None:
         _start_compiler(device)

@@ -14,7 +14,10 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.host_handshake import HostHandshake
 from fourfold.players.opencl.zero_copy import Lead, ZeroCopyInputs
 
-HOST = ("host", "words")  # kinds of buffers that are host memory, known to kernels by address
+HOST = (
+    "host",
+    "host_protocol",
+)  # kinds of buffers that are host memory, known to kernels by address
 WRITE = 1 << 20  # bytes that are copied before the copy engine begins with them
 
 
@@ -53,7 +56,9 @@ class Ports:
         self._led = info.is_cpu and all(launch.stages > 1 for launch in plan.launches)
         self._leads = ZeroCopyInputs()
         self._given = [n for n, port in enumerate(plan.inputs) if kinds[port.buffer] == "host"]
-        self._handover = self._map_words(kinds.index("words")) if "words" in kinds else None
+        self._handover = (
+            self._map_words(kinds.index("host_protocol")) if "host_protocol" in kinds else None
+        )
 
     def _map(self, port: Port) -> np.ndarray:
         """Host memory of a port: the buffer's own, or a piece to copy through."""

@@ -64,10 +64,13 @@ class Device:
         self.name = self.text(_DEVICE_NAME)
 
     def text(self, what: int) -> str:
-        return _text(info("clGetDeviceInfo", self.pointer, what))
+        return _text(self.raw(what))
 
     def number(self, what: int) -> int:
-        return int.from_bytes(info("clGetDeviceInfo", self.pointer, what), "little")
+        return int.from_bytes(self.raw(what), "little")
+
+    def raw(self, what: int) -> bytes:
+        return info("clGetDeviceInfo", self.pointer, what)
 
 
 def platforms() -> list[Platform]:

@@ -1,0 +1,131 @@
+"""The devices of this machine: each piece of hardware once, by the best API that offers it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError, nearest
+from fourfold.players import registry
+
+# Which API is preferred where several offer the same GPU; those that are not named come last.
+API_ORDER = ("cuda", "opencl", "webgpu")
+_KIND_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
+_INSTALL = (
+    "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
+)
+
+
+@cache
+def devices() -> tuple[DeviceInfo, ...]:
+    """The facts of every device on this machine, GPUs first.
+
+    A GPU that several APIs offer is there once; `others` are its addresses in the other APIs.
+    """
+    found: list[DeviceInfo] = []
+    problems: list[DeviceError] = []
+    for backend in registry.backends().values():
+        try:
+            found += backend.devices() if backend.listed else ()
+        except DeviceError as error:
+            problems.append(error)
+    if not found and problems:
+        raise problems[0]
+    once = sorted(merge_devices(found), key=lambda info: _KIND_ORDER[info.kind])
+    return tuple(replace(info, index=index) for index, info in enumerate(once))
+
+
+def merge_devices(found: Iterable[DeviceInfo]) -> list[DeviceInfo]:
+    """Each GPU once, by its best API, with its addresses in the others."""
+    kept: list[DeviceInfo] = []
+    for info in sorted(found, key=lambda info: _api_rank(info.api)):
+        for place, known in enumerate(kept):
+            if _is_same_gpu(known, info):
+                kept[place] = replace(known, others=(*known.others, info.address))
+                break
+        else:
+            kept.append(info)
+    return kept
+
+
+def _api_rank(api: str) -> tuple[int, str]:
+    return (API_ORDER.index(api) if api in API_ORDER else len(API_ORDER), api)
+
+
+def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
+    """Whether another API offers a GPU that is known: told by its UUID, else by name and memory.
+
+    A machine may have several of one name: each is paired with one of every other API.
+    """
+    apis = {known.api, *(address.partition(":")[0] for address in known.others)}
+    if other.api in apis or {known.kind, other.kind} != {"gpu"}:
+        return False
+    if known.uuid and other.uuid:
+        return known.uuid == other.uuid
+    return (known.name, known.memory) == (other.name, other.memory)
+
+
+def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
+    """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
+    'opencl:part of a name' one of an API, 'opencl' the first of it; else a kind, or a part of a
+    device's name, platform or vendor.
+    """
+    if isinstance(wanted, DeviceInfo):
+        return wanted
+    text = str(wanted).strip().lower()
+    api, _, part = text.partition(":")
+    if api in registry.backends():
+        return _find_in_api(api, part.strip())
+    known = devices()
+    if not known:
+        raise DeviceError("no device was found", "the drivers' platforms have none", _INSTALL)
+    if text == "auto":
+        return known[0]
+    if text.isdigit() and int(text) < len(known):
+        return known[int(text)]
+    for info in known:
+        if _is_called(info, text):
+            return info
+    raise _no_such_device(wanted, known)
+
+
+def _find_in_api(api: str, part: str) -> DeviceInfo:
+    """A device of one API, whether another offers it, too, or not."""
+    offered = _offered(api)
+    if not offered:
+        raise DeviceError(f"no device of {api} was found", "its drivers have none", _INSTALL)
+    for info in offered:
+        fits = part == str(info.ordinal) if part.isdigit() else _is_called(info, part)
+        if fits or not part:
+            return info
+    raise _no_such_device(f"{api}:{part}", offered)
+
+
+def _offered(api: str) -> list[DeviceInfo]:
+    """The devices of an API, numbered as in the list of all; those that the list has by a better
+    API are among them.
+    """
+    backend = registry.backends()[api]
+    listed = devices() if backend.listed else ()
+    known = {info.address: info for info in listed}
+    numbers = {address: info.index for info in listed for address in info.others}
+    return [
+        known.get(info.address) or replace(info, index=numbers.get(info.address, 0))
+        for info in backend.devices()
+    ]
+
+
+def _is_called(info: DeviceInfo, text: str) -> bool:
+    names = (info.name, info.platform, info.vendor)
+    return text == info.kind or any(text in name.lower() for name in names)
+
+
+def _no_such_device(wanted: str | int, known: Sequence[DeviceInfo]) -> DeviceError:
+    names = [f"{info.address} {info.name}" for info in known]
+    return DeviceError(
+        f"there is no device {wanted!r}",
+        f"this machine has {', '.join(names)}",
+        nearest(str(wanted), [info.name for info in known]) + " or see 'fourfold devices'",
+    )

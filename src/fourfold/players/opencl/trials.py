@@ -1,0 +1,165 @@
+"""Tiny kernels that tell what a device can do, whatever its driver claims.
+
+Each trial gives facts of a device. That it does not build, or computes something else, is an
+answer; a device that is gone or has no memory left has not answered, which is an Unanswered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fourfold.device import DeviceInfo, Fact
+from fourfold.errors import BuildError, DeviceError
+from fourfold.kernel.opencl import probes
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.devices import context_of
+from fourfold.players.opencl.images import Images
+from fourfold.players.opencl.program import build_text
+from fourfold.types import TensorType
+
+ITEMS = 256
+Facts = Mapping[str, Fact]
+
+_SUMS = [-261.0, -379.0, 3.0]  # 1 + (1, 2, 255, 4) times -1 each, times (127, -128, -1, 1), ...
+_STORED = [3, 5, 102, 0, 2, 10, 9, 8, 5, 5, 102, 0, 3, 11, 10, 9]
+
+
+class Unanswered(Exception):
+    """A trial could not be made, or did not come to an end: nothing is known from it."""
+
+
+def succeeds(trial: Callable[[], bool]) -> bool:
+    """Whether a trial goes well."""
+    try:
+        return trial()
+    except BuildError:
+        return False
+    except cl.Error as error:
+        if error.out_of_memory:
+            raise Unanswered(str(error)) from error
+        return False
+    except DeviceError as error:
+        raise Unanswered(str(error)) from error
+
+
+def try_half(info: DeviceInfo) -> Facts:
+    """Whether it really computes in half precision: NVIDIA's driver does not claim it."""
+
+    def computes() -> bool:
+        program = build_text(context_of(info), probes.HALF)
+        return bool(_run(info, program, np.array([3.0], np.float32), 1)[0] == 10.0)
+
+    return {"half_arithmetic": succeeds(computes)}
+
+
+def try_dot_products(info: DeviceInfo) -> Facts:
+    """Who adds up products of bytes: the one that is claimed, on a GPU also the extension."""
+    claim = str(info.claims.get("dot_products", ""))
+    names = (claim,) if info.is_cpu else (claim, "khr")
+    tried = dict.fromkeys(names) if claim else ()
+    right = (name for name in tried if adds_dots(info, name))
+    return {"dot_products": next(right, "")}
+
+
+def adds_dots(info: DeviceInfo, name: str) -> bool:
+    """Whether a spelling of dot products is understood, and right."""
+    packs = name == "x86"
+
+    def adds() -> bool:
+        program = build_text(context_of(info), probes.dots(name, packs))
+        result = _run(info, program, np.zeros(8, np.float32), 1)
+        stored = result[4:].view(np.uint8).tolist()
+        return bool(result[:3].tolist() == _SUMS and (not packs or stored == _STORED))
+
+    return succeeds(adds)
+
+
+def try_subgroups(info: DeviceInfo) -> Facts:
+    claim = str(info.claims.get("subgroups", ""))
+    return {"subgroups": claim if claim and exchanges(info, claim) else ""}
+
+
+def exchanges(info: DeviceInfo, name: str) -> bool:
+    """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
+    shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
+
+    def exchange() -> bool:
+        program = build_text(context_of(info), probes.exchange(name))
+        return all(_sums_up(info, program, shape) for shape in shapes)
+
+    return succeeds(exchange)
+
+
+def _sums_up(info: DeviceInfo, program: cl.Program, local: tuple[int, ...]) -> bool:
+    sums, reach = _run(info, program, np.zeros((ITEMS, 2), np.float32), *local).T
+    size = min(int(reach[0]), local[0])
+    if size < 2 or size & (size - 1) or np.any(reach != reach[0]):
+        return False
+    wanted = np.arange(ITEMS).reshape(-1, size).sum(1)
+    return np.array_equal(sums, np.repeat(wanted, size))
+
+
+def try_matrix_units(info: DeviceInfo) -> Facts:
+    """Sixteen products of ones must add up to sixteen, in every work-item of a warp."""
+
+    def multiplies() -> bool:
+        program = build_text(context_of(info), probes.MATRIX)
+        result = _run(info, program, np.zeros(32, np.float32), 32)
+        return bool(np.array_equal(result, 16.0 + (np.arange(32) ^ 1)))
+
+    return {"matrix_units": bool(info.claims.get("matrix_units")) and succeeds(multiplies)}
+
+
+def try_images(info: DeviceInfo) -> Facts:
+    """Whether there are images of buffers, and of windows into them."""
+    texels = int(info.claims.get("image_texels", 0))
+    able = replace(info, image_texels=texels)
+    few = replace(info, image_texels=ITEMS + info.alignment // 8)  # not up to where they lie
+    works = texels > 0 and succeeds(lambda: _reads_images(able))
+    return {
+        "image_texels": texels if works else 0,
+        "image_windows": works and succeeds(lambda: _reads_images(few)),
+        "prefers_images": works and bool(info.claims.get("prefers_images")),
+    }
+
+
+def _reads_images(info: DeviceInfo) -> bool:
+    """Whether a kernel reads floats and halves through images of what lies within a buffer."""
+    floats = np.random.default_rng(7).uniform(-1, 1, (ITEMS, 4)).astype(np.float32)
+    halves, start = floats[::-1].astype(np.float16), CONSTANT_ALIGNMENT + 4 * info.alignment
+    pieces = (np.zeros(start, np.uint8), floats.reshape(-1), halves.reshape(-1))
+    block = np.concatenate([piece.view(np.uint8) for piece in pieces])
+    uses = (
+        BufferUse(0, start // 4, TensorType.of(floats)),
+        BufferUse(0, (start + floats.nbytes) // 2, TensorType.of(halves)),
+    )
+    context = context_of(info)
+    images, buffer = Images(context, info), cl.Buffer.of(context, block)
+    program = build_text(context, probes.IMAGES)
+    kernel, queue = cl.Kernel(program, "images"), cl.Queue(context)
+    result = np.full((2, ITEMS, 4), np.nan, np.float32)
+    out = cl.Buffer.of(context, result, writable=True)
+    kernel.set_buffer(0, out)
+    for number, use in enumerate(uses):
+        image, first = images.of(use, buffer, block.nbytes)
+        kernel.set_buffer(1 + 2 * number, image)
+        kernel.set_int(2 + 2 * number, first)
+    queue.replay([queue.call(kernel, (ITEMS,), (1,))])
+    queue.read(out, result)
+    return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
+
+
+def _run(info: DeviceInfo, program: cl.Program, values: np.ndarray, *local: int) -> np.ndarray:
+    """What the kernel 'probe' makes of some values, by one group of work-items."""
+    context = context_of(info)
+    queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
+    kernel = cl.Kernel(program, "probe")
+    kernel.set_buffer(0, buffer)
+    queue.replay([queue.call(kernel, local, local)])
+    result = np.empty_like(values)
+    queue.read(buffer, result)
+    return result

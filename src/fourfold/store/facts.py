@@ -1,0 +1,88 @@
+"""Probed facts of devices in the database, each with a checksum, and what was asked in vain."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+from zlib import crc32
+
+from fourfold.device import Fact, is_fact
+
+COLUMNS = "device, name, value, tries, checksum"
+
+
+class FactRow(NamedTuple):
+    """A fact of a device as JSON; None where `tries` trials in a row have not answered."""
+
+    device: str
+    name: str
+    value: str | None
+    tries: int
+    checksum: int
+
+
+class KeptFacts(NamedTuple):
+    """What is known of a device, and for other facts how many trials in a row did not answer."""
+
+    facts: dict[str, Fact]
+    tries: dict[str, int]
+
+
+def checksum_of(device: str, name: str, value: str | None) -> int:
+    return crc32(f"{device}\0{name}\0{value}".encode())
+
+
+def read_rows(database: sqlite3.Connection, device: str | None = None) -> list[FactRow]:
+    """Every row that is whole, of one device or of all."""
+    query = f"SELECT {COLUMNS} FROM facts"
+    found = (
+        database.execute(query)
+        if device is None
+        else database.execute(f"{query} WHERE device=?", (device,))
+    )
+    rows = [FactRow(*row) for row in found]
+    return [row for row in rows if checksum_of(*row[:3]) == row.checksum]
+
+
+def facts_in(rows: Iterable[FactRow]) -> KeptFacts:
+    facts: dict[str, Fact] = {}
+    tries: dict[str, int] = {}
+    for row in rows:
+        if row.value is None:
+            tries[row.name] = row.tries
+            continue
+        with suppress(ValueError, TypeError):
+            value = json.loads(row.value)
+            if is_fact(row.name, value):
+                facts[row.name] = value
+    return KeptFacts(facts, tries)
+
+
+def write_rows(database: sqlite3.Connection, rows: Iterable[FactRow]) -> None:
+    query = f"INSERT OR REPLACE INTO facts({COLUMNS}) VALUES(?,?,?,?,?)"
+    database.executemany(query, list(rows))
+
+
+def write_facts(database: sqlite3.Connection, device: str, facts: Mapping[str, Fact]) -> None:
+    texts = {name: json.dumps(value) for name, value in facts.items()}
+    rows = [
+        FactRow(device, name, text, 0, checksum_of(device, name, text))
+        for name, text in texts.items()
+    ]
+    write_rows(database, rows)
+
+
+def note_unanswered(database: sqlite3.Connection, device: str, names: Iterable[str]) -> None:
+    """Count one more trial that did not answer; a fact that is known stays."""
+    for name in names:
+        row = database.execute(
+            "SELECT value, tries FROM facts WHERE device=? AND name=?", (device, name)
+        ).fetchone()
+        if row is None or row[0] is None:
+            tries = 1 if row is None else int(row[1]) + 1
+            write_rows(
+                database, [FactRow(device, name, None, tries, checksum_of(device, name, None))]
+            )

@@ -1,0 +1,266 @@
+"""What plans need: recorded by lowering, compared with facts, refused in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_devices import LARGE, NVIDIA, TENSOR_CORES
+from random_graphs import build
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph, Node, Step
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.plan import Plan, Requirements
+from fourfold.plan.hybrid import joined
+from fourfold.plan.record import read_requirements, requirements_record
+from fourfold.plan.requirements import ImageNeed, hardest_images, join_requirements
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+from fourfold.types import TensorType
+
+CPU = replace(NULL_GPU, kind="cpu", compute_units=2, max_work_group=4096)
+READER = replace(NULL_GPU, image_texels=65536, prefers_images=True)
+NETWORK = """
+    input x: f32[1,14,14,32]
+    const v: f32[64,1,1,32]
+    const w: f32[64,1,1,64]
+    const u: f32[64,1,1,64]
+    a = conv2d(x, v)
+    b = relu(a)
+    c = conv2d(b, w)
+    d = relu(c)
+    e = conv2d(d, u)
+    f = mean(e; axes=(1, 2), keep_dims=True)
+    y = softmax(f)
+    output y
+    """
+
+
+def network() -> Graph:
+    return rewrite(build(NETWORK))
+
+
+def layer_of_bytes() -> Graph:
+    """A convolution between numbers that count steps, whose weights are whole numbers."""
+    weights = np.random.default_rng(1).integers(-99, 99, (16, 1, 1, 16)).astype(np.float32)
+    value, steps = TensorType.parse("f32[1,8,8,16]"), FakeQuantize(1.0, -97, 158, 1.0)
+    types = {**dict.fromkeys("xvyz", value), "w": TensorType.of(weights)}
+    nodes = (
+        Node("fake_quantize", ("x",), ("v",), steps),
+        Node(
+            "conv2d",
+            ("v", "w", None),
+            ("y",),
+            Conv2d(),
+            tail=(Step("fake_quantize", replace(steps, scale=300.0), (None,)),),
+        ),
+        Node("identity", ("y",), ("z",)),
+    )
+    return Graph(nodes, ("x",), ("z",), types, {"w": weights})
+
+
+def plan_for(device: DeviceInfo, graph: Graph | None = None, **options: Any) -> Plan:
+    return make_plan(graph or network(), device, KernelOptions(**options))
+
+
+def test_a_plain_plan_needs_sizes_only() -> None:
+    plan = plan_for(NULL_GPU)
+    needed = plan.requirements
+    sizes = {
+        "work_group": max(int(np.prod(launch.local)) for launch in plan.launches),
+        "buffer_bytes": max(buffer.bytes for buffer in plan.buffers),
+        "local_memory": needed.local_memory,
+        "alignment": 64,
+    }
+    assert needed == Requirements(**sizes)
+    assert needed.unmet(NULL_GPU) == ()
+    assert str(plan).startswith("requires opencl 1.2; ")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+@pytest.mark.parametrize("facts", [NULL_GPU, CPU, READER, NVIDIA, LARGE])
+def test_a_device_can_play_what_was_made_for_it(facts: DeviceInfo, precision: str) -> None:
+    for form in ("auto", "list", "one"):
+        plan = plan_for(facts, precision=precision, form=form)
+        assert plan.requirements.unmet(facts) == ()
+
+
+def test_one_launch_on_a_gpu_needs_its_groups_at_once() -> None:
+    plan = plan_for(NVIDIA, precision="mixed")
+    needed = plan.requirements
+    assert (needed.resident_groups, needed.reaches_host) == (132, True)
+    assert (needed.address_bits, needed.matrix_units) == (64, True)
+    small = replace(NVIDIA, compute_units=16)
+    assert "has 16 units" in needed.unmet(small)[0]
+    assert "resident at once" in needed.unmet(replace(NVIDIA, resident=False))[0]
+    assert "host memory" in needed.unmet(replace(NVIDIA, reaches_host=False))[0]
+    assert "64 bits" in needed.unmet(replace(NVIDIA, address_bits=32))[0]
+    listed = plan_for(NVIDIA, precision="mixed", form="list").requirements
+    assert (listed.resident_groups, listed.reaches_host, listed.address_bits) == (0, False, 0)
+    assert listed.matrix_units
+
+
+def test_one_launch_of_one_kernel_needs_them_as_well() -> None:
+    graph = rewrite(build("input x: f32[3,5]\ny = exp(x)\noutput y"))
+    needed = plan_for(NVIDIA, graph, form="one").requirements
+    assert needed.resident_groups == 132
+
+
+def test_one_launch_on_a_cpu_needs_nobody() -> None:
+    plan = plan_for(CPU)
+    assert len(plan.launches) == 1 < plan.stages
+    assert plan.requirements.resident_groups == 0
+
+
+def test_halves_that_are_words_of_a_gpu_need_it() -> None:
+    """There, loads of halves are spelled by instructions of that GPU in any kernel."""
+    graph = rewrite(build("input x: f32[1,64,64,64]\ny = exp(x)\noutput y"))
+    assert plan_for(TENSOR_CORES, graph, precision="mixed").requirements.matrix_units
+    assert not plan_for(TENSOR_CORES, graph).requirements.matrix_units
+
+
+def test_half_arithmetic() -> None:
+    needed = plan_for(NULL_GPU, precision="fp16").requirements
+    assert needed.half_arithmetic
+    assert not plan_for(NULL_GPU, precision="mixed").requirements.half_arithmetic
+    assert "half precision" in needed.unmet(replace(NULL_GPU, half_arithmetic=False))[0]
+
+
+def test_sub_groups_of_an_extension_need_a_late_language() -> None:
+    needed = plan_for(replace(NULL_GPU, subgroups="khr")).requirements
+    assert (needed.subgroups, needed.language_version) == ("khr", "3.0")
+    able = replace(NULL_GPU, subgroups="khr", language_version="3.0")
+    assert needed.unmet(able) == ()
+    assert "opencl 1.2" in needed.unmet(replace(able, language_version="1.2"))[0]
+    assert "sub-groups by khr" in needed.unmet(replace(able, subgroups="ptx"))[0]
+
+
+@pytest.mark.parametrize(
+    ("spelling", "kind", "version"),
+    [("x86", "cpu", "1.2"), ("khr", "gpu", "3.0"), ("ptx", "gpu", "1.2")],
+)
+def test_dot_products(spelling: str, kind: str, version: str) -> None:
+    device = replace(NULL_GPU, kind=kind, dot_products=spelling, language_version="3.0")
+    needed = plan_for(device, layer_of_bytes()).requirements
+    assert (needed.dot_products, needed.language_version) == (spelling, version)
+    assert needed.packs_bytes == (spelling == "x86")
+    assert needed.unmet(device) == ()
+    for other in {"x86", "khr", "ptx", ""} - {spelling}:
+        assert f"dot products by {spelling}" in needed.unmet(replace(device, dot_products=other))[0]
+    assert (
+        plan_for(replace(device, dot_products=""), layer_of_bytes()).requirements.dot_products == ""
+    )
+
+
+def test_images() -> None:
+    plan = plan_for(READER)
+    uses = [use for one in plan.launches for use in one.arguments if getattr(use, "image", None)]
+    needed = plan.requirements
+    end = max(use.end_of_image for use in uses)
+    assert max(image.end for image in needed.images) == end
+    assert needed.unmet(replace(READER, image_texels=end)) == ()
+    assert "texels" in needed.unmet(replace(READER, image_texels=end - 1))[0]
+    assert "texels" in needed.unmet(replace(READER, image_texels=0))[0]
+
+
+def test_an_image_may_begin_near_what_is_read() -> None:
+    image = ImageNeed(end=5000, texels=300, texel_bytes=16)
+    device = replace(NULL_GPU, alignment=128, image_windows=True)
+    assert image.fits(replace(device, image_texels=308))
+    assert not image.fits(replace(device, image_texels=307))
+    assert not image.fits(replace(device, image_texels=308, image_windows=False))
+    assert image.fits(replace(device, image_texels=5000, image_windows=False))
+
+
+def test_the_hardest_images_stand_for_all() -> None:
+    far, long, small = ImageNeed(900, 10, 16), ImageNeed(500, 400, 16), ImageNeed(400, 9, 16)
+    narrow = ImageNeed(450, 20, 8)
+    kept = hardest_images([small, narrow, long, far, small])
+    assert set(kept) == {far, long, narrow}
+    for texels in range(0, 1000, 7):
+        for windows in (False, True):
+            device = replace(NULL_GPU, image_texels=texels, image_windows=windows)
+            every = all(one.fits(device) for one in (far, long, small, narrow))
+            assert every == all(one.fits(device) for one in kept)
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        ({"max_work_group": 8}, "work-groups of"),
+        ({"local_memory": 16}, "local memory"),
+        ({"max_allocation": 1000}, "bytes in one buffer"),
+        ({"alignment": 16}, "multiples of 64"),
+        ({"language": "wgsl"}, "takes wgsl"),
+        ({"language_version": "1.1"}, "takes opencl 1.1"),
+    ],
+)
+def test_a_device_that_has_too_little(fact: dict[str, Any], words: str) -> None:
+    needed = plan_for(NULL_GPU).requirements
+    (reason,) = needed.unmet(replace(NULL_GPU, **fact))
+    assert words in reason
+    assert needed.undecided(replace(NULL_GPU, **fact)) == ()
+
+
+def test_versions_are_compared_as_numbers() -> None:
+    needed = Requirements(language_version="3.0")
+    assert needed.unmet(replace(NULL_GPU, language_version="10.1")) == ()
+
+
+def test_what_a_trial_must_tell_first() -> None:
+    needed = plan_for(NVIDIA, precision="mixed").requirements
+    unknown = replace(LARGE, name="unknown")
+    facts = ("matrix_units", "subgroups", "resident", "reaches_host")
+    assert needed.undecided(unknown) == facts
+    assert len(needed.unmet(unknown)) == 4
+    told = unknown.with_facts({"matrix_units": True, "subgroups": "ptx"})
+    assert needed.undecided(told) == ("resident", "reaches_host")
+    # What is missing for sure needs no trial of the rest.
+    assert needed.undecided(told.with_facts({"resident": False})) == ()
+    assert needed.undecided(replace(unknown, compute_units=16)) == ()
+    assert needed.undecided(NVIDIA) == ()
+
+
+def test_parts_need_what_each_of_them_needs() -> None:
+    first = Requirements(language_version="10.0", work_group=64, images=(ImageNeed(9, 9, 8),))
+    second = Requirements(language_version="3.0", subgroups="khr", images=(ImageNeed(5, 5, 16),))
+    both = first.joined(second)
+    assert (both.language_version, both.work_group, both.subgroups) == ("10.0", 64, "khr")
+    assert both.images == first.images
+    assert join_requirements([]) == Requirements()
+    wgsl = Requirements(language="wgsl")
+    assert join_requirements([wgsl, wgsl]).language == "wgsl"
+    plan = plan_for(NULL_GPU)
+    assert joined("both", [plan, plan], ((), ()), "fp32").requirements == plan.requirements
+
+
+@pytest.mark.parametrize("facts", [NULL_GPU, READER, NVIDIA])
+def test_they_come_back_from_a_record(facts: DeviceInfo) -> None:
+    needed = plan_for(facts, precision="mixed").requirements
+    record = requirements_record(needed)
+    assert read_requirements({**record, "images": [list(one) for one in needed.images]}) == needed
+    assert requirements_record(Requirements()) == {"language": "opencl", "language_version": "1.2"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"work_group": "256"},
+        {"half_arithmetic": 1},
+        {"language_version": "late"},
+        {"language_version": "1..2"},
+        {"something_new": 1},
+        {"images": [[1, 2]]},
+        {"images": [[1, 2, 0]]},
+    ],
+)
+def test_nonsense_is_refused(change: dict[str, Any]) -> None:
+    record = {**requirements_record(Requirements()), **change}
+    with pytest.raises((TypeError, ValueError, KeyError)):
+        read_requirements(record)

@@ -1,0 +1,196 @@
+"""What is known of a device: asked once a process, kept between processes, asked again in need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fourfold.device import IMAGES, DeviceInfo, Fact
+from fourfold.players import (
+    ask_facts,
+    keep_facts,
+    probe,
+    probing,
+    recall_facts,
+    registry,
+    with_known_facts,
+)
+from fourfold.players.null import NULL_GPU
+from fourfold.store.keys import facts_key, plan_parts
+from fourfold.store.store import Store
+
+GPU = replace(NULL_GPU, name="a GPU of the tests", api="fake", claims={"dot_products": "ptx"})
+CPU = replace(GPU, kind="cpu")
+ABSENT: dict[str, Fact] = {"image_texels": 0, "image_windows": False, "prefers_images": False}
+MATRIX: dict[str, Fact] = {"matrix_units": True, "resident": True, "reaches_host": False}
+ALL: dict[str, Fact] = {**ABSENT, **MATRIX, "subgroups": "ptx", "dot_products": "ptx"}
+
+
+class FakeBackend:
+    """Answers what it is told to, and notes what was asked."""
+
+    name, listed = "fake", True
+
+    def __init__(self) -> None:
+        self.answers: Mapping[str, Fact] = ALL
+        self.asked: list[set[str]] = []
+
+    def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+        self.asked.append(set(names))
+        return {name: self.answers[name] for name in names if name in self.answers}
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
+    made = FakeBackend()
+    monkeypatch.setattr(registry, "backends", lambda: {"fake": made})
+    new_process()
+    yield made
+    new_process()
+
+
+def new_process() -> None:
+    """Forget what a process knows."""
+    for device in (GPU, CPU):
+        probing._known.pop(device, None)
+
+
+def test_facts_are_asked_for_as_others_make_them_matter(backend: FakeBackend) -> None:
+    found = probe(GPU)
+    assert (found.matrix_units, found.resident, found.subgroups) == (True, True, "ptx")
+    # Whose groups wait for each other reads no images, and only bytes are multiplied as bytes.
+    assert {"image_texels", "dot_products"}.isdisjoint(found.probed)
+    assert probe(GPU, quantised=True).dot_products == "ptx"
+    before = len(backend.asked)
+    assert probe(GPU, quantised=True) == found
+    assert len(backend.asked) == before
+
+
+def test_a_gpu_without_matrix_units_is_asked_for_images(backend: FakeBackend) -> None:
+    backend.answers = {**ALL, "matrix_units": False, "image_texels": 77}
+    found = probe(GPU)
+    assert (found.image_texels, found.knows("resident")) == (77, False)
+
+
+def test_a_cpu_is_asked_for_dot_products_alone(backend: FakeBackend) -> None:
+    assert probe(CPU).probed == ()
+    assert backend.asked == []
+    assert probe(CPU, quantised=True).probed == ("dot_products",)
+
+
+def test_facts_that_come_with_a_device_are_believed(backend: FakeBackend) -> None:
+    given = GPU.with_facts({"matrix_units": False, "subgroups": ""})
+    found = probe(given)
+    assert (found.matrix_units, found.subgroups) == (False, "")
+    assert backend.asked == [set(IMAGES)]
+
+
+def test_what_was_not_answered_counts_as_absent(backend: FakeBackend) -> None:
+    backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
+    found = probe(GPU)
+    assert (found.resident, found.knows("resident")) == (False, False)
+    count = len(backend.asked)
+    probe(GPU)
+    assert len(backend.asked) == count  # once a process
+
+
+def test_a_later_process_asks_nothing(backend: FakeBackend, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    made = recall_facts(GPU, store)
+    assert made.probed == ()
+    known = probe(GPU, quantised=True)
+    keep_facts(GPU, store)
+    kept = recall_facts(GPU, store)
+    new_process()
+    backend.asked.clear()
+    again = recall_facts(GPU, Store(tmp_path))
+    assert again.probed == kept.probed == known.probed
+    assert again.dot_products == "ptx"
+    assert with_known_facts(GPU).probed == known.probed
+    probe(GPU, quantised=True)
+    assert backend.asked == []
+
+
+@pytest.mark.parametrize("change", [{"driver": "2"}, {"version": "9"}, {"compute_units": 7}])
+def test_another_driver_is_asked_anew(
+    change: dict[str, object], backend: FakeBackend, tmp_path: Path
+) -> None:
+    probe(GPU)
+    keep_facts(GPU, Store(tmp_path))
+    other = replace(GPU, **change)  # type: ignore[arg-type]
+    assert recall_facts(other, Store(tmp_path)).probed == ()
+    assert facts_key(other) != facts_key(GPU)
+
+
+def test_a_trial_without_an_answer_is_made_again_by_the_next_starts(
+    backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
+    probe(GPU)
+    keep_facts(GPU, Store(tmp_path))
+    asked = []
+    for _ in range(4):
+        new_process()
+        backend.asked.clear()
+        assert not recall_facts(GPU, Store(tmp_path)).resident
+        asked.append(list(backend.asked))
+    waiting = {"resident", "reaches_host"}
+    assert asked == [[waiting], [waiting], [], []]
+    probe(GPU)  # who makes a plan still asks
+    assert backend.asked == [waiting]
+
+
+def test_an_answer_at_last_is_kept(backend: FakeBackend, tmp_path: Path) -> None:
+    backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
+    probe(GPU)
+    keep_facts(GPU, Store(tmp_path))
+    parts = plan_parts({}, {}, recall_facts(GPU, Store(tmp_path)), {})
+    new_process()
+    backend.answers = ALL
+    found = recall_facts(GPU, Store(tmp_path))
+    assert found.resident
+    assert plan_parts({}, {}, found, {}) != parts  # a plan for it is another one
+    new_process()
+    backend.asked.clear()
+    assert recall_facts(GPU, Store(tmp_path)).resident
+    assert backend.asked == []
+
+
+def test_no_is_an_answer(backend: FakeBackend, tmp_path: Path) -> None:
+    backend.answers = {**ALL, "resident": False}
+    probe(GPU)
+    keep_facts(GPU, Store(tmp_path))
+    new_process()
+    backend.asked.clear()
+    found = recall_facts(GPU, Store(tmp_path))
+    assert (found.resident, found.knows("resident")) == (False, True)
+    assert backend.asked == []
+
+
+def test_some_facts_are_asked_for_by_name(backend: FakeBackend, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert ask_facts(GPU, ["resident"], store).probed == ("resident",)
+    new_process()
+    assert ask_facts(GPU, ["resident"], Store(tmp_path)).resident
+    assert backend.asked == [{"resident"}]
+    assert ask_facts(GPU, ["resident"]).resident
+
+
+def test_keys_have_the_facts_that_plans_are_made_from(backend: FakeBackend) -> None:
+    def parts(device: DeviceInfo) -> dict[str, str]:
+        return plan_parts({}, {}, device, {})
+
+    told = probe(GPU)
+    assert parts(told)["resident"] == "True"
+    assert parts(told) != parts(told.with_facts({"resident": False}))
+    # What plans do not look at makes no other key, nor does a claim that a trial confirms.
+    assert parts(told) == parts(told.with_facts({"image_texels": 9, "half_arithmetic": True}))
+    assert parts(told) == parts(told.with_facts({"dot_products": "ptx"}))
+    assert parts(told) != parts(told.with_facts({"dot_products": ""}))
+    # A fact that is not known is the same to a plan as one that is known to be absent.
+    unknown = GPU.with_facts({"matrix_units": True, "subgroups": "ptx"})
+    denied = unknown.with_facts({"resident": False, "reaches_host": False})
+    assert parts(unknown) == parts(denied)
