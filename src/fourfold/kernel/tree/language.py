@@ -11,6 +11,7 @@ from fourfold.kernel.language import Language, Persistent, Prelude
 from fourfold.kernel.tree.persistent import StageList
 from fourfold.kernel.tree.render import render
 
+VERSION = "1.0"
 WARP = 32
 _CAPABILITIES = Capabilities(
     language="kernel trees",
@@ -39,7 +40,7 @@ class Tree:
 
     def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
         """Trees need nothing before them."""
-        return Prelude("", "")
+        return Prelude("", "", VERSION)
 
 
 LANGUAGE: Language = Tree()

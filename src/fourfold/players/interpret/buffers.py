@@ -13,8 +13,6 @@ from fourfold.players.interpret.memory import Memory
 from fourfold.players.interpret.place import GLOBAL, Place, element_type
 from fourfold.players.interpret.schedule import Work
 
-_LASTING = ("variable", "state")  # what they hold stays from run to run
-
 
 class Buffers:
     """All buffers of a plan."""
@@ -26,23 +24,23 @@ class Buffers:
             Memory(one.bytes, size) for one, size in zip(plan.buffers, cells, strict=True)
         ]
         self._given = _given(plan)
-        for buffer, memory in zip(plan.buffers, self.memories, strict=True):
+        for buffer, memory in self._all():
             if buffer.kind == "constants":
                 memory.fill(plan.constants)
         self.reset()
-        for buffer, memory in zip(plan.buffers, self.memories, strict=True):
-            if buffer.kind == "state":
-                memory.fill(plan.start_of(buffer))
+
+    def forget(self) -> None:
+        """All that was done so far can be relied on."""
+        for memory in self.memories:
+            memory.forget()
 
     def begin(self) -> None:
-        """A new run: nothing is known of arena and outputs, nor of who touched what."""
+        """A new run: whatever arena and outputs hold was never written."""
         inputs = {port.buffer for port in self.plan.inputs}
-        for number, (buffer, memory) in enumerate(
-            zip(self.plan.buffers, self.memories, strict=True)
-        ):
-            memory.forget()
+        for number, (buffer, memory) in enumerate(self._all()):
             if buffer.kind in ("arena", "output", "host") and number not in inputs:
                 memory.flags[: memory.size] = 0
+                memory.complete = False
 
     def put(self, arrays: Sequence[np.ndarray]) -> None:
         """Bring the inputs."""
@@ -71,9 +69,7 @@ class Buffers:
     def poison(self) -> None:
         """Make all of arena and outputs NaN."""
         outputs = {port.buffer for port in self.plan.outputs}
-        for number, (buffer, memory) in enumerate(
-            zip(self.plan.buffers, self.memories, strict=True)
-        ):
+        for number, (buffer, memory) in enumerate(self._all()):
             if buffer.kind in ("arena", "output") or (buffer.kind == "host" and number in outputs):
                 memory.blank()
 
@@ -85,9 +81,11 @@ class Buffers:
         for content, (_, memory) in zip(saved, self._of_kind("variable"), strict=True):
             memory.fill(content)
 
+    def _all(self) -> list[tuple[Buffer, Memory]]:
+        return list(zip(self.plan.buffers, self.memories, strict=True))
+
     def _of_kind(self, kind: str) -> list[tuple[Buffer, Memory]]:
-        pairs = zip(self.plan.buffers, self.memories, strict=True)
-        return [(buffer, memory) for buffer, memory in pairs if buffer.kind == kind]
+        return [(buffer, memory) for buffer, memory in self._all() if buffer.kind == kind]
 
     def place(self, work: Work, number: int, watched: frozenset[int]) -> Place:
         """What lies behind a pointer of a kernel; buffers that are `watched` may be written by

@@ -8,16 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from fourfold.players.interpret.races import LEVEL
 
-if TYPE_CHECKING:
-    from fourfold.players.interpret.place import Place
-
 NOTHING = np.zeros((1, 1), np.int32)
+
+
+class Elements(Protocol):
+    """What is behind a pointer."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    def read(self, frame: Frame, index: np.ndarray, width: int, apart: int = 1) -> np.ndarray:
+        """`width` elements from each index on, which must be a multiple of `apart`."""
+
+    def write(
+        self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, apart: int = 1
+    ) -> None:
+        """Put the lanes of a value at each index and behind it."""
+
+    def further(self, title: str, distance: np.ndarray) -> Elements:
+        """The same memory from another element on."""
+
+    def kept(self, keep: Callable[[np.ndarray], np.ndarray]) -> Elements:
+        """The same for some of the work-items."""
 
 
 class Mask:
@@ -106,7 +124,7 @@ class Frame:
         self.grid, self.turn, self.early = grid, turn, early
         self.lanes = groups.size * grid.items
         self.values: list[np.ndarray] = []
-        self.places: list[Place] = []
+        self.places: list[Elements] = []
         self.mask: Mask | None = None
         self.left: np.ndarray | None = None
         self.items = np.tile(np.arange(grid.items, dtype=np.int64), groups.size)[None]
