@@ -13,6 +13,7 @@ from fourfold.lower.allocation import Memory
 from fourfold.lower.assemble import Draft, assemble
 from fourfold.lower.bind import Allocation, bind_kernel
 from fourfold.lower.constants import Constants
+from fourfold.lower.extents import with_extents
 from fourfold.lower.host_access import use_host_ports
 from fourfold.lower.kernels import build_kernels
 from fourfold.lower.levels import between
@@ -55,6 +56,8 @@ def make_plan(
     load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
     if wants_one_launch(draft.bound, language, target, choices, load):
         draft = _as_one_launch(draft, memory, allocation, language, target.device)
+    elif language.capabilities.extents:
+        draft = replace(draft, bound=with_extents(draft.bound, graph, locations))
     return assemble(draft, constants, language, target)
 
 

@@ -36,11 +36,13 @@ class BufferUse(NamedTuple):
     """A pointer argument: a buffer by its number, and the elements to skip in it.
 
     `image` is what the kernel reads from there by an image, as so many vectors of four: f16[72,4].
+    `elements` is how many there are from there on, for players that check it; no file holds it.
     """
 
     buffer: int
     offset: int
     image: TensorType | None = None
+    elements: int | None = None
 
     @property
     def end_of_image(self) -> int:
