@@ -23,6 +23,7 @@ from fourfold.lower.assemble import (
 from fourfold.lower.kernels import Built, KernelChoice, build_node, node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.one_launch import Stage, join_runs, refuses_one_launch, state_bytes
+from fourfold.lower.requirements import find_requirements
 from fourfold.lower.specialise import specialise_graph, specialise_options
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.types import DType
@@ -105,7 +106,8 @@ def plan_trials(
     blob = constants.blob()
     buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
     program, precision = Program(text, texts.options), options.precision
-    plan = Plan("trials", program, tuple(buffers), launches, (), (), blob, precision)
+    needed = find_requirements(texts.kernels, launches, buffers, device, options)
+    plan = Plan("trials", program, tuple(buffers), launches, (), (), blob, precision, needed)
     return Trials(plan, trials, tuple(extents.values()), repeats)
 
 
