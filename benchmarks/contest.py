@@ -33,12 +33,13 @@ class Contestant:
     task: Task
     folder: Path
     environment: Mapping[str, str]
+    scripts: Path = Path(__file__).parent  # another checkout's benchmarks run that checkout
     missing: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def open(self, patience: float) -> None:
-        script = Path(__file__).with_name("contestant.py")
+        script = self.scripts / "contestant.py"
         words = json.dumps({**asdict(self.task), "model": str(self.task.model)})
         with (self.folder / f"{self.name}.log").open("w") as log:
             self.process = subprocess.Popen(

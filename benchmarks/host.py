@@ -32,7 +32,7 @@ from setting import SHARED, describe_setting, write_json
 
 import fourfold
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import Player, make_player
 from fourfold.types import TensorType
@@ -95,7 +95,7 @@ def tiny_graph() -> Graph:
 
 def chain_launches(device: fourfold.DeviceInfo, rounds: int) -> tuple[Times, Times]:
     """What each launch beyond the first adds to a run, and a run with one launch."""
-    short = make_plan(tiny_graph(), device, Options())
+    short = make_plan(tiny_graph(), device, KernelOptions())
     long = replace(short, launches=short.launches * LINKS)
     players = [make_player(device, plan) for plan in (short, long)]
     arrays = [np.ones((1, 4), np.float32)]

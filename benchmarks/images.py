@@ -16,7 +16,7 @@ import click
 
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.plan import BufferUse, Plan
 from fourfold.players import find_device, make_player, probe
@@ -28,7 +28,7 @@ WARM_UP = 3
 
 
 def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]:
-    graph, options = rewrite(read_model(str(model)).main), Options(precision, form="list")
+    graph, options = rewrite(read_model(str(model)).main), KernelOptions(precision, form="list")
     facts = with_images(probe(device))
     return {
         way: make_plan(graph, replace(facts, prefers_images=prefers), options)

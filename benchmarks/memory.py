@@ -17,7 +17,7 @@ import click
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import find_device, probe
 from fourfold.rewrite import rewrite
@@ -55,7 +55,7 @@ def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
     graph = rewrite(read_model(str(model)).main)
     row: dict[str, Any] = {"model": model.stem}
     for precision in PRECISIONS:
-        plan = make_plan(graph, probe(device), Options(precision))
+        plan = make_plan(graph, probe(device), KernelOptions(precision))
         half = precision != "fp32"
         floats = sum(one.nbytes for one in graph.constants.values())
         row[precision] = {

@@ -89,19 +89,19 @@ print(json.dumps(found))
 CACHES = ("POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "MESA_SHADER_CACHE_DIR")
 
 
-def base_environment() -> dict[str, str]:
+def base_environment(root: Path = ROOT) -> dict[str, str]:
     """As an installed package is run: with its files compiled, and found before all others."""
     variables = {**os.environ}
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     bytecode = Path(tempfile.gettempdir()) / "fourfold-benchmark-bytecode"
-    found = [str(ROOT / "src"), *variables.get("PYTHONPATH", "").split(os.pathsep)]
+    found = [str(root / "src"), *variables.get("PYTHONPATH", "").split(os.pathsep)]
     path = os.pathsep.join(dict.fromkeys(one for one in found if one))
     return {**variables, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(bytecode)}
 
 
-def child(script: str, words: list[str], **environment: str) -> dict[str, Any]:
+def child(script: str, words: list[str], root: Path = ROOT, **environment: str) -> dict[str, Any]:
     """Run a script in a new process; 'total' is from before its start to its first result."""
-    variables = base_environment()
+    variables = base_environment(root)
     began = time.time()
     done = subprocess.run(
         [sys.executable, "-c", script, *words],
@@ -139,17 +139,19 @@ def best(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 class Starts:
-    """All kinds of starts of one model."""
+    """All kinds of starts of one model, by the fourfold of a checkout."""
 
-    def __init__(self, model: Path, device: str, precision: str, work: Path) -> None:
-        self.model, self.words, self.work = model, [device, precision], work
+    def __init__(
+        self, model: Path, device: str, precision: str, work: Path, root: Path = ROOT
+    ) -> None:
+        self.model, self.words, self.work, self.root = model, [device, precision], work, root
         self.prepared = work / f"{model.stem}.fourfold"
 
     def start(self, source: Path, cache: Path | None, driver: Path) -> dict[str, float]:
         driver.mkdir(parents=True, exist_ok=True)
         where = {"FOURFOLD_CACHE": str(cache or "none"), "POCL_CACHE_DIR": str(driver)}
         where["CUDA_CACHE_PATH"] = str(driver)
-        return parts(child(OURS, [str(source), *self.words], **where))
+        return parts(child(OURS, [str(source), *self.words], self.root, **where))
 
     def first(self) -> dict[str, float]:
         for name in ("store", "driver"):
@@ -167,7 +169,11 @@ class Starts:
         script = "from fourfold.cli import main; main()"
         subprocess.run(
             [sys.executable, "-c", script, *words],
-            env={**base_environment(), "POCL_CACHE_DIR": str(driver), "FOURFOLD_CACHE": "none"},
+            env={
+                **base_environment(self.root),
+                "POCL_CACHE_DIR": str(driver),
+                "FOURFOLD_CACHE": "none",
+            },
             check=True,
             capture_output=True,
         )

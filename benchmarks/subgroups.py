@@ -17,7 +17,7 @@ import numpy as np
 
 import fourfold
 from fourfold.graph import NONE, Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.op.rules import Reduce
@@ -54,7 +54,7 @@ def players_of(device: fourfold.DeviceInfo, graph: Graph) -> dict[str, Player]:
         "memory": replace(device, kind="gpu", max_work_group=GROUP, subgroups=""),
     }
     facts |= {"as a CPU": device} if device.is_cpu else {}
-    options = Options(form="list")
+    options = KernelOptions(form="list")
     return {name: make_player(device, make_plan(graph, f, options)) for name, f in facts.items()}
 
 

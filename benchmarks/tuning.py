@@ -19,7 +19,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import find_device, make_player, probe
 from fourfold.rewrite import rewrite
@@ -27,7 +27,7 @@ from fourfold.tune import level_named, tune
 
 
 def seconds(
-    graph: Graph, device: DeviceInfo, options: Options, choices: dict[str, str], runs: int
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: dict[str, str], runs: int
 ) -> tuple[float, float]:
     """The median and the shortest time from array to array."""
     player = make_player(device, make_plan(graph, device, options, choices))
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
     device = probe(find_device(arguments.device))
-    options, kept = Options(arguments.precision), {}
+    options, kept = KernelOptions(arguments.precision), {}
     print(f"{device}, {arguments.precision}")
     print(f"{'model':32} {'level':10} {'search s':>9} {'median ms':>10} {'min ms':>8} {'gain':>6}")
     for path in arguments.models:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fourfold.device import DeviceInfo
+from fourfold.kernel.context import KernelOptions, Target
+from fourfold.kernel.language import make_target
+from fourfold.kernel.registry import find_language
 from fourfold.players.null import NULL_GPU
 
 LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)
@@ -13,3 +17,8 @@ X86 = replace(NULL_GPU, kind="cpu", compute_units=2, half_arithmetic=False, dot_
 EXTENDED = replace(NULL_GPU, subgroups="khr", dot_products="khr", image_texels=1 << 16)
 IMAGES = replace(EXTENDED, image_windows=True, prefers_images=True)
 NVIDIA = replace(H200, subgroups="ptx", dot_products="ptx")
+
+
+def target_of(device: DeviceInfo, options: KernelOptions | None = None) -> Target:
+    """For what kernels are written on a device, in its own language."""
+    return make_target(find_language(device.language), device, options or KernelOptions())

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from op_inputs import case_graph
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import Refusal
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
-from fourfold.lower.kernels import KernelChoice, build_node, node_contexts, variants_of
+from fourfold.lower.kernels import (
+    KernelChoice,
+    build_node,
+    choose_kernel,
+    node_contexts,
+    variants_of,
+)
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 from fourfold.rewrite import rewrite
 
 WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
 
 
+@cache
 def op_graph(name: str) -> Graph:
     """All cases of an op, as they are lowered."""
     op = registry()[name]
     return rewrite(case_graph(op, op.cases)[0])
 
 
-def all_kernels(graph: Graph, device: DeviceInfo, options: Options) -> Iterator[Kernel]:
-    """The kernels of every variant of every node, in its default form and in the first and the last
-    of those that it lists.
+def all_kernels(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Iterator[Kernel]:
+    """The kernels of every variant of every node that can run, in its default form and in the first
+    and the last of those that it lists.
     """
-    options = specialise_options(graph, options, device)
-    graph = specialise_graph(graph, device, options)
-    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+    graph, target, _ = specialise_for(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, target.options), target):
+        if isinstance(choose_kernel(context, {}), Refusal):
+            continue
         for variant in variants_of(registry()[context.node.op]):
             if variant.refuses(context) is None:
                 listed = variant.choices(context)

@@ -13,12 +13,12 @@ import numpy as np
 from fourfold import lower
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options, Scratch
+from fourfold.kernel.context import KernelOptions, Scratch
 from fourfold.kernel.location import Layout, Location, region_location
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER
-from fourfold.lower.one_launch import Stage
+from fourfold.kernel.stage import Stage
 from fourfold.ops.concat import Concat
-from fourfold.plan import BufferUse, Plan
+from fourfold.plan import Plan
 from fourfold.types import TensorType
 
 
@@ -31,6 +31,11 @@ class Shared:
     graph: Graph
     locations: Mapping[str, Location]
     nodes: Mapping[int, Node]  # by the kernel's id; inputs are fetched by kernels that have none
+    words: Mapping[int, str]  # by the kernel's id: what it does
+
+    def said(self, stage: Stage) -> str:
+        """What a stage does, in words."""
+        return self.words[id(stage.kernel)]
 
     @property
     def meetings(self) -> list[tuple[int, int]]:
@@ -55,24 +60,25 @@ class Shared:
                 yield one, other
 
 
-def share(graph: Graph, device: DeviceInfo, options: Options) -> Shared:
+def share(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Shared:
     """The graph as stages that groups of a device share."""
     with (
-        mock.patch.object(lower, "join_launches", wraps=lower.join_launches) as joined,
+        mock.patch.object(lower, "assemble", wraps=lower.assemble) as assembled,
         mock.patch.object(lower, "Memory", wraps=lower.Memory) as memory,
     ):
         plan = lower.make_plan(graph, device, replace(options, form="one"))
     assert len(plan.launches) == 1
     suited, built, places = memory.call_args.args[:3]
-    nodes = {id(item.kernel): item.node for item in built}
-    return Shared(plan, joined.call_args.args[0], suited, places, nodes)
+    nodes, draft = {id(item.kernel): item.node for item in built}, assembled.call_args.args[0]
+    words = {id(item.kernel): item.launch.node for item in draft.bound}
+    return Shared(plan, draft.runs[0], suited, places, nodes, words)
 
 
 def conflicts(shared: Shared) -> list[str]:
     """Stages that may run at once although one of them writes what the other touches."""
     touched = [_touched(shared, stage) for stage in shared.stages]
     return [
-        f"{shared.stages[one].launch.node} and {shared.stages[other].launch.node}"
+        f"{shared.said(shared.stages[one])} and {shared.said(shared.stages[other])}"
         for one, other in shared.at_once
         for own, writes in touched[one]
         for its, also in touched[other]
@@ -93,8 +99,7 @@ def _overlap(one: np.ndarray, other: np.ndarray) -> bool:
 def _touched(shared: Shared, stage: Stage) -> list[tuple[Bytes, bool]]:
     """The bytes behind each pointer of a stage that lead to values, and whether it writes there."""
     found = []
-    uses = [item for item in stage.launch.arguments if isinstance(item, BufferUse)]
-    for argument, use in zip(stage.kernel.buffers, uses, strict=True):
+    for argument, use in zip(stage.kernel.buffers, stage.buffers, strict=True):
         memory, size = argument.memory, argument.pointer.dtype.size
         if isinstance(memory, int):  # a stage that fetches an input touches all of two buffers
             pieces = np.array([[0, shared.plan.buffers[use.buffer].bytes]])
@@ -157,7 +162,11 @@ def in_some_order(shared: Shared, generator: np.random.Generator) -> list[int]:
 
 def as_list(shared: Shared, listed: Plan, order: Sequence[int]) -> Plan:
     """The stages as launches, in some order and in the memory that they have as one launch."""
-    launches = tuple(shared.stages[number].launch for number in order)
+    entries = dict(zip(shared.nodes, listed.launches, strict=True))
+    stages = [shared.stages[number] for number in order]
+    launches = tuple(
+        entries[id(stage.kernel)]._replace(arguments=stage.arguments) for stage in stages
+    )
     buffers = (shared.plan.buffers[0], *listed.buffers[1:])
     return replace(listed, launches=launches, buffers=buffers)
 

@@ -14,7 +14,7 @@ from fourfold.compile.placement import compile_hybrid, decide, read_problem
 from fourfold.device import GPU, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import PlacementOptions
@@ -87,7 +87,7 @@ def tune_model(
     if how.level == "none":
         return known
     level = level_named(how.level, how.deadline)
-    options = Options(how.compile.precision, how.compile.literal)
+    options = KernelOptions(how.compile.precision, how.compile.literal)
     listener = ChoiceKeeper(store, device, level, progress)
     for graph in _graphs(model, device, how, known):
         known = tune(

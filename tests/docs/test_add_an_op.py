@@ -17,7 +17,7 @@ from fourfold import ops
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.rule import RULES
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.op.registry import registry
 from fourfold.session import stage
 
@@ -80,7 +80,7 @@ def test_the_page_has_one_file_for_the_op_and_one_for_the_format(overlay: list[s
 
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_cases_of_the_new_op(overlay: list[str], precision: str, device: DeviceInfo) -> None:
-    check(registry()["softplus"], device, Options(precision), like=device)
+    check(registry()["softplus"], device, KernelOptions(precision), like=device)
 
 
 def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:

@@ -9,7 +9,7 @@ from random_graphs import Random
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import make_player
 from fourfold.rewrite import rewrite
@@ -23,7 +23,9 @@ def inputs_of(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     return {n: np.asarray(random.uniform(-1, 1, t.shape), t.dtype.numpy) for n, t in types.items()}
 
 
-def play(graph: Graph, inputs: dict[str, np.ndarray], device: DeviceInfo, options: Options) -> list:
+def play(
+    graph: Graph, inputs: dict[str, np.ndarray], device: DeviceInfo, options: KernelOptions
+) -> list:
     player = make_player(device, make_plan(rewrite(graph, verify=True), device, options))
     player.poison()
     results = player.run([np.ascontiguousarray(inputs[name]) for name in graph.inputs])
@@ -36,7 +38,9 @@ def test_equal_to_the_references(seed: int, device: DeviceInfo) -> None:
     graph = Random(seed).graph(size=10 + seed % 20)
     inputs = inputs_of(graph, seed)
     expected = evaluate(graph, inputs)
-    for name, result in zip(graph.outputs, play(graph, inputs, device, Options()), strict=True):
+    for name, result in zip(
+        graph.outputs, play(graph, inputs, device, KernelOptions()), strict=True
+    ):
         wanted = expected[name]
         if wanted.dtype.kind == "f":
             known = np.isfinite(wanted)

@@ -44,6 +44,13 @@ ROOMS = (
     "__main__",
     "cli",
 )
+# What a room must not know of, though it stands further down the list: rewrites work on graphs of
+# any format, lowering and probing see facts of devices and no files, and neither sees the other.
+STRANGERS = {
+    "rewrite": {"formats", "device", "players"},
+    "lower": {"formats", "players", "store"},
+    "players": {"formats", "rewrite", "split", "lower"},
+}
 OPTIONAL = {("cli/_images.py", "PIL"), ("cli/_litert.py", "ai_edge_litert")}
 
 
@@ -74,6 +81,16 @@ def test_imports_point_down_only() -> None:
             other = room_of(name)
             if other != module.room and ROOMS.index(other) > ROOMS.index(module.room):
                 wrong.append(f"{module.at(node)}: {module.room} may not import {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_rooms_do_not_know_their_strangers() -> None:
+    wrong = [
+        f"{module.at(node)}: {module.room} may not import {name}"
+        for module in modules()
+        for node, name in targets(module)
+        if room_of(name) in STRANGERS.get(module.room, ())
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -7,7 +7,7 @@ import pytest
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv import tiled
 from fourfold.lower import make_plan
 from fourfold.players import make_player
@@ -36,7 +36,7 @@ def test_blocks(
     for far in (1 << 40, near):
         monkeypatch.setattr(tiled, "FAR_BYTES", far)
         monkeypatch.setattr(tiled, "NEAR_BYTES", near)
-        plan = make_plan(graph, device, Options(precision, form="list"))
+        plan = make_plan(graph, device, KernelOptions(precision, form="list"))
         player = make_player(device, plan)
         player.poison()
         results.append(player.run([x])[0])

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_options
+from fourfold.lower.specialise import specialise_target
 from fourfold.players import Player, ask_facts, make_player
 from fourfold.rewrite import rewrite
 
@@ -43,10 +44,10 @@ output c, d, e, g, h
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 
 
-def plays(graph: Graph, device: DeviceInfo, options: Options, rows: int) -> Player:
+def plays(graph: Graph, device: DeviceInfo, options: KernelOptions, rows: int) -> Player:
     """Every depthwise layer in so many rows, where it has as many."""
-    suited = specialise_options(graph, options, device)
-    every = node_contexts(graph, choose_locations(graph, suited), device, suited)
+    target = specialise_target(graph, target_of(device, options))
+    every = node_contexts(graph, choose_locations(graph, target.options), target)
     ways = {s.key: f"rows: {rows} rows" for s in every if s.node.op == "depthwise_conv2d"}
     return make_player(device, make_plan(graph, device, options, ways))
 
@@ -61,7 +62,7 @@ def test_every_number_of_rows(rows: int, precision: str, device: DeviceInfo) -> 
     wanted = evaluate(graph, {"x": x})
     found = []
     for form in ("list", "one"):
-        player = plays(graph, device, Options(precision, form=form), rows)
+        player = plays(graph, device, KernelOptions(precision, form=form), rows)
         player.poison()
         found.append(player.run([x]))
         player.close()

@@ -9,7 +9,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.reduce import Reduce
 from fourfold.lower import make_plan
 from fourfold.lower.storage import Storage
@@ -91,7 +91,7 @@ def test_the_same_bits(
     x = np.random.default_rng(1).integers(-50, 50, (batch, 13, 11, 5)).astype(np.float32)
     results = []
     for facts in (replace(able, dot_products=""), able):
-        plan = make_plan(graph, facts, Options(form=form))
+        plan = make_plan(graph, facts, KernelOptions(form=form))
         assert ("_dots(" in plan.program.text) == bool(facts.dot_products)
         player = make_player(device, plan)
         player.poison()
@@ -107,7 +107,7 @@ def test_values_take_far_less_memory(device: DeviceInfo) -> None:
     able = dotted(device)
     graph = rewrite(network(GRIDS[0], 64, 1), verify=True)
     sizes = [
-        make_plan(graph, facts, Options()).bytes("arena")
+        make_plan(graph, facts, KernelOptions()).bytes("arena")
         for facts in (replace(able, dot_products=""), able)
     ]
     assert sizes[1] * 3 <= sizes[0]
@@ -117,7 +117,7 @@ def test_wide_weights_stay_with_floats(device: DeviceInfo) -> None:
     able = dotted(device)
     graph = network(GRIDS[0], 16, 1)
     wide = {name: array * 2 for name, array in graph.constants.items()}
-    plan = make_plan(rewrite(replace(graph, constants=wide)), able, Options(form="list"))
+    plan = make_plan(rewrite(replace(graph, constants=wide)), able, KernelOptions(form="list"))
     assert "_dots(" not in plan.program.text
 
 
@@ -132,7 +132,7 @@ def test_lanes_beyond_the_last_channel_stand_for_zero(device: DeviceInfo, value:
     x = np.random.default_rng(2).integers(-50, 50, (1, 13, 11, 5)).astype(np.float32)
     results = []
     for facts in (replace(able, dot_products=""), able):
-        player = make_player(device, make_plan(graph, facts, Options()))
+        player = make_player(device, make_plan(graph, facts, KernelOptions()))
         results.append(player.run([x])[0])
         player.close()
     assert len(np.unique(results[0])) > 50
@@ -146,6 +146,6 @@ def test_one_of_several_results_is_not_kept_as_bytes() -> None:
         Node("suppress_boxes", ("x",), ("p", "q"), None),
         Node("fake_quantize", ("q",), ("r",), GRIDS[0]),
     )
-    storage = Storage(Graph(nodes, ("x",), (), types, {}), Options(counts_bytes=True))
+    storage = Storage(Graph(nodes, ("x",), (), types, {}), KernelOptions(counts_bytes=True))
     assert storage.of("q").dtype is DType.F32
     assert storage.of("r").dtype is DType.U8

@@ -9,7 +9,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.op.window import Padding
@@ -74,7 +74,7 @@ def compare(
     x = random.integers(-60, 60, type_.shape).astype(type_.dtype.numpy)
     if type_.dtype is DType.U8:
         x = random.integers(0, 256, type_.shape).astype(np.uint8)
-    plan = make_plan(graph, facts, Options(form="list"))
+    plan = make_plan(graph, facts, KernelOptions(form="list"))
     if plain:
         text = plan.program.text
         text = plain + text[text.index("// ") :]
@@ -198,7 +198,7 @@ def test_gpus_with_dot_products(
     graph = layer(node, source, weights, bytes_in=not source.startswith("f32"))
     if odd:
         graph.constants["w"].flat[-1] = odd
-    text = make_plan(graph, facts, Options(form="list")).program.text
+    text = make_plan(graph, facts, KernelOptions(form="list")).program.text
     assert {"ptx": "dp4a", "khr": "dot_4x8packed"}[spelling] in text
     compare(device, facts, graph, (), PLAIN)
 
@@ -207,7 +207,7 @@ def test_matrix_units_are_preferred(device: DeviceInfo) -> None:
     facts = replace(device, kind="gpu", dot_products="ptx", matrix_units=True)
     node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d())
     graph = layer(node, "f32[1,7,5,16]", (16, 1, 1, 16), bytes_in=False)
-    assert "dp4a" not in make_plan(graph, facts, Options(form="list")).program.text
+    assert "dp4a" not in make_plan(graph, facts, KernelOptions(form="list")).program.text
 
 
 def test_an_extension_for_dot_products(device: DeviceInfo) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.op.rules import Resize
@@ -73,7 +73,7 @@ def test_pairs(
     inputs = {
         name: random.integers(-97, 158, graph.types[name].shape).astype(np.float32) for name in "xy"
     }
-    plan = make_plan(graph, able, Options(form="list"))
+    plan = make_plan(graph, able, KernelOptions(form="list"))
     names = {launch.entry.rpartition("_")[0] for launch in plan.launches}
     whole = graph.types["z"].pixels >= 4 and rounding.pivot in (None, rounding.low)
     assert (f"{op}_bytes" if whole else op) in names
@@ -98,7 +98,7 @@ def test_what_moves_bytes_beside_them(device: DeviceInfo) -> None:
     )
     graph = Graph(nodes, ("x",), ("z",), types, {})
     x = np.random.default_rng(3).uniform(-90, 90, (1, 7, 5, 13)).astype(np.float32)
-    player = make_player(device, make_plan(graph, able, Options()))
+    player = make_player(device, make_plan(graph, able, KernelOptions()))
     (result,) = player.run([x])
     player.close()
     values = registry()["resize_bilinear"].reference(

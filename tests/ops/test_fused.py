@@ -13,7 +13,7 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
@@ -140,7 +140,7 @@ def precision_of(device: DeviceInfo, precision: str) -> str:
 def play(
     graph: Graph,
     device: DeviceInfo,
-    options: Options,
+    options: KernelOptions,
     seed: int,
     choices: Mapping[str, str] | None = None,
 ) -> list[np.ndarray]:
@@ -174,12 +174,12 @@ def compare(graph: Graph, results: list[np.ndarray], precision: str, seed: int) 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
     text, kernels = NETWORKS[name]
-    graph, options = build(text), Options(precision_of(device, precision), form="list")
+    graph, options = build(text), KernelOptions(precision_of(device, precision), form="list")
     assert len(make_plan(rewrite(graph), device, options).launches) == kernels
     results = play(graph, device, options, seed=5)
     compare(graph, results, precision, seed=5)
     if device.is_cpu or device.resident:
-        again = play(graph, device, Options(precision, form="one"), seed=5)
+        again = play(graph, device, KernelOptions(precision, form="one"), seed=5)
         for result, array in zip(again, results, strict=True):
             np.testing.assert_array_equal(result, array)
 
@@ -188,7 +188,7 @@ def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_chain_in_all_its_forms(name: str, precision: str, device: DeviceInfo) -> None:
     text, fewest, most = CHAINS[name]
-    graph, options = build(text), Options(precision_of(device, precision), form="list")
+    graph, options = build(text), KernelOptions(precision_of(device, precision), form="list")
     known = Known({}, {})
     (search,) = (
         search
@@ -208,7 +208,7 @@ def test_a_chain_as_a_work_group(name: str, device: DeviceInfo) -> None:
     """On a CPU a group of many work-items is slow, and right."""
     graph = build(CHAINS[name][0])
     like = replace(device, kind="gpu", compute_units=8)
-    plan = make_plan(rewrite(graph), like, Options(form="list"))
+    plan = make_plan(rewrite(graph), like, KernelOptions(form="list"))
     assert any(prod(launch.local) > 1 for launch in plan.launches if launch.title == "chain")
     player = make_player(device, plan)
     results = [a for n in (3, 4) for a in player.run(list(inputs_of(graph, n).values()))]

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.conv.tile import Tile
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
@@ -79,7 +80,7 @@ def check(plan: Plan, able: DeviceInfo, graph: Graph, precision: str = "fp32") -
 def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInfo) -> None:
     if precision == "fp16" and not ask_facts(able, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{able.name} does not compute in half precision")
-    graph, options = network(), Options(precision, form="list")
+    graph, options = network(), KernelOptions(precision, form="list")
     like = replace(able, **FORMS[form])
     plan = make_plan(graph, replace(like, prefers_images=True), options)
     plain = make_plan(graph, replace(like, prefers_images=False), options)
@@ -94,7 +95,7 @@ def test_results_are_those_of_buffers(form: str, precision: str, able: DeviceInf
 def test_images_may_begin_near_the_weights(precision: str, able: DeviceInfo) -> None:
     if not able.image_windows:
         pytest.skip("images of this device begin where buffers do")
-    graph, options = network(), Options(precision, form="list")
+    graph, options = network(), KernelOptions(precision, form="list")
     uses = images(make_plan(graph, replace(able, prefers_images=True), options))
     longest = max(use.end_of_image for use in uses)
     few = replace(able, image_texels=longest - 1, prefers_images=True)
@@ -106,14 +107,14 @@ def test_images_may_begin_near_the_weights(precision: str, able: DeviceInfo) -> 
 def test_what_is_too_large_comes_from_the_buffer(able: DeviceInfo) -> None:
     graph = network()
     few = replace(able, image_texels=1000, image_windows=False, prefers_images=True)
-    plan = make_plan(graph, few, Options(form="list"))
+    plan = make_plan(graph, few, KernelOptions(form="list"))
     assert 0 < len(images(plan)) < 3
     check(plan, few, graph)
 
 
 def test_one_launch_has_no_images(able: DeviceInfo) -> None:
     graph, facts = network(), replace(able, prefers_images=True)
-    plan = make_plan(graph, facts, Options(form="one"))
+    plan = make_plan(graph, facts, KernelOptions(form="one"))
     if len(plan.launches) > 1:
         pytest.skip(f"{able.name} does not take one launch")
     assert not images(plan)
@@ -122,9 +123,10 @@ def test_one_launch_has_no_images(able: DeviceInfo) -> None:
 
 
 def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: DeviceInfo) -> None:
-    graph, options = network(), Options(form="list")
+    graph, options = network(), KernelOptions(form="list")
     keys = [
-        one.key for one in node_contexts(graph, choose_locations(graph, options), able, options)
+        one.key
+        for one in node_contexts(graph, choose_locations(graph, options), target_of(able, options))
     ]
     chosen = {keys[1]: f"tiled: {Tile(3, 1, 8, image=True)}"}
     plan = make_plan(graph, able, options, chosen)

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated, with_matrix_units
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.matrix import tile as matrix_tile
 from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import node_contexts
@@ -163,8 +164,8 @@ SHARED = "1x2 by 1 split 2 ahead 1"  # those who share a reduction meet in local
 
 
 def choices(graph: Graph, device: DeviceInfo, tile: str) -> dict[str, str]:
-    options = specialise.specialise_options(graph, Options("mixed"), device)
-    found = node_contexts(graph, choose_locations(graph, options), device, options)
+    target = specialise.specialise_target(graph, target_of(device, KernelOptions("mixed")))
+    found = node_contexts(graph, choose_locations(graph, target.options), target)
     return {context.key: f"matrix: {tile}" for context in found}
 
 
@@ -202,7 +203,7 @@ def test_more_weights_than_a_cache_keeps(
     text = GRAPHS["two layers"]
     for change, streams in (("5,6", True), ("50,60", False)):  # many values are not kept, either
         graph = build(text.replace("5,6", change))
-        plan = make_plan(graph, with_matrix_units(device), Options("mixed", form="list"))
+        plan = make_plan(graph, with_matrix_units(device), KernelOptions("mixed", form="list"))
         assert ("evict_first" in plan.program.text) is streams
     check("two layers", TILES[0], device, kept)
 
@@ -215,7 +216,7 @@ def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
         halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
         graph = replace(graph, constants=halves)
     fake = with_matrix_units(device)
-    options = Options("mixed", form="list")
+    options = KernelOptions("mixed", form="list")
     plan = make_plan(graph, fake, options, choices(graph, fake, tile))
     assert all("_matrix" in launch.entry for launch in plan.launches)
     player = make_player(device, plan if device.matrix_units else emulated(plan))
@@ -236,7 +237,7 @@ def test_floats_beyond_what_halves_hold(device: DeviceInfo) -> None:
     if device.name.startswith("pthread"):
         pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     graph = build(GRAPHS["one pixel at a time"])
-    plan = make_plan(graph, with_matrix_units(device), Options("mixed", form="list"))
+    plan = make_plan(graph, with_matrix_units(device), KernelOptions("mixed", form="list"))
     player = make_player(device, plan if device.matrix_units else emulated(plan))
     x = np.random.default_rng(6).uniform(-9e4, 9e4, (1, 3, 7, 64)).astype(np.float32)
     result, wanted = player.run([x])[0], evaluate(graph, {"x": x})["y"]

@@ -12,7 +12,7 @@ from random_graphs import Random, build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower import make_plan
 from fourfold.players import Player, make_player
@@ -70,7 +70,7 @@ output head, some, mean, last
 def players(graph: Graph, device: DeviceInfo, precision: str) -> tuple[Player, Player]:
     made = []
     for form in ("list", "one"):
-        plan = make_plan(rewrite(graph, verify=True), device, Options(precision, form=form))
+        plan = make_plan(rewrite(graph, verify=True), device, KernelOptions(precision, form=form))
         made.append(make_player(device, plan))
     return made[0], made[1]
 

@@ -13,7 +13,7 @@ from op_inputs import case_graph
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op import Case, Op
 from fourfold.op.registry import registry
@@ -49,7 +49,7 @@ def trial(op: Op, cases: tuple[Case, ...]) -> Trial:
 
 
 def play(
-    item: Trial, device: DeviceInfo, options: Options, like: DeviceInfo
+    item: Trial, device: DeviceInfo, options: KernelOptions, like: DeviceInfo
 ) -> dict[str, np.ndarray]:
     """What a device makes of the plan for another one."""
     player = make_player(device, make_plan(rewrite(item.graph, verify=True), like, options))
@@ -72,7 +72,7 @@ def complaint(result: np.ndarray, wanted: np.ndarray, tolerance: float) -> str |
     return None if error <= limit else f"off by {error:.3g}, allowed {limit:.3g}"
 
 
-def check(op: Op, device: DeviceInfo, options: Options, like: DeviceInfo) -> None:
+def check(op: Op, device: DeviceInfo, options: KernelOptions, like: DeviceInfo) -> None:
     item = trial(op, op.cases)
     results = play(item, device, options, like)
     wrong = []
@@ -92,7 +92,7 @@ def test_cases(name: str, precision: str, device: DeviceInfo) -> None:
         pytest.skip(f"{device.name} does not compute in half precision")
     if precision == "fp16" and name in JUMPING:
         pytest.skip("what half precision rounds may jump to the next whole number")
-    check(registry()[name], device, Options(precision, form="list"), device)
+    check(registry()[name], device, KernelOptions(precision, form="list"), device)
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_KERNELS if registry()[name].variants])
@@ -101,4 +101,4 @@ def test_cases_as_a_gpu_has_them(name: str, device: DeviceInfo) -> None:
     if not device.is_cpu:
         pytest.skip("it has them anyway")
     like = replace(device, kind="gpu", compute_units=16, max_work_group=256, dot_products=False)
-    check(registry()[name], device, Options(form="list"), like)
+    check(registry()[name], device, KernelOptions(form="list"), like)

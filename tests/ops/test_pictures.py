@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated, with_matrix_units
-from fake_devices import H200
+from fake_devices import H200, target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
@@ -105,7 +105,7 @@ def test_as_floats(reader: str, order: str, device: DeviceInfo) -> None:
     near(evaluate(taken, {"x": picture})["y"], wanted, 1e-6)
     gpu = replace(device, kind="gpu", max_work_group=256, resident=False)
     for facts in dict.fromkeys((device, gpu)):
-        plan = make_plan(rewrite(taken, verify=True), facts, Options(form="list"))
+        plan = make_plan(rewrite(taken, verify=True), facts, KernelOptions(form="list"))
         near(play(device, plan, picture), wanted, 5e-6)
 
 
@@ -115,8 +115,8 @@ def test_every_way_to_run_a_reader(reader: str, order: str, device: DeviceInfo) 
     graph, pixels = graph_of(reader), ORDERS[order]
     picture = photograph(pixels)
     wanted = evaluate(graph, {"x": pixels.real(picture)})["y"]
-    taken, options = rewrite(take_pixels(graph, {"x": pixels})), Options(form="list")
-    *_, context = node_contexts(taken, choose_locations(taken, options), device, options)
+    taken, options = rewrite(take_pixels(graph, {"x": pixels})), KernelOptions(form="list")
+    *_, context = node_contexts(taken, choose_locations(taken, options), target_of(device, options))
     ways = [
         one.name for one in variants_of(registry()[context.node.op]) if not one.refuses(context)
     ]
@@ -134,7 +134,7 @@ def test_mixed_precision_and_one_launch(order: str, device: DeviceInfo) -> None:
     taken = rewrite(take_pixels(graph, {"x": pixels}))
     for precision, tolerance in (("fp32", 5e-6), ("mixed", 4e-3)):
         for form in ("list", "one"):
-            plan = make_plan(taken, device, Options(precision, form=form))
+            plan = make_plan(taken, device, KernelOptions(precision, form=form))
             near(play(device, plan, picture), wanted, tolerance)
 
 
@@ -151,7 +151,7 @@ def test_matrix_units(
     halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
     graph, picture = replace(graph, constants=halves), photograph(pixels)
     taken = rewrite(take_pixels(graph, {"x": pixels}))
-    plan = make_plan(taken, with_matrix_units(device), Options("mixed", form="list"))
+    plan = make_plan(taken, with_matrix_units(device), KernelOptions("mixed", form="list"))
     assert ["_matrix" in launch.entry for launch in plan.launches] == [True]
     result = play(device, plan if device.matrix_units else emulated(plan), picture)
     wanted = evaluate(graph, {"x": pixels.real(picture)})["y"]
@@ -167,7 +167,7 @@ def test_a_gray_picture(device: DeviceInfo) -> None:
         """)
     pixels = Pixels(11.5, 37.0, "gray")
     picture = photograph(pixels, (3, 5, 7))
-    plan = make_plan(rewrite(take_pixels(graph, {"x": pixels})), device, Options())
+    plan = make_plan(rewrite(take_pixels(graph, {"x": pixels})), device, KernelOptions())
     near(play(device, plan, picture), evaluate(graph, {"x": pixels.real(picture)})["y"], 5e-6)
 
 
@@ -180,7 +180,7 @@ SAME = [name for name in READERS if name not in ("reshape", "concat", "slice")]
 @pytest.mark.parametrize("precision", ["fp32", "mixed"])
 def test_no_kernel_is_added(reader: str, title: str, precision: str) -> None:
     for form in ("list", "one"):
-        how = (DEVICES[title], Options(precision, form=form))
+        how = (DEVICES[title], KernelOptions(precision, form=form))
         before = make_plan(rewrite(graph_of(reader)), *how)
         for pixels in ORDERS.values():
             after = make_plan(rewrite(take_pixels(graph_of(reader), {"x": pixels})), *how)
@@ -191,7 +191,7 @@ def test_no_kernel_is_added(reader: str, title: str, precision: str) -> None:
 
 def test_bytes_cross_the_bus() -> None:
     taken = rewrite(take_pixels(graph_of("conv2d"), {"x": ORDERS["rgba"]}))
-    plan = make_plan(taken, H200, Options("mixed", form="one"))
+    plan = make_plan(taken, H200, KernelOptions("mixed", form="one"))
     (port,) = plan.inputs
     assert plan.buffers[port.buffer].kind == "host"
     assert plan.buffers[port.buffer].bytes == 2 * 11 * 13 * 4

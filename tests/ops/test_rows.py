@@ -10,7 +10,7 @@ from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import make_player
 
@@ -44,7 +44,7 @@ GRAPHS = {
 def test_rows(title: str, precision: str, device: DeviceInfo) -> None:
     graph = build(GRAPHS[title])
     large = replace(device, kind="gpu", max_work_group=1024, compute_units=64)
-    plan = make_plan(graph, large, Options(precision, form="list"))
+    plan = make_plan(graph, large, KernelOptions(precision, form="list"))
     assert [launch.entry.rpartition("_")[0].endswith("_rows") for launch in plan.launches] == [True]
     player = make_player(device, plan)
     player.poison()

@@ -14,7 +14,7 @@ from side_by_side import as_list, cuts, in_some_order, level_by_level, share
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.plan import Plan
 from fourfold.players import make_player
@@ -79,8 +79,8 @@ def facts(device: DeviceInfo, precision: str) -> tuple[DeviceInfo, Callable[[Pla
 
 def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) -> None:
     like, fit = facts(device, precision)
-    listed = make_plan(graph, like, Options(precision, form="list"))
-    shared, generator = share(graph, like, Options(precision)), np.random.default_rng(5)
+    listed = make_plan(graph, like, KernelOptions(precision, form="list"))
+    shared, generator = share(graph, like, KernelOptions(precision)), np.random.default_rng(5)
     wanted, found = make_player(device, fit(listed)), set()
     for seed in range(orders):
         order = in_some_order(shared, generator)
@@ -124,11 +124,11 @@ def test_groups_share_every_level(device: DeviceInfo) -> None:
         pytest.skip("the kernel's own meetings are left out")
     graph = rewrite(build(BLOCKS.replace("13,11", "29,23")), verify=True)
     like = replace(facts(device, "fp32")[0], local_memory=0)
-    shared = share(graph, like, Options())
+    shared = share(graph, like, KernelOptions())
     assert len(shared.meetings) < len(shared.stages) - 3
     assert any(not stage.arrives and not stage.awaits for stage in shared.stages)
     assert max(wait - start for start, wait in pairwise(cuts(shared))) > 2
-    listed = make_player(device, make_plan(graph, like, Options(form="list")))
+    listed = make_player(device, make_plan(graph, like, KernelOptions(form="list")))
     player = make_player(device, level_by_level(shared))
     for seed in range(5):
         player.poison()

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import Random, build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel import context
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan, specialise, storage
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import peak_bytes, specialise_options
+from fourfold.lower.specialise import peak_bytes, specialise_target
 from fourfold.players import make_player
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
-MIXED = Options("mixed")
+MIXED = KernelOptions("mixed")
 BOUNDED = {"relu6": 6.0, "relu_0_to_1": 1.0, "relu_n1_to_1": 1.0}
 
 
@@ -68,11 +69,11 @@ def chain(op: str, channels: int) -> Graph:
 )
 def test_bounded_values_are_kept_as_steps(op: str, kind: str) -> None:
     graph = chain(op, 8)
-    places = choose_locations(graph, specialise_options(graph, MIXED, NULL_GPU))
+    places = choose_locations(graph, specialise_target(graph, target_of(NULL_GPU, MIXED)).options)
     assert [places[name].dtype.value for name in "xyz"] == ["f32", kind, "f16"]
     assert (places["y"].scale is None) == (kind == "f16")
-    assert choose_locations(graph, Options("fp32"))["y"].dtype.value == "f32"
-    assert choose_locations(graph, Options("fp16"))["y"].dtype.value == "f16"
+    assert choose_locations(graph, KernelOptions("fp32"))["y"].dtype.value == "f32"
+    assert choose_locations(graph, KernelOptions("fp16"))["y"].dtype.value == "f16"
 
 
 @pytest.mark.usefixtures("no_limits")
@@ -119,7 +120,9 @@ def test_what_is_small_together_stays_in_floats() -> None:
     few, many = chain("relu", 8), chain("relu", 20011)
     assert peak_bytes(few) <= specialise.SMALL_ARENA < peak_bytes(many)
     for graph, kinds in ((few, "f32 f32"), (many, "f16 f32")):
-        places = choose_locations(graph, specialise_options(graph, MIXED, NULL_GPU))
+        places = choose_locations(
+            graph, specialise_target(graph, target_of(NULL_GPU, MIXED)).options
+        )
         assert " ".join(places[name].dtype.value for name in "yz") == kinds
 
 

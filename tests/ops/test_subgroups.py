@@ -19,11 +19,12 @@ from side_by_side import level_by_level, share
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.kernel.combine import group_combine
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression, load, maximum, minimum
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.prelude import EXCHANGES, build_options
-from fourfold.kernel.opencl.renderer import preludes, render
+from fourfold.kernel.opencl.functions import functions_of
+from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES, build_options, prelude_text
+from fourfold.kernel.opencl.renderer import render
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.players import ask_facts, make_player, probe
@@ -117,7 +118,7 @@ def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -
     results = []
     for subgroups in (spelling, ""):
         facts = replace(facts, subgroups=subgroups)
-        plan = make_plan(rewrite(graph), facts, Options(precision, form="list"))
+        plan = make_plan(rewrite(graph), facts, KernelOptions(precision, form="list"))
         assert ("exchange(" in plan.program.text) == bool(subgroups)
         results.append(played(device, plan, [x]))
     for name, exchanged, plain in zip(graph.outputs, *results, strict=True):
@@ -131,7 +132,7 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
     """A group of 256 makes rows and teams one after the other, in the same local memory."""
     facts = replace(like_a_gpu(device, "khr"), resident=True, compute_units=2)
     graph = rewrite(build(STAGES))
-    plan = level_by_level(share(graph, facts, Options()))
+    plan = level_by_level(share(graph, facts, KernelOptions()))
     assert "exchange(" in plan.program.text
     assert "meet_beside(seat, 256)" in plan.program.text
     x = np.random.default_rng(6).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
@@ -144,7 +145,7 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
 def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str) -> Plan:
     """Every work-item of some groups leaves what its team makes of their numbers."""
     kernel = Kernel("teams", literal=True)
-    kernel.subgroups = spelling
+    kernel.subgroup_size = SUBGROUP_SIZES.get(spelling, 1)
     dtype = DType.F32 if kind == "float" else DType.I32
     source, target = kernel.pointer("x", dtype, None), kernel.pointer("y", dtype, None, True)
     x, y = kernel.ids(lanes, rows * GROUPS, local=(lanes, rows))
@@ -153,7 +154,8 @@ def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str)
     group_combine(kernel, values, lanes, combine, row=kernel.local_id(1))
     for number, value in enumerate(values):
         kernel.store(target, place * 2 + number, value)
-    text = "".join([preludes([kernel], subgroups=spelling), "\n", render(kernel, "teams")])
+    head = prelude_text(functions_of(kernel), subgroups=spelling)
+    text = f"{head}\n{render(kernel, 'teams')}"
     type_ = TensorType(dtype, (GROUPS * rows, lanes, 2))
     return Plan(
         name="teams",
@@ -220,6 +222,6 @@ def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:
     if not device.is_cpu:
         pytest.skip("a GPU may")
     graph = build(GRAPHS["walks over channels"])
-    plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), Options(form="list"))
+    plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), KernelOptions(form="list"))
     assert "exchange(" not in plan.program.text
     assert "CL3.0" not in plan.program.options

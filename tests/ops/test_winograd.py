@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_options
+from fourfold.lower.specialise import specialise_target
 from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune import level_named, tune
@@ -51,10 +52,10 @@ FORMS = (
 )
 
 
-def ways(graph: Graph, device: DeviceInfo, options: Options, form: str) -> dict[str, str]:
+def ways(graph: Graph, device: DeviceInfo, options: KernelOptions, form: str) -> dict[str, str]:
     """This form for every convolution of the graph."""
-    options = specialise_options(graph, options, device)
-    every = node_contexts(graph, choose_locations(graph, options), device, options)
+    target = specialise_target(graph, target_of(device, options))
+    every = node_contexts(graph, choose_locations(graph, target.options), target)
     return {context.key: f"winograd: {form}" for context in every if context.node.op == "conv2d"}
 
 
@@ -76,7 +77,7 @@ def compare(results: Iterable[np.ndarray], wanted: Iterable[np.ndarray], toleran
 def test_every_form(form: str, precision: str, device: DeviceInfo) -> None:
     if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
         pytest.skip(f"{device.name} does not compute in half precision")
-    graph, options = rewrite(build(NETWORK), verify=True), Options(precision, form="list")
+    graph, options = rewrite(build(NETWORK), verify=True), KernelOptions(precision, form="list")
     plan = make_plan(graph, device, options, ways(graph, device, options, form))
     assert sum("winograd" in launch.title for launch in plan.launches) >= 5
     player, inputs = make_player(device, plan), inputs_of(graph, seed=5)
@@ -91,7 +92,7 @@ def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
     graph = rewrite(build(NETWORK), verify=True)
     players = []
     for how in ("list", "one"):
-        options = Options(form=how)
+        options = KernelOptions(form=how)
         plan = make_plan(graph, device, options, ways(graph, device, options, form))
         players.append(make_player(device, plan))
     for seed in range(40):
@@ -108,7 +109,7 @@ def test_as_stages_of_one_launch(form: str, device: DeviceInfo) -> None:
 @pytest.mark.parametrize("form", FORMS[4:])
 def test_as_a_gpu_would_read(form: str, device: DeviceInfo) -> None:
     """By fours, several work-items side by side: written for a GPU, played where we are."""
-    graph, options = rewrite(build(NETWORK), verify=True), Options(form="list")
+    graph, options = rewrite(build(NETWORK), verify=True), KernelOptions(form="list")
     like = replace(device, kind="gpu")
     plan = make_plan(graph, like, options, ways(graph, like, options, form))
     player, inputs = make_player(device, plan), inputs_of(graph, seed=3)
@@ -128,7 +129,7 @@ def test_tuned_or_not_the_results_are_the_same(device: DeviceInfo) -> None:
         output b
         """
     )
-    options, inputs = Options(form="list"), list(inputs_of(graph, seed=9).values())
+    options, inputs = KernelOptions(form="list"), list(inputs_of(graph, seed=9).values())
     found = tune(graph, device, options, level_named("rapid", 60))
     assert any(key.startswith("conv2d") for key in found)
     results = []

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.ops.depthwise_conv2d import choices
@@ -21,8 +22,8 @@ def row_choices(size: int, attributes: str = "") -> list[str]:
         f"input x: f32[1,{size},{size},8]\nconst w: f32[1,3,3,8]\n"
         f"y = depthwise_conv2d(x, w; padding=Padding(1,1,1,1){attributes})\noutput y\n"
     )
-    places = choose_locations(graph, Options())
-    return choices(next(iter(node_contexts(graph, places, CPU, Options()))))
+    places = choose_locations(graph, KernelOptions())
+    return choices(next(iter(node_contexts(graph, places, target_of(CPU)))))
 
 
 @pytest.mark.parametrize(("size", "rows"), [(1, 1), (5, 5), (7, 7), (14, 7), (28, 7), (112, 4)])

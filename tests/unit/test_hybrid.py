@@ -215,7 +215,7 @@ def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path
     command = ["cache", "--folder", str(folder), "why", str(model), "--device", str(device.index)]
     start(model, device, folder, placement="auto", max_partitions=3)
     shown = CliRunner().invoke(main, command)
-    assert "other wishes of placement were passed" in " ".join(shown.output.split())
+    assert "other options of placement were passed" in " ".join(shown.output.split())
     with fourfold.Session(model, device, cache=folder) as session:
         assert session.origin == "model"
     shown = CliRunner().invoke(main, command)

@@ -10,7 +10,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
 from fourfold.players import make_player, probe
@@ -26,7 +26,9 @@ def complaint(device: DeviceInfo, precision: str) -> str:
     graph, image = _graph()
     expected = evaluate(graph, {"x": image})["y"]
     try:
-        player = make_player(device, make_plan(rewrite(graph), probe(device), Options(precision)))
+        player = make_player(
+            device, make_plan(rewrite(graph), probe(device), KernelOptions(precision))
+        )
         try:
             found = player.run([image])[0]
         finally:

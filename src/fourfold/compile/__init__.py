@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.ops.custom import Custom
@@ -20,13 +21,7 @@ from fourfold.pixels import Given, Pixels
 from fourfold.plan import Compiled
 from fourfold.players import probe
 from fourfold.rewrite import rewrite
-from fourfold.rewrite.take_pixels import (
-    Pictures,
-    byte_sizes,
-    find_pictures,
-    real_shapes,
-    take_pixels,
-)
+from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
 
 STAGES = ("graph", "rewritten", "plan", "kernels")
@@ -45,8 +40,8 @@ class CompileOptions:
     pixels: Given | None = None  # inputs that come as the bytes of pictures
 
     @property
-    def options(self) -> Options:
-        return Options(self.precision, self.literal, self.form)
+    def options(self) -> KernelOptions:
+        return KernelOptions(self.precision, self.literal, self.form)
 
 
 @dataclass(frozen=True)

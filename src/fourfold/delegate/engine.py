@@ -9,7 +9,7 @@ from fourfold.config import Config
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
 from fourfold.formats import ReadOptions, read_model
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.players import probe
 from fourfold.prepare import ChoiceKeeper
@@ -57,7 +57,7 @@ class Workshop:
         """Look for the best kernels; they are kept, and sessions find them in the store."""
         known = store.choices(device_key(self.device))
         graph = rewrite(read_model(content, ReadOptions(shapes, follow_batch=False)).main)
-        kernels = Options(self.options.precision)
+        kernels = KernelOptions(self.options.precision)
         level = level_named(TUNING, self.options.tuning_seconds)
         listener = ChoiceKeeper(store, self.device, level, lambda *_: None)
         efforts = store.efforts(device_key(self.device))

@@ -8,17 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.scope import misplaced
-from fourfold.kernel.signatures import KINDS, SIGNATURES, WIDTHS, stores
+from fourfold.kernel.signatures import (
+    BYTE_OPS,
+    FRAGMENT_OPS,
+    KINDS,
+    SIGNATURES,
+    SUBGROUP_OPS,
+    WIDTHS,
+    stores,
+)
 from fourfold.kernel.statement import (
     Assign,
     AwaitHost,
+    Barrier,
     Branch,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
+    LocalArray,
     Loop,
     MatrixMultiply,
     Prefetch,
@@ -36,6 +47,47 @@ Rule = Callable[[Kernel], Iterator[str]]
 def check_kernel(kernel: Kernel) -> list[str]:
     """All that is illegal in a kernel; nothing, if it may be rendered."""
     return [f"{kernel.title}: {what}" for rule in RULES for what in rule(kernel)]
+
+
+def unsayable(kernel: Kernel, able: Capabilities) -> list[str]:
+    """What a kernel holds that a language cannot say."""
+    found: dict[str, None] = {}
+    for item in expressions(kernel):
+        found.update(dict.fromkeys(_beyond(item, able)))
+    for statement in statements(kernel.body):
+        found.update(dict.fromkeys(_statement_beyond(statement, able)))
+    pointers = [item.pointer for item in kernel.buffers]
+    for pointer in (*pointers, *(item.pointer for item in kernel.arrays)):
+        if pointer.dtype not in able.storages:
+            found[f"{pointer.dtype.value} in memory"] = None
+    if kernel.arrays and not able.private_arrays:
+        found["a private array"] = None
+    return [f"{kernel.title}: {what}" for what in found]
+
+
+def _beyond(item: Expression, able: Capabilities) -> Iterator[str]:
+    if item.kind not in able.kinds:
+        yield f"kind {item.kind}"
+    if item.width not in able.widths:
+        yield f"width {item.width}"
+    if item.op in FRAGMENT_OPS and not able.matrix_fragments:
+        yield item.op
+    if item.op in SUBGROUP_OPS and not able.subgroups:
+        yield item.op
+    if item.op in BYTE_OPS and "x86" not in able.dot_products:
+        yield item.op
+
+
+def _statement_beyond(statement: Statement, able: Capabilities) -> Iterator[str]:
+    lacking: list[type] = []
+    lacking += [] if able.local_memory else [Barrier, LocalArray]
+    lacking += [] if able.shifted_pointers else [Shift]
+    lacking += [] if able.matrix_fragments else [MatrixMultiply, DiagonalMultiply]
+    lacking += [] if able.dot_products else [DotAccumulate]
+    lacking += [] if "x86" in able.dot_products else [StoreRounded]
+    lacking += [] if able.host_addresses else [AwaitHost]
+    if isinstance(statement, tuple(lacking)):
+        yield type(statement).__name__
 
 
 def _described(item: object) -> str:

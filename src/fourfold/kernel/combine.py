@@ -26,7 +26,6 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.intrinsics import subgroup_exchange, subgroup_size
 from fourfold.kernel.kernel import Kernel, Variable
-from fourfold.kernel.opencl.prelude import REACHES
 
 FEW = 8  # lanes whose numbers each of them can as well read itself
 WIDEST = 64  # lanes that exchange at most where the size of a sub-group is not known
@@ -115,10 +114,10 @@ def _exchanged_word(value: Expression, apart: int) -> Expression:
 
 def _reach(kernel: Kernel, lanes: int) -> Expression:
     """How many neighbours can exchange. Where that is a known number, all of them must at once."""
-    reach = REACHES.get(kernel.subgroups, "1")
-    if lanes == 1 or lanes & (lanes - 1) or (reach.isdigit() and lanes < int(reach)):
+    size = kernel.subgroup_size
+    if lanes == 1 or lanes & (lanes - 1) or (size is not None and lanes < size):
         return const(1)
-    return const(int(reach)) if reach.isdigit() else kernel.let(subgroup_size(), "reach")
+    return kernel.let(subgroup_size(), "reach") if size is None else const(size)
 
 
 def combine_lanes(

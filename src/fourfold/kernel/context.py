@@ -13,6 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Node
 from fourfold.kernel.broadcast import load_for
 from fourfold.kernel.byte_rounding import ByteRounding
+from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.encoding import PixelEncoding, byte_table
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
@@ -24,7 +25,7 @@ SMALL_WEIGHTS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Options:
+class KernelOptions:
     """How kernels are to be written: precision of arithmetic and storage, sizes as numbers or
     parameters.
     """
@@ -36,6 +37,7 @@ class Options:
     keeps_values: bool = False  # in mixed precision, all values do: together they are small
     counts_bytes: bool = False  # whole numbers of at most 256 kinds are kept as bytes
     streams: bool = False  # weights are more than a cache keeps from run to run
+    counts_steps: bool = True  # numbers between two bounds may be kept as 16-bit steps
 
     @property
     def real(self) -> str:
@@ -55,6 +57,17 @@ class Options:
     def spares(self) -> bool:
         """Whether precision is kept where halves would gain little."""
         return self.keeps_small and self.precision == "mixed"
+
+
+@dataclass(frozen=True)
+class Target:
+    """For what kernels are written: a device, of which only those facts count that the language can
+    use (`make_target`), how they are to be written, and what the language can say.
+    """
+
+    device: DeviceInfo
+    options: KernelOptions
+    capabilities: Capabilities
 
 
 @dataclass(frozen=True)
@@ -115,11 +128,12 @@ class NodeContext:
         constants: Mapping[str, np.ndarray],
         locations: Mapping[str, Location],
         tail: tuple[TailStep, ...],
-        device: DeviceInfo,
-        options: Options,
+        target: Target,
     ) -> None:
         self.node, self.types, self.constants, self.locations = node, types, constants, locations
-        self.tail, self.device, self.options = tail, device, options
+        self.tail, self.target = tail, target
+        self.device, self.options = target.device, target.options
+        self.capabilities = target.capabilities
         self.choice: str | None = None
         self.kernels: list[Kernel] = []
 
@@ -168,7 +182,7 @@ class NodeContext:
         """A new entry point; kernels of a node run in the order in which they are made."""
         kernel = Kernel(title, self.options.literal, self.options.real)
         kernel.packs = self.device.packs_bytes and self.options.counts_bytes
-        kernel.subgroups = self.device.subgroups
+        kernel.subgroup_size = self.capabilities.subgroups.get(self.device.subgroups, 1)
         self.kernels.append(kernel)
         return kernel
 

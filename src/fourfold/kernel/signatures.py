@@ -191,3 +191,9 @@ SIGNATURES: dict[str, Fits] = {
     "subgroup_exchange": lambda item: _EXCHANGE(item) and item.operands[1].number is not None,
     "subgroup_shift": _shift,
 }
+# Those that only some devices and languages have.
+FRAGMENT_OPS = frozenset(
+    ("load_words", "load_words_streamed", "load_double_words", "pack_halves", "unpack_halves")
+) | {"subgroup_shift"}
+SUBGROUP_OPS = frozenset(("subgroup_size", "subgroup_exchange"))
+BYTE_OPS = frozenset(("load_bytes", "load_taps"))

@@ -65,8 +65,7 @@ class PartContext(NodeContext):
             whole.constants,
             {**whole.locations, **own},
             tail,
-            whole.device,
-            whole.options,
+            whole.target,
         )
         self.memories, self.kernels = memories, whole.kernels
 

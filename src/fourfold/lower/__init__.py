@@ -3,89 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.language import Language
 from fourfold.lower.allocation import Memory
-from fourfold.lower.assemble import ARENA, CONSTANTS, Allocation, Constants, Texts, make_launch
+from fourfold.lower.assemble import Draft, assemble
+from fourfold.lower.bind import Allocation, bind_kernel
+from fourfold.lower.constants import Constants
 from fourfold.lower.host_access import use_host_ports
 from fourfold.lower.kernels import build_kernels
 from fourfold.lower.levels import between
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.one_launch import (
-    Load,
-    in_level_order,
-    join_launches,
-    state_bytes,
-    wants_one_launch,
-)
-from fourfold.lower.requirements import find_requirements
-from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.lower.one_launch import Load, in_level_order, wants_one_launch
+from fourfold.lower.specialise import specialise_for
 from fourfold.lower.states import copy_states, settle_states
-from fourfold.plan import Buffer, Plan, Port, Program
+from fourfold.plan import ARENA, Buffer, Plan, Port
 from fourfold.split.cost import flops
 
 
 def make_plan(
-    graph: Graph, device: DeviceInfo, options: Options, choices: Mapping[str, str] | None = None
+    graph: Graph,
+    device: DeviceInfo,
+    options: KernelOptions,
+    choices: Mapping[str, str] | None = None,
 ) -> Plan:
     """The plan that computes the graph on a device with these facts.
 
     `choices` says for what is computed (`NodeContext.key`) how it is best done there.
     """
-    choices, ports = choices or {}, _ports(graph)
-    options = specialise_options(graph, options, device)
-    results, graph = graph.results, copy_states(specialise_graph(graph, device, options))
-    locations = choose_locations(graph, options)
-    built, into = settle_states(graph, build_kernels(graph, locations, device, options, choices))
+    choices = {} if choices is None else choices
+    ports, results = _port_buffers(graph), graph.results
+    graph, target, language = specialise_for(graph, device, options)
+    graph = copy_states(graph)
+    locations = choose_locations(graph, target.options)
+    built, into = settle_states(graph, build_kernels(graph, locations, target, choices))
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
-    memory = Memory(graph, built, locations, fixed, device.alignment)
-    allocation = memory.allocate()
-    constants, texts = Constants(graph), Texts(device, options)
+    memory = Memory(graph, built, locations, fixed, target.device.alignment)
+    allocation, constants = memory.allocate(), Constants(graph)
     ports = _with_starts(ports, graph, constants)
-    launches = tuple(make_launch(item, texts, allocation, constants) for item in built)
     arena = Buffer("arena", "arena", allocation.arena)
-    buffers = [arena, Buffer("constants", "constants", 0), *ports]
-    kernels, moved, words = [item.kernel for item in built], dict[int, int](), None
-    load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
-    if wants_one_launch(kernels, launches, device, options, choices, load):
-        levels, launches, size = memory.arranged(launches, allocation, shares=not device.is_cpu)
-        buffers[ARENA] = Buffer("arena", "arena", size)
-        if device.reaches_host:
-            reached = use_host_ports(kernels, launches, buffers)
-            kernels, launches = reached.kernels, tuple(reached.launches)
-            buffers, moved, words = reached.buffers, reached.moved, reached.words
-            levels = between(reached.fetched, levels, reached.delivered)
-        buffers.append(Buffer("state", "state", state_bytes(len(launches), device)))
-        stages = in_level_order(kernels, launches, levels)
-        text, launch = join_launches(stages, constants, len(buffers), device, words)
-        launches, text = (launch,), texts.head() + text
-    else:
-        text = texts.text()
-    blob = constants.blob()
-    buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
-    return Plan(
+    draft = Draft(
         name=graph.name,
-        program=Program(text, texts.options),
-        buffers=tuple(buffers),
-        launches=launches,
-        inputs=tuple(_port(graph, name, allocation, moved) for name in graph.arguments),
-        outputs=tuple(_port(graph, name, allocation, moved) for name in results),
-        constants=blob,
-        precision=options.precision,
-        requirements=find_requirements(texts.kernels, launches, buffers, device, options),
+        bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
+        buffers=(arena, Buffer("constants", "constants", 0), *ports),
+        inputs=tuple(_port(graph, name, allocation) for name in graph.arguments),
+        outputs=tuple(_port(graph, name, allocation) for name in results),
+    )
+    load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
+    if wants_one_launch(draft.bound, language, target, choices, load):
+        draft = _as_one_launch(draft, memory, allocation, language, target.device)
+    return assemble(draft, constants, language, target)
+
+
+def _as_one_launch(
+    draft: Draft, memory: Memory, allocation: Allocation, language: Language, device: DeviceInfo
+) -> Draft:
+    """The same work as stages of one launch, of which some may run side by side; inputs and outputs
+    in host memory where kernels reach it.
+    """
+    assert language.persistent is not None
+    shares = language.persistent.shares(device)
+    levels, bound, size = memory.arranged(draft.bound, allocation, shares)
+    buffers = [*draft.buffers]
+    buffers[ARENA] = buffers[ARENA]._replace(bytes=size)
+    if not device.reaches_host:
+        runs = (in_level_order(bound, levels),)
+        return replace(draft, bound=bound, buffers=tuple(buffers), runs=runs)
+    reached = use_host_ports(bound, buffers)
+    levels = between(reached.fetched, levels, reached.delivered)
+
+    def moved(ports: tuple[Port, ...]) -> tuple[Port, ...]:
+        at = reached.moved
+        return tuple(port._replace(buffer=at.get(port.buffer, port.buffer)) for port in ports)
+
+    return replace(
+        draft,
+        bound=reached.bound,
+        buffers=reached.buffers,
+        inputs=moved(draft.inputs),
+        outputs=moved(draft.outputs),
+        runs=(in_level_order(reached.bound, levels),),
+        host_protocol=reached.protocol,
     )
 
 
-def _port(graph: Graph, name: str, allocation: Allocation, moved: Mapping[int, int]) -> Port:
+def _port(graph: Graph, name: str, allocation: Allocation) -> Port:
     buffer = allocation.buffers[name][0]
-    how = graph.quantization.get(name)
-    return Port(name, graph.types[name], moved.get(buffer, buffer), how)
+    return Port(name, graph.types[name], buffer, graph.quantization.get(name))
 
 
-def _ports(graph: Graph) -> list[Buffer]:
+def _port_buffers(graph: Graph) -> list[Buffer]:
     """Buffers of what goes in and out, and of what stays from one run to the next; an output that
     is an input has one already.
     """

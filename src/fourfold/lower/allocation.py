@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fourfold.graph import Graph
 from fourfold.kernel.location import Location
-from fourfold.lower.assemble import ARENA, Allocation, memory_uses, value_use
+from fourfold.kernel.stage_table import LARGEST
+from fourfold.lower.bind import Allocation, Bound, memory_uses, rebind
 from fourfold.lower.dependencies import find_dependencies
 from fourfold.lower.kernels import Built
 from fourfold.lower.levels import LevelSpan, arrangements, one_by_one
 from fourfold.lower.memory import Span, assign_offsets
-from fourfold.lower.one_launch import LARGEST
-from fourfold.plan import CONSTANT_ALIGNMENT, Argument, Launch
+from fourfold.plan import ARENA, CONSTANT_ALIGNMENT
 
 MORE = 8  # a part of the arena by which it may grow, so that stages run side by side
 LITTLE = 1 << 20  # bytes by which it may grow in any case
@@ -54,9 +54,9 @@ class Memory:
         return Allocation(allocation, arena)
 
     def arranged(
-        self, launches: Sequence[Launch], alone: Allocation, shares: bool
-    ) -> tuple[list[LevelSpan], tuple[Launch, ...], int]:
-        """Few levels, the launches with the allocation for these, and the size of the arena.
+        self, bound: Sequence[Bound], alone: Allocation, shares: bool
+    ) -> tuple[list[LevelSpan], tuple[Bound, ...], int]:
+        """Few levels, the kernels with the allocation for these, and the size of the arena.
 
         Where groups do not share their stages, or that would take much more memory, each of them
         runs `alone`.
@@ -65,20 +65,9 @@ class Memory:
         for levels in self._ways() if shares else ():
             allocation = self.allocate(levels)
             if allocation.arena <= most:
-                pairs = zip(launches, self._built, strict=True)
-                moved = tuple(_moved(launch, item, allocation) for launch, item in pairs)
+                moved = tuple(rebind(item, allocation) for item in bound)
                 return levels, moved, allocation.arena
-        return one_by_one(len(launches)), tuple(launches), alone.arena
+        return one_by_one(len(bound)), tuple(bound), alone.arena
 
     def _ways(self) -> Iterator[list[LevelSpan]]:
         return arrangements(find_dependencies(self._graph, self._built, self._fixed))
-
-
-def _moved(launch: Launch, item: Built, allocation: Allocation) -> Launch:
-    """The launch of a kernel whose values are allocated so now."""
-    arguments: list[Argument] = [*launch.arguments]
-    for number, argument in enumerate(item.kernel.buffers):
-        use = value_use(argument, allocation)
-        if use is not None:
-            arguments[number] = use
-    return launch._replace(arguments=tuple(arguments))

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from fourfold.kernel.expression import Expression, Pointer, load, maximum, minimum, where
 from fourfold.kernel.kernel import Kernel
-from fourfold.plan import Argument, Buffer, BufferUse, Launch
+from fourfold.lower.bind import Bound, bound_to
+from fourfold.plan import Argument, Buffer, BufferUse
 from fourfold.plan.host_protocol import BYTES, PIECE, pieces
 from fourfold.types import DType
 
@@ -26,26 +27,23 @@ VECTORS = PIECE // VECTOR // ITEMS  # that a work-item asks for before the first
 
 @dataclass(frozen=True)
 class HostPorts:
-    """Kernels and launches between those that fetch inputs and those that deliver outputs, so many
-    of each; all buffers, and where ports moved to.
+    """Kernels between those that fetch inputs and those that deliver outputs, so many of each; all
+    buffers, and where ports moved to.
     """
 
-    kernels: list[Kernel]
-    launches: list[Launch]
+    bound: tuple[Bound, ...]
     fetched: int
     delivered: int
-    buffers: list[Buffer]
+    buffers: tuple[Buffer, ...]
     moved: dict[int, int]
-    words: int | None  # the buffer by which kernel and host tell each other how far they are
+    protocol: int | None  # the buffer by which kernel and host tell each other how far they are
 
 
-def use_host_ports(
-    kernels: Sequence[Kernel], launches: Sequence[Launch], buffers: Sequence[Buffer]
-) -> HostPorts:
+def use_host_ports(bound: Sequence[Bound], buffers: Sequence[Buffer]) -> HostPorts:
     """The same work, its inputs and outputs in host memory."""
-    read = _read_buffers(kernels, launches)
-    fetches: list[tuple[Kernel, Launch]] = []
-    deliveries: list[tuple[Kernel, Launch]] = []
+    read = _read_buffers(bound)
+    fetches: list[Bound] = []
+    deliveries: list[Bound] = []
     made, moved, given = [*buffers], {}, 0
     for number, buffer in enumerate(buffers):
         if not buffer.bytes:
@@ -61,31 +59,29 @@ def use_host_ports(
             made.append(Buffer(buffer.name, "host", buffer.bytes))
             fetches.append(_fetch(buffer, moved[number], number, given))
             given += pieces(buffer.bytes)
-    words = len(made) if fetches else None
+    protocol = len(made) if fetches else None
     if fetches:
         made.append(Buffer("host_protocol", "host_protocol", BYTES))
-    every = [*fetches, *zip(kernels, launches, strict=True), *deliveries]
     return HostPorts(
-        kernels=[kernel for kernel, _ in every],
-        launches=[launch for _, launch in every],
+        bound=(*fetches, *bound, *deliveries),
         fetched=len(fetches),
         delivered=len(deliveries),
-        buffers=made,
+        buffers=tuple(made),
         moved=moved,
-        words=words,
+        protocol=protocol,
     )
 
 
-def _read_buffers(kernels: Sequence[Kernel], launches: Sequence[Launch]) -> set[int]:
+def _read_buffers(bound: Sequence[Bound]) -> set[int]:
     found = set()
-    for kernel, launch in zip(kernels, launches, strict=True):
-        uses = [item for item in launch.arguments if isinstance(item, BufferUse)]
-        pairs = zip(kernel.buffers, uses, strict=True)
+    for item in bound:
+        uses = [use for use in item.launch.arguments if isinstance(use, BufferUse)]
+        pairs = zip(item.kernel.buffers, uses, strict=True)
         found |= {use.buffer for argument, use in pairs if not argument.pointer.writable}
     return found
 
 
-def _fetch(buffer: Buffer, source: int, target: int, before: int) -> tuple[Kernel, Launch]:
+def _fetch(buffer: Buffer, source: int, target: int, before: int) -> Bound:
     """Copy a buffer, of which so many pieces of others come `before`, each as soon as it is there.
 
     What is beyond its end is there, and unused. The first group has no piece: it asks the host.
@@ -99,10 +95,10 @@ def _fetch(buffer: Buffer, source: int, target: int, before: int) -> tuple[Kerne
     ahead, end = kernel.size("before", before), kernel.size("end", before + count)
     kernel.await_host(where(item < ITEMS, end, ahead + item / ITEMS), item < 1)
     _copy(kernel, (given, taken), item - ITEMS, lane, buffer.bytes)
-    return kernel, _launch(kernel, buffer, (source, target), "fetch")
+    return _bound(kernel, (source, target), f"{buffer.name} from host memory")
 
 
-def _deliver(buffer: Buffer, source: int, target: int) -> tuple[Kernel, Launch]:
+def _deliver(buffer: Buffer, source: int, target: int) -> Bound:
     """Copy a buffer to where the host finds it."""
     kernel = Kernel("deliver", literal=False)
     made = kernel.pointer("made", DType.I32, source)
@@ -110,7 +106,7 @@ def _deliver(buffer: Buffer, source: int, target: int) -> tuple[Kernel, Launch]:
     (item,) = kernel.ids(pieces(buffer.bytes) * ITEMS, local=(ITEMS,), stay=True)
     lane = kernel.let(kernel.local_id(0), "lane")
     _copy(kernel, (made, given), item, lane, buffer.bytes)
-    return kernel, _launch(kernel, buffer, (source, target), "deliver")
+    return _bound(kernel, (source, target), f"{buffer.name} to host memory")
 
 
 def _copy(
@@ -127,9 +123,7 @@ def _copy(
         kernel.store(pointers[1], place, value)
 
 
-def _launch(kernel: Kernel, buffer: Buffer, buffers: tuple[int, int], title: str) -> Launch:
-    uses = tuple(BufferUse(number, 0) for number in buffers)
+def _bound(kernel: Kernel, buffers: tuple[int, int], what: str) -> Bound:
+    uses = (BufferUse(number, 0) for number in buffers)
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
-    entry = f"{title}_{buffers[1]}"  # equal entries would be equal kernels
-    what = f"{buffer.name} {'from' if title == 'fetch' else 'to'} host memory"
-    return Launch(entry, arguments, kernel.grid, kernel.local, title, what)
+    return bound_to(kernel, arguments, what)

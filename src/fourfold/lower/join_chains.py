@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
-from fourfold.kernels.chain.costs import PRODUCTS, forms, is_heavy
+from fourfold.kernel.context import Target
+from fourfold.kernels.chain.costs import PRODUCTS, can_chain, forms, is_heavy
 from fourfold.kernels.joined import Joined
 from fourfold.lower.storage import Storage
 from fourfold.op.rules import Reduce
@@ -22,12 +22,13 @@ from fourfold.ops.conv2d import Conv2d
 MOST_ROWS = 8
 
 
-def join_chains(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
+def join_chains(graph: Graph, target: Target) -> Graph:
     """The same graph, with chains of small nodes as one node where that is faster.
 
     Products of bytes read a quarter of what a chain would: they stay apart.
     """
-    if options.counts_bytes:
+    device, options = target.device, target.options
+    if options.counts_bytes or not can_chain(target):
         return graph
     storage = Storage(graph, options)
     joined: dict[str, Node] = {}

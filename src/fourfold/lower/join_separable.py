@@ -11,7 +11,7 @@ from math import inf
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import Target
 from fourfold.kernels.matrix.depthwise_feed import filter_work
 from fourfold.kernels.matrix.tile import MatrixWork, clocks
 from fourfold.op.window import NO_PADDING, Window
@@ -29,8 +29,9 @@ MOST_TAPS = 9
 MEETING = 2300.0  # clocks from one stage to the next, on an H200
 
 
-def join_separable(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
+def join_separable(graph: Graph, target: Target) -> Graph:
     """The same graph, with pairs of layers as one where that is faster."""
+    device, options = target.device, target.options
     if not device.matrix_units or options.precision != "mixed":
         return graph
     joined: dict[str, Node] = {}

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import NodeContext, Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import (
     Layout,
@@ -49,13 +48,13 @@ def constant_storage(array: np.ndarray) -> np.ndarray:
 
 
 def node_contexts(
-    graph: Graph, locations: dict[str, Location], device: DeviceInfo, options: Options
+    graph: Graph, locations: dict[str, Location], target: Target
 ) -> Iterator[NodeContext]:
     """One context a node."""
     known = {**constant_locations(graph), **locations}
     for node in graph.nodes:
         tail = tuple(tail_step(step) for step in node.tail)
-        yield NodeContext(node, graph.types, graph.constants, known, tail, device, options)
+        yield NodeContext(node, graph.types, graph.constants, known, tail, target)
 
 
 def variants_of(op: Op) -> tuple[Variant, ...]:
@@ -131,27 +130,29 @@ def _unusable_types(context: NodeContext) -> str | None:
         dtype = context.types[name].dtype
         if dtype not in _TYPES:
             return f"'{name}' holds {dtype.value}, which has no form on a GPU"
+        if dtype not in context.capabilities.storages:
+            language = context.capabilities.language
+            return f"'{name}' holds {dtype.value}, which {language} cannot reach"
     return None
 
 
 def build_kernels(
     graph: Graph,
     locations: dict[str, Location],
-    device: DeviceInfo,
-    options: Options,
+    target: Target,
     choices: Mapping[str, str],
 ) -> list[Built]:
     """The kernels of all nodes in order; every node that cannot run is named at once."""
     chosen: list[tuple[NodeContext, KernelChoice]] = []
     refusals: list[Refusal] = []
-    for context in node_contexts(graph, locations, device, options):
+    for context in node_contexts(graph, locations, target):
         way = choose_kernel(context, choices)
         if isinstance(way, Refusal):
             refusals.append(way)
         elif not is_free(context):
             chosen.append((context, way))
     if refusals:
-        what = f"{len(refusals)} of {len(graph.nodes)} nodes cannot run on {device.name}"
+        what = f"{len(refusals)} of {len(graph.nodes)} nodes cannot run on {target.device.name}"
         raise UnsupportedError(what, refusals, "see 'fourfold ops' for what is supported")
     return [built for context, way in chosen for built in build_node(context, way)]
 

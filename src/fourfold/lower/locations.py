@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import (
     Layout,
     Location,
@@ -26,7 +26,7 @@ from fourfold.op.registry import registry
 from fourfold.types import TensorType
 
 
-def choose_locations(graph: Graph, options: Options) -> dict[str, Location]:
+def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location]:
     """The place of every value that is not a constant."""
     aliases = [(node, alias) for node, alias in _aliases(graph)]
     layouts = _choose_layouts(graph, aliases)

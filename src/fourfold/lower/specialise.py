@@ -1,30 +1,52 @@
-"""What a graph and a device make of the precision that was asked for."""
+"""What a graph, a device and its language make of what was asked for."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import KernelOptions, Target
+from fourfold.kernel.language import Language, make_target
 from fourfold.kernel.location import storage_elements
+from fourfold.kernel.registry import find_language
 from fourfold.lower.join_chains import join_chains
 from fourfold.lower.join_separable import join_separable
 from fourfold.lower.locations import choose_locations
 from fourfold.lower.storage import all_attributes
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
+from fourfold.types import DType
 
 SMALL_ARENA = 1 << 22  # bytes
 MUCH_CACHE = 24 << 20  # bytes: half of what GPUs with matrix units have
 
 
-def specialise_options(graph: Graph, options: Options, device: DeviceInfo) -> Options:
-    """The options as the graph and the device need them.
+class Specialised(NamedTuple):
+    """A graph in the form that a device likes best, and for what its kernels are written."""
+
+    graph: Graph
+    target: Target
+    language: Language
+
+
+def specialise_for(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Specialised:
+    """The graph and the options for a device, whose kernels its language writes."""
+    language = find_language(device.language)
+    target = specialise_target(graph, make_target(language, device, options))
+    return Specialised(specialise_graph(graph, target), target, language)
+
+
+def specialise_target(graph: Graph, target: Target) -> Target:
+    """The target with options as the graph and the device need them.
 
     Halves hold the steps of quantised numbers, but not their sums: those are made in floats. What
     is small stays in full precision; where matrix units want halves, only if all of it is small.
     """
+    device, able = target.device, target.capabilities
+    options = _as_exact_as_needed(target.options, able)
     if options.precision == "mixed":
         peak = peak_bytes(graph)
         small = peak <= SMALL_ARENA
@@ -34,9 +56,22 @@ def specialise_options(graph: Graph, options: Options, device: DeviceInfo) -> Op
         options = replace(options, keeps_small=spares, keeps_values=small, streams=once)
     counts = has_quantised_steps(graph)
     # Matrix units want halves, and are faster than dot products.
-    bytes_ = counts and bool(device.dot_products) and not device.matrix_units
+    dots = bool(device.dot_products) and not device.matrix_units
+    bytes_ = counts and dots and DType.U8 in able.storages
     options = replace(options, counts_bytes=bytes_)
-    return replace(options, precision="mixed") if counts and options.real == "half" else options
+    if counts and options.real == "half":
+        options = replace(options, precision="mixed")
+    return replace(target, options=options)
+
+
+def _as_exact_as_needed(options: KernelOptions, able: Capabilities) -> KernelOptions:
+    """A language that has no halves keeps what was to be halves more exactly."""
+    if options.precision == "fp16" and "half" not in able.kinds:
+        options = replace(options, precision="mixed")
+    if options.precision == "mixed" and DType.F16 not in able.storages:
+        options = replace(options, precision="fp32")
+    steps = {DType.I16, DType.U16} <= able.storages
+    return options if steps else replace(options, counts_steps=False)
 
 
 def has_quantised_steps(graph: Graph) -> bool:
@@ -44,14 +79,14 @@ def has_quantised_steps(graph: Graph) -> bool:
     return any(isinstance(item, FakeQuantize | Quantize) for item in all_attributes(graph))
 
 
-def weight_bytes(graph: Graph, options: Options) -> int:
+def weight_bytes(graph: Graph, options: KernelOptions) -> int:
     """About what all constants take up."""
     return sum(array.size for array in graph.constants.values()) * options.storage.size
 
 
 def peak_bytes(graph: Graph) -> int:
     """The most that values between kernels take up at once in full precision."""
-    locations = choose_locations(graph, Options())
+    locations = choose_locations(graph, KernelOptions())
     ports = {*graph.inputs, *graph.outputs}
     spans: dict[str, list[int]] = {}
     for number, node in enumerate(graph.nodes):
@@ -70,6 +105,6 @@ def peak_bytes(graph: Graph) -> int:
     return peak
 
 
-def specialise_graph(graph: Graph, device: DeviceInfo, options: Options) -> Graph:
+def specialise_graph(graph: Graph, target: Target) -> Graph:
     """The graph in the form that the device likes best."""
-    return join_chains(join_separable(graph, device, options), device, options)
+    return join_chains(join_separable(graph, target), target)

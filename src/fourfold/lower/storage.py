@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import Stored
 from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -21,7 +21,7 @@ class Storage:
     steps.
     """
 
-    def __init__(self, graph: Graph, options: Options) -> None:
+    def __init__(self, graph: Graph, options: KernelOptions) -> None:
         self._graph, self._options = graph, options
         self._exact = _has_fine_grids(graph)
         self._ports = {*graph.inputs, *graph.outputs}
@@ -39,7 +39,8 @@ class Storage:
         if options.keeps_values:
             return Stored(DType.F32)
         storage = options.storage_of(type_.elements, SMALL_VALUES)
-        steps = self._steps(name) if options.spares and storage is DType.F16 else None
+        counts = options.counts_steps and options.spares and storage is DType.F16
+        steps = self._steps(name) if counts else None
         return steps or Stored(storage)
 
     def _bytes(self, name: str) -> Stored | None:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
+from fourfold.kernel.language import Language
 from fourfold.kernel.location import Location
-from fourfold.lower.assemble import (
-    ARENA,
-    CONSTANTS,
-    Allocation,
-    Constants,
-    Texts,
-    make_launch,
-    memory_uses,
-    value_bytes,
-)
+from fourfold.lower.assemble import Draft, assemble
+from fourfold.lower.bind import Allocation, Bound, bind_kernel, memory_uses, value_bytes
+from fourfold.lower.constants import Constants
 from fourfold.lower.kernels import Built, KernelChoice, build_node, node_contexts
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.one_launch import Stage, join_runs, refuses_one_launch, state_bytes
-from fourfold.lower.requirements import find_requirements
-from fourfold.lower.specialise import specialise_graph, specialise_options
-from fourfold.plan import Buffer, Plan, Program
+from fourfold.lower.one_launch import as_stages
+from fourfold.lower.specialise import specialise_for
+from fourfold.plan import ARENA, Buffer, Plan
 from fourfold.types import DType
 
 ARENA_ALIGNMENT = 256
@@ -60,55 +52,82 @@ class Trials:
     repeats: int  # how many times a trial does the same, as stages of one launch
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A node written in one way: what it computes, which way, and its kernels among all."""
+
+    key: str
+    way: str
+    output: str
+    kernels: range
+
+
 def plan_trials(
-    graph: Graph, device: DeviceInfo, options: Options, wanted: Mapping[str, list[KernelChoice]]
+    graph: Graph,
+    device: DeviceInfo,
+    options: KernelOptions,
+    wanted: Mapping[str, list[KernelChoice]],
 ) -> Trials:
     """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
 
     `wanted` maps what is computed (`NodeContext.key`) to the ways to try.
     """
-    options = specialise_options(graph, options, device)
-    graph = specialise_graph(graph, device, options)
-    locations = choose_locations(graph, options)
-    tried: list[tuple[str, KernelChoice, NodeContext, list[Built]]] = []
-    seen: set[str] = set()
-    for context in node_contexts(graph, locations, device, options):
-        if context.key in wanted and context.key not in seen:
-            seen.add(context.key)
-            ways = wanted[context.key]
-            tried += [(context.key, way, context, build_node(context, way)) for way in ways]
-    built = [item for *_, items in tried for item in items]
-    allocation = _apart(graph, built, locations)
-    constants, texts = Constants(graph), Texts(device, options)
-    launches = tuple(make_launch(item, texts, allocation, constants) for item in built)
+    graph, target, language = specialise_for(graph, device, options)
+    locations = choose_locations(graph, target.options)
+    built, tried = _build(node_contexts(graph, locations, target), wanted)
+    allocation, constants = _apart(graph, built, locations), Constants(graph)
+    draft = Draft(
+        name="trials",
+        bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
+        buffers=(
+            Buffer("arena", "arena", allocation.arena),
+            Buffer("constants", "constants", 0),
+        ),
+    )
+    repeats = 1
+    if _can_join(draft.bound, language, target.device):
+        # What is best alone need not be best among others in one launch.
+        repeats, stages = REPEATS, as_stages(draft.bound)
+        runs = tuple(stages[one.kernels.start : one.kernels.stop] * repeats for one in tried)
+        draft = replace(draft, runs=runs)
+        tried = [replace(one, kernels=range(n, n + 1)) for n, one in enumerate(tried)]
     extents = {
         root: Extent(start, value_bytes(graph, locations[root], root), locations[root].dtype)
         for root, (_, start) in allocation.buffers.items()
         if root in locations
     }
-    ends = list(accumulate(len(items) for *_, items in tried))
-    runs = [range(end - len(items), end) for end, (*_, items) in zip(ends, tried, strict=True)]
-    buffers = [Buffer("arena", "arena", allocation.arena), Buffer("constants", "constants", 0)]
-    text, repeats, kernels = texts.text(), 1, [item.kernel for item in built]
-    if device.resident and refuses_one_launch(kernels, launches, device) is None:
-        # What is best alone need not be best among others in one launch.
-        repeats = REPEATS
-        every = [Stage(*pair) for pair in zip(kernels, launches, strict=True)]
-        stages = [[every[number] for number in run] * repeats for run in runs]
-        buffers.append(Buffer("state", "state", state_bytes(max(map(len, stages)), device)))
-        text, joined = join_runs(stages, constants, len(buffers), device)
-        launches, text = tuple(joined), texts.head() + text
-        runs = [range(number, number + 1) for number in range(len(joined))]
     trials: dict[str, list[Trial]] = {}
-    for (key, way, context, _), run in zip(tried, runs, strict=True):
-        span = extents[locations[context.node.outputs[0]].root]
-        trials.setdefault(key, []).append(Trial(str(way), run, span))
-    blob = constants.blob()
-    buffers[CONSTANTS] = Buffer("constants", "constants", blob.nbytes)
-    program, precision = Program(text, texts.options), options.precision
-    needed = find_requirements(texts.kernels, launches, buffers, device, options)
-    plan = Plan("trials", program, tuple(buffers), launches, (), (), blob, precision, needed)
+    for one in tried:
+        output = extents[locations[one.output].root]
+        trials.setdefault(one.key, []).append(Trial(one.way, one.kernels, output))
+    plan = assemble(draft, constants, language, target)
     return Trials(plan, trials, tuple(extents.values()), repeats)
+
+
+def _build(
+    contexts: Iterable[NodeContext], wanted: Mapping[str, list[KernelChoice]]
+) -> tuple[list[Built], list[_Tried]]:
+    """The kernels of everything that is wanted, once each, in all ways."""
+    built: list[Built] = []
+    tried: list[_Tried] = []
+    seen: set[str] = set()
+    for context in contexts:
+        if context.key in wanted and context.key not in seen:
+            seen.add(context.key)
+            for way in wanted[context.key]:
+                first = len(built)
+                built += build_node(context, way)
+                kernels, output = range(first, len(built)), context.node.outputs[0]
+                tried.append(_Tried(context.key, str(way), output, kernels))
+    return built, tried
+
+
+def _can_join(bound: Sequence[Bound], language: Language, device: DeviceInfo) -> bool:
+    """Whether trials can be stages of one launch, on a device where plans are."""
+    persistent = language.persistent
+    if persistent is None or not device.resident:
+        return False
+    return persistent.refuses(as_stages(bound), device) is None
 
 
 def _apart(graph: Graph, built: list[Built], locations: dict[str, Location]) -> Allocation:

@@ -10,6 +10,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernels.conv.direct import direct_convolution
 from fourfold.kernels.conv.padded import PaddedInput
 from fourfold.kernels.conv.taps import plain_taps, window_taps
+from fourfold.kernels.conv.tile import WIDE
 from fourfold.kernels.conv.tiled import Convolution, Source, tile_choices
 from fourfold.kernels.matmul.rows import RowProduct, refuses_rows, row_choices
 from fourfold.kernels.matrix.convolution import (
@@ -166,6 +167,9 @@ def refuses_winograd(context: NodeContext) -> str | None:
     steps = (context.attributes.stride, context.attributes.dilation)
     if context.input_type(1).shape[1:3] != (3, 3) or steps != ((1, 1), (1, 1)):
         return "Winograd's way is for filters of 3x3 that go step by step"
+    able = context.capabilities
+    if not (able.shifted_pointers and able.private_arrays and WIDE in able.widths):
+        return f"{able.language} has no pointers further on, private arrays or vectors of eight"
     return refuses_tiled(context)
 
 

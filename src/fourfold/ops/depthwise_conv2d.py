@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.kernel.context import NodeContext
 from fourfold.kernels.depthwise.rows import DepthwiseRows, depthwise_plain, row_choices, uses_rows
-from fourfold.kernels.depthwise.walk import DepthwiseWalk
+from fourfold.kernels.depthwise.walk import DepthwiseWalk, can_walk
 from fourfold.kernels.quantised.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
@@ -73,7 +73,7 @@ def refuses_rows(context: NodeContext) -> str | None:
 
 def rows(context: NodeContext) -> None:
     assert isinstance(context.attributes, DepthwiseConv2d)
-    make = DepthwiseWalk if context.device.is_cpu else DepthwiseRows
+    make = DepthwiseWalk if can_walk(context) else DepthwiseRows
     make(context, window(context.attributes, context.input_type(1).shape)).write()
 
 

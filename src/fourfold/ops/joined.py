@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.graph import NONE, Node, Step
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.location import Stored
-from fourfold.kernels.chain.costs import forms
+from fourfold.kernels.chain.costs import can_chain, forms
 from fourfold.kernels.chain.kernel import Chain
 from fourfold.kernels.joined import Joined, Parts, part_types
 from fourfold.op import Case, Op, Types, Variant
@@ -41,7 +41,9 @@ def reference(attributes: Joined, *arrays: np.ndarray) -> np.ndarray:
 
 def choices(context: NodeContext) -> list[str]:
     parts = Parts(context)
-    return [str(count) for count in forms(parts.nodes, parts.all_types, context.device)]
+    counts = forms(parts.nodes, parts.all_types, context.device)
+    every = counts if can_chain(context.target) else [len(parts.nodes)]
+    return [str(count) for count in every]
 
 
 def build(context: NodeContext) -> None:

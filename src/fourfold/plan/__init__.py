@@ -2,7 +2,9 @@
 
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
+    ARENA,
     CONSTANT_ALIGNMENT,
+    CONSTANTS,
     Argument,
     Buffer,
     BufferUse,
@@ -16,6 +18,8 @@ from fourfold.plan.record import plan_record, read_plan
 from fourfold.plan.requirements import Requirements
 
 __all__ = [
+    "ARENA",
+    "CONSTANTS",
     "CONSTANT_ALIGNMENT",
     "Argument",
     "Buffer",

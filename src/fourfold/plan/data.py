@@ -11,6 +11,7 @@ import numpy as np
 from fourfold.plan.requirements import Requirements
 from fourfold.types import Quantization, Shape, TensorType
 
+ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
 CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from fourfold.graph import Graph
 from fourfold.rewrite.check_graph import check
-from fourfold.rewrite.count_steps import count_steps
 from fourfold.rewrite.drop_identities import drop_identities
 from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
@@ -24,6 +23,7 @@ from fourfold.rewrite.fuse_pointwise import fuse_pointwise
 from fourfold.rewrite.hoist_transposes import hoist_transposes
 from fourfold.rewrite.inline_pointwise import inline_pointwise
 from fourfold.rewrite.keep_axes import keep_axes
+from fourfold.rewrite.keep_integer_steps import keep_integer_steps
 from fourfold.rewrite.merge_pads import merge_pads
 from fourfold.rewrite.merge_reshapes import merge_reshapes
 from fourfold.rewrite.merge_roundings import merge_roundings
@@ -55,7 +55,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_channel_pads,  # nor before an addition that could do without
     fold_scales,  # no scale or shift by channel stands behind a weighted sum that could take it in
     split_transposed,  # no transposed convolution stands where a product does
-    count_steps,  # weighted sums of quantised numbers are sums of whole numbers
+    keep_integer_steps,  # weighted sums of quantised numbers are sums of whole numbers
     fuse_diamonds,  # pointwise nodes that part behind a node and meet again are one
     sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail

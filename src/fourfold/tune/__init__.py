@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.tune.form import race_forms
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, searches
@@ -75,7 +75,7 @@ def level_named(name: str, deadline: float | None = None) -> Level:
 def tune(
     graph: Graph,
     device: DeviceInfo,
-    options: Options,
+    options: KernelOptions,
     level: Level,
     known: Mapping[str, str] | None = None,
     efforts: Mapping[str, int] | None = None,

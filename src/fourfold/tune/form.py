@@ -10,7 +10,7 @@ from statistics import median
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
 from fourfold.players import Player, make_player
@@ -20,7 +20,7 @@ WARM_UP = 3
 
 
 def race_forms(
-    graph: Graph, device: DeviceInfo, options: Options, choices: Mapping[str, str], runs: int
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Mapping[str, str], runs: int
 ) -> tuple[str, Result] | None:
     """The key of the whole plan and the better form; None where there is nothing to choose."""
     listed = make_plan(graph, device, replace(options, form="list"), choices)

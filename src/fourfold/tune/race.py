@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.trials import Extent, Trial, plan_trials
 from fourfold.players import backend_of
 from fourfold.tune.search import Search
@@ -46,7 +46,7 @@ class Race:
     """The candidates of several searches, built together on one device."""
 
     def __init__(
-        self, graph: Graph, device: DeviceInfo, options: Options, searches: list[Search]
+        self, graph: Graph, device: DeviceInfo, options: KernelOptions, searches: list[Search]
     ) -> None:
         wanted = {search.key: list(search.candidates) for search in searches}
         made = plan_trials(graph, device, options, wanted)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.lower.kernels import KernelChoice, choose_kernel, is_free, node_contexts, variants_of
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.specialise import specialise_graph, specialise_options
+from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 
 _NUMBERS = re.compile(r"\d+")
@@ -35,13 +35,12 @@ class Known(NamedTuple):
 
 
 def searches(
-    graph: Graph, device: DeviceInfo, options: Options, known: Known, limit: int
+    graph: Graph, device: DeviceInfo, options: KernelOptions, known: Known, limit: int
 ) -> Iterator[Search]:
     """Every distinct thing that a graph computes for which a candidate was not tried yet."""
     seen: set[str] = set()
-    options = specialise_options(graph, options, device)
-    graph = specialise_graph(graph, device, options)
-    for context in node_contexts(graph, choose_locations(graph, options), device, options):
+    graph, target, _ = specialise_for(graph, device, options)
+    for context in node_contexts(graph, choose_locations(graph, target.options), target):
         if context.key in seen or is_free(context):
             continue
         seen.add(context.key)

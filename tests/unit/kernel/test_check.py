@@ -13,7 +13,7 @@ from ops.test_dots import GRIDS, network
 from fourfold.device import DeviceInfo
 from fourfold.kernel import expression as e
 from fourfold.kernel.check import check_kernel
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.intrinsics import load_bytes, pack_halves, subgroup_shift
 from fourfold.kernel.kernel import Kernel
@@ -31,7 +31,7 @@ def test_kernels_of_ops_are_legal(name: str) -> None:
     wrong = {
         what
         for device, precision in DEVICES
-        for kernel in all_kernels(graph, device, Options(precision))
+        for kernel in all_kernels(graph, device, KernelOptions(precision))
         for what in check_kernel(kernel)
     }
     assert not wrong, "\n".join(sorted(wrong))
@@ -42,7 +42,7 @@ def test_kernels_of_bytes_are_legal(like: DeviceInfo) -> None:
     kernels = [
         kernel
         for grid in GRIDS
-        for kernel in all_kernels(network(grid, 16, 2, odd=143), like, Options("fp32"))
+        for kernel in all_kernels(network(grid, 16, 2, odd=143), like, KernelOptions("fp32"))
     ]
     wrong = {what for kernel in kernels for what in check_kernel(kernel)}
     assert not wrong, "\n".join(sorted(wrong))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from fake_devices import target_of
 from random_graphs import assert_equal, build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernels.joined import Joined
 from fourfold.lower.join_chains import join_chains
 from fourfold.players.null import NULL_GPU
@@ -60,8 +61,10 @@ STAYS = {
 }
 
 
-def joins(graph: Graph, device: DeviceInfo, options: Options | None = None) -> list[list[str]]:
-    after = join_chains(graph, device, options or Options())
+def joins(
+    graph: Graph, device: DeviceInfo, options: KernelOptions | None = None
+) -> list[list[str]]:
+    after = join_chains(graph, target_of(device, options))
     check(after)
     assert_equal(graph, after)
     found = [node.attributes for node in after.nodes if isinstance(node.attributes, Joined)]
@@ -95,4 +98,4 @@ def test_a_heavy_part_ends_a_chain() -> None:
 
 def test_products_of_bytes_stay_apart() -> None:
     graph = build(f"{HEAD}\n{MEAN}\n{FIRST}\n{SECOND}\noutput y")
-    assert joins(graph, CPU, Options(counts_bytes=True)) == []
+    assert joins(graph, CPU, KernelOptions(counts_bytes=True)) == []

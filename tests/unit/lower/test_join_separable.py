@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_devices import TENSOR_CORES
+from fake_devices import TENSOR_CORES, target_of
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower.join_separable import join_separable
 from fourfold.players.null import NULL_GPU
 
-MIXED = Options("mixed")
+MIXED = KernelOptions("mixed")
 PAIR = """
 input x: f32[1,29,31,32]
 const f: f32[1,3,3,32]
@@ -24,13 +24,13 @@ y = conv2d(m, w, b) |> relu
 """
 
 
-def ops(text: str, options: Options = MIXED) -> list[str]:
-    return [node.op for node in join_separable(build(text), TENSOR_CORES, options).nodes]
+def ops(text: str, options: KernelOptions = MIXED) -> list[str]:
+    return [node.op for node in join_separable(build(text), target_of(TENSOR_CORES, options)).nodes]
 
 
 def test_the_result_is_the_same() -> None:
     before = build(PAIR + "output y")
-    after = join_separable(before, TENSOR_CORES, MIXED)
+    after = join_separable(before, target_of(TENSOR_CORES, MIXED))
     assert [node.op for node in after.nodes] == ["separable_conv2d"]
     x = {"x": np.random.default_rng(0).uniform(-9, 9, (1, 29, 31, 32)).astype(np.float32)}
     one, other = evaluate(before, x)["y"], evaluate(after, x)["y"]
@@ -54,8 +54,8 @@ def test_pairs_that_stay_apart(change: tuple[str, str]) -> None:
 
 def test_other_devices_and_precisions_keep_them_apart() -> None:
     graph = build(PAIR + "output y")
-    assert join_separable(graph, NULL_GPU, MIXED) == graph
-    assert join_separable(graph, TENSOR_CORES, Options("fp32")) == graph
+    assert join_separable(graph, target_of(NULL_GPU, MIXED)) == graph
+    assert join_separable(graph, target_of(TENSOR_CORES)) == graph
 
 
 def test_many_outputs_are_worth_it_where_there_are_many_pixels() -> None:

@@ -12,14 +12,14 @@ from random_graphs import Random, build
 from side_by_side import Shared, conflicts, share, table_stride
 
 from fourfold.formats import read_model
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.persistent import ARRIVES, AWAITS
+from fourfold.kernel.stage_table import ARRIVES, AWAITS
 from fourfold.lower import make_plan
+from fourfold.lower.bind import bound_to
 from fourfold.lower.levels import LevelSpan, arrangements, between
 from fourfold.lower.memory import Span
 from fourfold.lower.one_launch import in_level_order
-from fourfold.plan import Launch
 from fourfold.rewrite import rewrite
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
@@ -42,7 +42,7 @@ output three
 
 
 def titles(shared: Shared) -> list[str]:
-    return [stage.launch.node.partition(" =")[0] for stage in shared.stages]
+    return [shared.said(stage).partition(" =")[0] for stage in shared.stages]
 
 
 def flags(shared: Shared) -> list[int]:
@@ -87,11 +87,11 @@ def test_turns_are_few_and_in_order(seed: int) -> None:
 def test_groups_meet_before_what_needs_it(seed: int) -> None:
     """Groups at any speed walk the stages as the kernel does: by a counter whose top bit flips."""
     dependencies, random = random_needs(seed), np.random.default_rng(seed)
-    kernel, launch = Kernel("any", literal=False), Launch("any", (), (1,), (1,), "any", "")
+    kernel = Kernel("any", literal=False)
     for levels in arrangements(dependencies):
-        launches = [launch._replace(node=str(number)) for number in range(len(dependencies))]
-        stages = in_level_order([kernel] * len(dependencies), launches, levels)
-        numbers = [int(stage.launch.node) for stage in stages]
+        bound = [bound_to(kernel, (number,), "") for number in range(len(dependencies))]
+        stages = in_level_order(bound, levels)
+        numbers = [int(str(stage.arguments[0])) for stage in stages]
         groups, counter, half = 3, 0, 1 << 31
         at, phase, due, done = [0] * groups, [0] * groups, [False] * groups, [0] * len(dependencies)
         while any(place < len(stages) for place in at):
@@ -112,7 +112,7 @@ def test_groups_meet_before_what_needs_it(seed: int) -> None:
 
 
 def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
-    shared = share(build(BLOCK), H200, Options("mixed"))
+    shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     inner, ports = ["one", "shortcut", "two", "three"], ["x from", "three to"]
     assert titles(shared) == [f"{ports[0]} host memory", *inner, f"{ports[1]} host memory"]
     assert shared.meetings == [(0, 1), (1, 3), (3, 4), (4, 5)]
@@ -122,7 +122,7 @@ def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
 
 def test_dealing_goes_on_where_it_ended() -> None:
     """After a meeting the first group begins; without one, the group that would be next."""
-    shared = share(build(BLOCK), H200, Options("mixed"))
+    shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     launch = shared.plan.launches[0]
     count, start = launch.arguments[-2:]
     assert isinstance(start, int)
@@ -144,7 +144,7 @@ def test_dealing_goes_on_where_it_ended() -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_graphs(seed: int, precision: str) -> None:
     graph = rewrite(Random(900 + seed).graph(size=20), verify=True)
-    assert conflicts(share(graph, H200, Options(precision))) == []
+    assert conflicts(share(graph, H200, KernelOptions(precision))) == []
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -152,7 +152,7 @@ def test_models(name: str) -> None:
     path = FOLDER / f"{name}.tflite"
     if not path.is_file():
         pytest.skip(f"{path.name} is not at hand")
-    shared = share(rewrite(read_model(str(path)).main), H200, Options("mixed"))
+    shared = share(rewrite(read_model(str(path)).main), H200, KernelOptions("mixed"))
     assert conflicts(shared) == []
     assert len(shared.meetings) + 1 < len(shared.stages)
 
@@ -171,7 +171,7 @@ output a, b
 )
 def test_a_state_is_written_when_nobody_reads_it_any_more(order: tuple[str, str]) -> None:
     graph = replace(build(STATE.format(nodes="\n".join(order))), states={"s": "b"})
-    shared = share(graph, H200, Options("mixed"))
+    shared = share(graph, H200, KernelOptions("mixed"))
     assert conflicts(shared) == []
     names = titles(shared)
     written = "s in the next run" if order[0].startswith("b") else "b"
@@ -189,8 +189,8 @@ def test_much_more_memory_is_not_taken_for_it() -> None:
     outputs = ", ".join(f"c{n}" for n in range(6))
     for size, together in ((16, True), (256, False)):
         graph = build(f"input x: f32[1,{size},{size},4]\n{text}\noutput {outputs}")
-        shared = share(graph, H200, Options("mixed"))
-        listed = make_plan(graph, H200, Options("mixed", form="list"))
+        shared = share(graph, H200, KernelOptions("mixed"))
+        listed = make_plan(graph, H200, KernelOptions("mixed", form="list"))
         assert (len(shared.meetings) < 8) is together
         assert conflicts(shared) == []
         grown = shared.plan.buffers[0].bytes - listed.buffers[0].bytes
@@ -199,7 +199,7 @@ def test_much_more_memory_is_not_taken_for_it() -> None:
 
 def test_an_overlap_is_found() -> None:
     """The checker sees a value that lies where another one is needed."""
-    shared = share(build(BLOCK), H200, Options("mixed"))
+    shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     stages = [*shared.stages]
     for number in (1, 2):
         stages[number] = replace(stages[number], arrives=False)

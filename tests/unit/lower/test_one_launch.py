@@ -8,10 +8,11 @@ import pytest
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.opencl.joining import PersistentKernel
 from fourfold.kernel.opencl.persistent import STATE_STRIDE
+from fourfold.kernel.stage_table import cut_axis
 from fourfold.lower import make_plan
-from fourfold.lower.one_launch import _cut, state_bytes
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
 
@@ -29,7 +30,7 @@ output d
 
 
 def plan_of(size: int, device: DeviceInfo) -> Plan:
-    return make_plan(build(CHAIN.format(size=size)), device, Options())
+    return make_plan(build(CHAIN.format(size=size)), device, KernelOptions())
 
 
 def test_little_work_is_one_launch_and_much_only_where_waiting_is_cheap() -> None:
@@ -48,7 +49,7 @@ def test_very_many_outputs_keep_the_list() -> None:
     names = [f"y{number}" for number in range(200)]
     nodes = "\n".join(f"{name} = tanh(x)" for name in names)
     graph = build(f"input x: f32[1,8]\n{nodes}\noutput {', '.join(names)}")
-    assert len(make_plan(graph, SLEEPS, Options(form="one")).launches) == 200
+    assert len(make_plan(graph, SLEEPS, KernelOptions(form="one")).launches) == 200
 
 
 def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:
@@ -76,7 +77,7 @@ def test_many_cores_keep_the_list() -> None:
 def test_a_stage_is_cut_along_pixels_if_there_are_enough(
     counts: tuple[int, ...], parts: int, axis: int
 ) -> None:
-    assert _cut(counts, parts) == axis
+    assert cut_axis(counts, parts) == axis
 
 
 @pytest.mark.parametrize("units", [1, 2, 31, 32, 97])
@@ -84,5 +85,5 @@ def test_the_state_has_room_for_every_thread_and_counter(units: int) -> None:
     device = replace(SLEEPS, compute_units=units)
     known = STATE_STRIDE * (1 + units // STATE_STRIDE)
     assert 1 + units <= known
-    words = state_bytes(5, device) // 4
+    words = PersistentKernel().state_bytes(5, device) // 4
     assert words == STATE_STRIDE + known + 5 * (1 + units) * STATE_STRIDE

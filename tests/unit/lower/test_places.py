@@ -6,7 +6,7 @@ import pytest
 from random_graphs import build
 
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import Layout
 from fourfold.lower import make_plan
 from fourfold.lower.locations import choose_locations
@@ -14,7 +14,7 @@ from fourfold.players.null import NULL_GPU
 
 
 def kernels(graph: Graph) -> list[str]:
-    return [launch.title for launch in make_plan(graph, NULL_GPU, Options()).launches]
+    return [launch.title for launch in make_plan(graph, NULL_GPU, KernelOptions()).launches]
 
 
 def test_what_the_caller_sees_lies_in_rows() -> None:
@@ -26,7 +26,7 @@ def test_what_the_caller_sees_lies_in_rows() -> None:
         output z
         """
     )
-    locations = choose_locations(graph, Options())
+    locations = choose_locations(graph, KernelOptions())
     assert locations["x"].layout is locations["z"].layout is Layout.ROWS
     assert locations["y"].layout is Layout.SLICED
 
@@ -56,7 +56,7 @@ def test_a_join_of_whole_slices_costs_nothing() -> None:
         """
     )
     assert kernels(graph) == ["relu", "exp", "relu"]
-    locations = choose_locations(graph, Options())
+    locations = choose_locations(graph, KernelOptions())
     assert locations["a"].root == locations["b"].root == "c"
     assert locations["b"].offset == 8 * 4
 
@@ -99,7 +99,7 @@ def test_two_outputs_never_share_memory() -> None:
         output a, b
         """
     )
-    locations = choose_locations(graph, Options())
+    locations = choose_locations(graph, KernelOptions())
     assert locations["a"].root != locations["b"].root
     assert kernels(graph) == ["relu", "reshape"]
 
@@ -113,5 +113,5 @@ def test_mixed_precision_keeps_ports_as_they_are() -> None:
         output z
         """
     )
-    locations = choose_locations(graph, Options("mixed"))
+    locations = choose_locations(graph, KernelOptions("mixed"))
     assert [locations[name].dtype.value for name in "xyz"] == ["f32", "f16", "f32"]

@@ -9,7 +9,7 @@ import pytest
 from fake_devices import H200
 from random_graphs import build
 
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower import make_plan
 from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
@@ -29,7 +29,7 @@ output c, d
 
 def plan(form: str = "one", reaches: bool = True) -> Plan:
     device = replace(H200, reaches_host=reaches)
-    return make_plan(build(NETWORK), device, Options("mixed", form=form))
+    return make_plan(build(NETWORK), device, KernelOptions("mixed", form=form))
 
 
 def kinds(made: Plan) -> dict[str, list[str]]:
@@ -56,14 +56,14 @@ def test_an_input_is_fetched_and_an_output_is_written_straight() -> None:
 def test_large_outputs_are_delivered_in_whole_lines(height: int, delivered: int) -> None:
     text = NETWORK.replace("f32[1,13,11,3]", f"f32[1,{height},11,3]")
     graph = build(text.partition("d = mean")[0] + "output c")
-    made = make_plan(graph, H200, Options("mixed", form="one"))
+    made = make_plan(graph, H200, KernelOptions("mixed", form="one"))
     assert made.buffers[made.outputs[0].buffer].kind == "host"
     assert made.program.text.count("static void deliver_") == delivered
 
 
 def test_an_input_that_is_also_an_output_is_fetched_and_there_already() -> None:
     graph = build(NETWORK.replace("output c, d", "output d, x"))
-    made = make_plan(graph, H200, Options("mixed", form="one"))
+    made = make_plan(graph, H200, KernelOptions("mixed", form="one"))
     assert kinds(made)["x"] == ["input", "host"]
     assert made.outputs[1].buffer == made.inputs[0].buffer
     assert made.buffers[made.inputs[0].buffer].kind == "host"
@@ -110,5 +110,5 @@ c = softmax(b)
 d = mean(c; axes=(1,2), keep_dims=True)
 output d
 """)
-    text = make_plan(graph, H200, Options("fp32", form="one")).program.text
+    text = make_plan(graph, H200, KernelOptions("fp32", form="one")).program.text
     assert len(re.findall(r"static void fetch_\d+\(", text)) == 2

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from random_graphs import build
 
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower.trials import REPEATS, Trials, plan_trials
 from fourfold.players.null import NULL_GPU
@@ -24,7 +24,7 @@ output b
 
 def trials(resident: bool) -> Trials:
     device = replace(NULL_GPU, resident=resident, matrix_units=resident)
-    graph, options = build(NETWORK), Options("mixed")
+    graph, options = build(NETWORK), KernelOptions("mixed")
     found = searches(graph, device, options, Known({}, {}), 4)
     return plan_trials(graph, device, options, {one.key: list(one.candidates) for one in found})
 

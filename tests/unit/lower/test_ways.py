@@ -7,11 +7,12 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.kernels.winograd.transforms import TRANSFORMS, Form, transform_filters
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import KernelChoice, choose_kernel, node_contexts
@@ -35,13 +36,13 @@ def graph(image: str, weights: str, attributes: str = "") -> Graph:
     )
 
 
-def site_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> NodeContext:
-    options = options or Options()
-    every = node_contexts(item, choose_locations(item, options), device, options)
+def site_of(item: Graph, device: DeviceInfo, options: KernelOptions | None = None) -> NodeContext:
+    options = options or KernelOptions()
+    every = node_contexts(item, choose_locations(item, options), target_of(device, options))
     return next(context for context in every if context.node.op == "conv2d")
 
 
-def way_of(item: Graph, device: DeviceInfo, options: Options | None = None) -> str:
+def way_of(item: Graph, device: DeviceInfo, options: KernelOptions | None = None) -> str:
     way = choose_kernel(site_of(item, device, options), {})
     assert isinstance(way, KernelChoice)
     return way.variant.name
@@ -54,8 +55,8 @@ DEEP = graph("[1,28,28,128]", "[128,3,3,128]", SAME)
 def test_a_cpu_takes_winograds_way_and_a_gpu_only_a_timed_one() -> None:
     assert way_of(DEEP, CPU) == "winograd"
     assert way_of(DEEP, NULL_GPU) == "tiled"
-    assert way_of(DEEP, replace(NULL_GPU, matrix_units=True), Options("mixed")) == "matrix"
-    assert way_of(DEEP, CPU, Options("fp16")) == "padded"
+    assert way_of(DEEP, replace(NULL_GPU, matrix_units=True), KernelOptions("mixed")) == "matrix"
+    assert way_of(DEEP, CPU, KernelOptions("fp16")) == "padded"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_tile_of_outputs_is_what_the_definition_says() -> None:
 def ways_of(item: Graph, device: DeviceInfo, limit: int) -> list[str]:
     (search,) = [
         s
-        for s in searches(item, device, Options(), Known({}, {}), limit)
+        for s in searches(item, device, KernelOptions(), Known({}, {}), limit)
         if s.key.startswith("conv")
     ]
     return [str(way) for way in search.candidates]
@@ -116,7 +117,7 @@ def test_forms_read_back(facts: DeviceInfo) -> None:
 def test_a_bad_form_falls_back_to_the_default(choice: str) -> None:
     context = site_of(DEEP, CPU)
     plain, odd = (
-        make_plan(DEEP, CPU, Options(), c) for c in ({}, {context.key: f"winograd: {choice}"})
+        make_plan(DEEP, CPU, KernelOptions(), c) for c in ({}, {context.key: f"winograd: {choice}"})
     )
     assert plain.program == odd.program
 
@@ -124,7 +125,7 @@ def test_a_bad_form_falls_back_to_the_default(choice: str) -> None:
 def test_memory_between_two_kernels_lives_no_longer_than_they_do() -> None:
     """The copy of 18 x 18 pixels takes the place of nothing that is still to be read."""
     item = graph("[1,16,16,8]", "[8,5,5,8]", "padding=Padding(2,2,2,2)")
-    plan = make_plan(item, CPU, Options(form="list"))
+    plan = make_plan(item, CPU, KernelOptions(form="list"))
     relu, pad, convolution = plan.launches[:3]
     assert [launch.title for launch in (relu, pad, convolution)][1:] == [
         "pad_input",
@@ -146,5 +147,7 @@ def test_a_name_that_is_taken_is_not_taken_twice() -> None:
         """
     )
     plain = graph("[1,16,16,8]", "[8,5,5,8]", "padding=Padding(2,2,2,2)")
-    sizes = [make_plan(one, CPU, Options(form="list")).bytes("arena") for one in (item, plain)]
+    sizes = [
+        make_plan(one, CPU, KernelOptions(form="list")).bytes("arena") for one in (item, plain)
+    ]
     assert sizes[0] == sizes[1]

@@ -12,7 +12,7 @@ from random_graphs import build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -66,7 +66,7 @@ def layer_of_bytes() -> Graph:
 
 
 def plan_for(device: DeviceInfo, graph: Graph | None = None, **options: Any) -> Plan:
-    return make_plan(graph or network(), device, Options(**options))
+    return make_plan(graph or network(), device, KernelOptions(**options))
 
 
 def test_a_plain_plan_needs_sizes_only() -> None:

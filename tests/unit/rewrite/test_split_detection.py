@@ -9,7 +9,7 @@ from random_graphs import build
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
-from fourfold.kernel.context import Options
+from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.ops import suppress_boxes
 from fourfold.players import make_player
@@ -63,7 +63,7 @@ def test_a_group_picks_as_one_does(
 ) -> None:
     monkeypatch.setattr(suppress_boxes, "split_for", lambda site, length: items)
     graph = split_detection(detection("classes_per_box=2"))
-    player = make_player(device, make_plan(graph, device, Options(form="list")))
+    player = make_player(device, make_plan(graph, device, KernelOptions(form="list")))
     for seed in range(5):
         given = inputs(seed)
         player.poison()

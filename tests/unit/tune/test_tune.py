@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_devices import target_of
 from random_graphs import build
 
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
-from fourfold.kernel.context import NodeContext, Options
+from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, fits
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import KernelChoice, variants_of
@@ -41,7 +42,7 @@ def graph() -> Graph:
 
 
 def result_of(graph: Graph, device: DeviceInfo, choices: dict[str, str]) -> list[np.ndarray]:
-    player = make_player(device, make_plan(graph, device, Options(), choices))
+    player = make_player(device, make_plan(graph, device, KernelOptions(), choices))
     x = np.random.default_rng(0).uniform(-1, 1, (1, 13, 11, 8)).astype(np.float32)
     results = player.run([x])
     player.close()
@@ -49,7 +50,7 @@ def result_of(graph: Graph, device: DeviceInfo, choices: dict[str, str]) -> list
 
 
 def test_choices_are_found_and_change_nothing_but_speed(graph: Graph, device: DeviceInfo) -> None:
-    found = tune(graph, device, Options(form="list"), level_named("rapid", 60))
+    found = tune(graph, device, KernelOptions(form="list"), level_named("rapid", 60))
     tuned = [key for key in found if key.startswith("conv2d")]
     assert len(tuned) == 2
     plain, chosen = result_of(graph, device, {}), result_of(graph, device, found)
@@ -69,21 +70,21 @@ def test_a_wrong_candidate_is_never_chosen(
     bad = Variant("wrong", wrong, choices=lambda context: ["at once"])
     op = replace(conv2d.OP, variants=(*conv2d.OP.variants, bad))
     monkeypatch.setitem(registry(), "conv2d", op)  # type: ignore[arg-type]
-    found = tune(graph, device, Options(form="list"), level_named("exhaustive", 90))
+    found = tune(graph, device, KernelOptions(form="list"), level_named("exhaustive", 90))
     assert found
     assert not any(way.startswith("wrong") for way in found.values())
 
 
 def test_known_keys_are_left_alone(graph: Graph, device: DeviceInfo) -> None:
-    keys = [search.key for search in searches(graph, device, Options(), Known({}, {}), 3)]
+    keys = [search.key for search in searches(graph, device, KernelOptions(), Known({}, {}), 3)]
     known = dict.fromkeys(keys, "tiled: default")
-    assert tune(graph, device, Options(form="list"), level_named("rapid"), known) == known
+    assert tune(graph, device, KernelOptions(form="list"), level_named("rapid"), known) == known
 
 
 def test_a_deadline_in_the_past_finds_nothing_and_fails_not(
     graph: Graph, device: DeviceInfo
 ) -> None:
-    assert tune(graph, device, Options(form="list"), level_named("rapid", 0)) == {}
+    assert tune(graph, device, KernelOptions(form="list"), level_named("rapid", 0)) == {}
 
 
 def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: DeviceInfo) -> None:
@@ -95,7 +96,9 @@ def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: Dev
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        tune(graph, device, Options(form="list"), level_named("rapid"), listener=Interrupting())
+        tune(
+            graph, device, KernelOptions(form="list"), level_named("rapid"), listener=Interrupting()
+        )
     assert len(kept) == 1
 
 
@@ -107,11 +110,11 @@ def test_no_such_level(graph: Graph) -> None:
 @pytest.mark.parametrize("work", [Work(1, 250, 256), Work(49, 256, 256), Work(12544, 8, 27)])
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
-    device = replace(NULL_GPU, kind=kind)
-    tiles = candidates(device, work)
+    target = target_of(replace(NULL_GPU, kind=kind))
+    tiles = candidates(target, work)
     assert tiles
     for tile in tiles:
-        assert fits(device, work, tile)
+        assert fits(target, work, tile)
         assert Tile.parse(str(tile)) == tile
 
 
@@ -120,10 +123,11 @@ def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
 )
 def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
     work = Work(49, 256, 256)
-    assert choose_tile(NULL_GPU, work, choice) == choose_tile(NULL_GPU, work, None)
+    target = target_of(NULL_GPU)
+    assert choose_tile(target, work, choice) == choose_tile(target, work, None)
 
 
-def ways_of(graph: Graph, info: DeviceInfo, options: Options, limit: int) -> list[str]:
+def ways_of(graph: Graph, info: DeviceInfo, options: KernelOptions, limit: int) -> list[str]:
     found = searches(graph, info, options, Known({}, {}), limit)
     return [
         str(way) for way in next(one for one in found if one.key.startswith("conv2d")).candidates
@@ -131,7 +135,7 @@ def ways_of(graph: Graph, info: DeviceInfo, options: Options, limit: int) -> lis
 
 
 def test_weights_by_image_are_tried_where_there_are_images(graph: Graph) -> None:
-    many, options = LEVELS["exhaustive"].candidates, Options()
+    many, options = LEVELS["exhaustive"].candidates, KernelOptions()
     able = replace(NULL_GPU, image_texels=65536)
     first = ways_of(graph, able, options, 8)
     assert first[2] == f"{first[1]} by image"
@@ -149,7 +153,7 @@ def test_weights_by_image_are_tried_where_there_are_images(graph: Graph) -> None
 )
 def test_weights_by_image_are_not_tried_elsewhere(graph: Graph, facts: dict[str, Any]) -> None:
     info = replace(NULL_GPU, **{"image_texels": 65536, **facts})
-    ways = ways_of(graph, info, Options(), LEVELS["exhaustive"].candidates)
+    ways = ways_of(graph, info, KernelOptions(), LEVELS["exhaustive"].candidates)
     assert not [way for way in ways if way.endswith("image")]
 
 
@@ -158,7 +162,7 @@ def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
     if not able.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
     options, tiled = (
-        Options(form="list"),
+        KernelOptions(form="list"),
         next(v for v in variants_of(conv2d.OP) if v.name == "tiled"),
     )
     key = next(one.key for one in searches(graph, able, options, Known({}, {}), 1))
@@ -192,7 +196,7 @@ class Noting(Listener):
 
 
 def test_a_higher_level_goes_on_where_a_lower_one_stopped(graph: Graph, device: DeviceInfo) -> None:
-    options, few, many = Options(form="list"), Level(2, 2, 60.0), Level(5, 2, 60.0)
+    options, few, many = KernelOptions(form="list"), Level(2, 2, 60.0), Level(5, 2, 60.0)
     first = Noting()
     found = tune(graph, device, options, few, listener=first)
     efforts = dict.fromkeys(found, few.candidates)

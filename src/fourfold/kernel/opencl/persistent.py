@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
-from fourfold.kernel.opencl.stage import HEAD, Kind, stage_call, stage_operands
+from fourfold.kernel.opencl.stage_function import Kind, stage_call, stage_operands
+from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride
 
 ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
-CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
-ARRIVES, AWAITS = 1, 2  # bits of a row: a group says that it has come so far; it waits for all
 PATIENCE = 400000  # ticks of a processor's clock for which a thread works without the others
 _BOX = (
     "chunk.x + virtual % chunk.across",
@@ -173,11 +172,6 @@ _SHARE = """
 """
 
 
-def row_stride(kinds: Sequence[Kind]) -> int:
-    """Numbers in a row of the table."""
-    return -(-(HEAD + max(kind.numbers for kind in kinds)) // 4) * 4
-
-
 def persistent_text(
     kinds: Sequence[Kind], buffers: int, items: int, words: int | None = None
 ) -> str:
@@ -213,7 +207,7 @@ def _claim_functions(kinds: Sequence[Kind]) -> list[str]:
         for number, kind in enumerate(kinds)
     )
     walk = _CLAIM.format(
-        stride=row_stride(kinds),
+        stride=row_stride([kind.kernel for kind in kinds]),
         apart=STATE_STRIDE,
         each=GROUPS_EACH,
         patience=PATIENCE,
@@ -250,7 +244,7 @@ def _some(kind: Kind) -> str:
 
 def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | None) -> str:
     cases = "\n".join(_rounds(number, kind, buffers, items) for number, kind in enumerate(kinds))
-    stride = row_stride(kinds)
+    stride = row_stride([kind.kernel for kind in kinds])
     pool = max(items // kind.items * kind.local_bytes // 16 for kind in kinds)
     declared = f"__local float4 pool[{pool}];" if pool else ""
     return _SHARE.format(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 # D += A x B on one warp's tensor cores: 16 pixels x 8 channels, 16 products each, halves in and
 # floats out. Each of the 32 work-items holds two rows' quarter of the result.
 _MULTIPLY = """
@@ -303,10 +305,28 @@ DOTS = {
 }
 # Exchange between the work-items of a sub-group (`DeviceInfo.subgroups`), and how many they are.
 EXCHANGES = {"khr": _KHR_EXCHANGE, "ptx": _EXCHANGE}
-REACHES = {"khr": "get_max_sub_group_size()", "ptx": "32"}
+SUBGROUP_SIZES = {"khr": None, "ptx": 32}
 PRELUDES = {**NVIDIA, "fetch_ahead": _FETCH}
 
 
+HALF_ARITHMETIC = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
+
+
+def prelude_text(called: Collection[str], dots: str = "", subgroups: str = "") -> str:
+    """The text of the functions that kernels call and the language lacks, each once.
+
+    `dots` says who spells out dot products, `subgroups` who exchanges numbers.
+    """
+    names = {*called, "add_few_dots"} if "add_dots" in called else called
+    known = {**DOTS.get(dots, {}), **PRELUDES}
+    known["exchange"] = EXCHANGES.get(subgroups, known["exchange"])
+    return "".join(text for name, text in known.items() if name in names)
+
+
+def language_version(*spellings: str) -> str:
+    """That of a program which spells some things so: the extensions came late."""
+    return "3.0" if "khr" in spellings else "1.2"
+
+
 def build_options(*spellings: str) -> str:
-    """The language of a program that spells some things so: the extensions came late."""
-    return "-cl-std=CL3.0" if "khr" in spellings else "-cl-std=CL1.2"
+    return f"-cl-std=CL{language_version(*spellings)}"

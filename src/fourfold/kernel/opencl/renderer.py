@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.expression import STORAGE, ExpressionWriter, type_name
-from fourfold.kernel.opencl.functions import function_of, functions_of
-from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, PRELUDES
+from fourfold.kernel.opencl.functions import function_of
 from fourfold.kernel.statement import (
     Assign,
     AwaitHost,
@@ -207,18 +206,3 @@ class Renderer(ExpressionWriter):
     def _local_array(self, array: LocalArray) -> str:
         kind = type_name(array.kind, array.width)
         return f"__local {kind} {array.pointer.name}[{array.size}];"
-
-
-def preludes(
-    kernels: Iterable[Kernel], also: Iterable[str] = (), dots: str = "", subgroups: str = ""
-) -> str:
-    """The text of the functions that kernels call and the language lacks, each once.
-
-    `dots` says who spells out dot products, `subgroups` who exchanges numbers.
-    """
-    called = {name for kernel in kernels for name in functions_of(kernel)}
-    if "add_dots" in called:
-        called.add("add_few_dots")
-    known = {**DOTS.get(dots, {}), **PRELUDES}
-    known["exchange"] = EXCHANGES.get(subgroups, known["exchange"])
-    return "".join(text for name, text in known.items() if name in called or name in also)

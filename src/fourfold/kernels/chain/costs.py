@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Node
+from fourfold.kernel.context import Target
+from fourfold.kernels.conv.tile import WIDE
 from fourfold.types import TensorType
 
 PRODUCTS = ("conv2d", "fully_connected")
@@ -27,6 +29,15 @@ class Rates:
     weights: float
     kernel: float
     meeting: float
+
+
+def can_chain(target: Target) -> bool:
+    """Whether a kernel can hold what is between its parts: in local memory, or where a work-item
+    walks alone, in a private array.
+    """
+    device, able = target.device, target.capabilities
+    alone = device.is_cpu or device.max_work_group == 1
+    return able.private_arrays and WIDE in able.widths if alone else able.local_memory
 
 
 def rates(device: DeviceInfo) -> Rates:

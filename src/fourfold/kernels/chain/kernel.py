@@ -19,7 +19,7 @@ from fourfold.kernel.expression import Expression, Pointer, const, exp, load, ma
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.location import Stored
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.tile import Tile
+from fourfold.kernels.conv.tile import WIDE, Tile
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.joined import Memories, PartContext, Parts
 from fourfold.kernels.reduce import SIDE_BY_SIDE, across, add_run, least
@@ -153,7 +153,8 @@ class Chain:
         """A CPU makes several vectors of eight side by side, an item of a GPU four channels."""
         if self.items > 1:
             return Tile(1, 1, 4)
-        return Tile(1, min(SIDE_BY_SIDE, 1 << (max(1, -(-outputs // 8)) - 1).bit_length()), 8)
+        vectors = max(1, -(-outputs // WIDE))
+        return Tile(1, min(SIDE_BY_SIDE, 1 << (vectors - 1).bit_length()), WIDE)
 
     def _add_products(
         self,

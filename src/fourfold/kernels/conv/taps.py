@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from fourfold.device import DeviceInfo
+from fourfold.kernel.context import Target
 from fourfold.kernel.expression import Expression, const, convert, where
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout
@@ -105,14 +105,15 @@ def _window_taps(window: Window, kernel: Kernel, source: View, target: View) -> 
 class Reader:
     """Reads the pixels of a tile under one filter tap after the other."""
 
-    def __init__(self, source: View, taps: Taps, device: DeviceInfo) -> None:
+    def __init__(self, source: View, taps: Taps, target: Target) -> None:
         self.kernel, self.source, self.taps = source.kernel, source, taps
-        self.on_cpu = device.is_cpu
-        self._alone = device.is_cpu and (source.whole or source.type.channels < 4)
+        self.on_cpu, able = target.device.is_cpu, target.capabilities
+        self._alone = self.on_cpu and (source.whole or source.type.channels < 4)
+        self._from_corners = self._alone and able.shifted_pointers and "long" in able.kinds
 
     def corners(self, bases: list[Base], checked: bool) -> list[Expression]:
         """Where each pixel's window starts, in elements: it stays while the taps go by."""
-        if not self._alone or checked or self.taps.offset is None:
+        if not self._from_corners or checked or self.taps.offset is None:
             return []
         kernel, source = self.kernel, self.source
         if self.taps.neighbours and source.location.layout is Layout.SLICED:

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fourfold.device import DeviceInfo
+from fourfold.kernel.context import Target
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)( by image)?")
 CPU_ACCUMULATORS = 14
+WIDE = 8  # output channels of an accumulator on a CPU
 DEEPEST = 64  # work-items of a group along its third side, which many GPUs have no more of
 GPU_GROUPS = (
     (32, 4),
@@ -82,13 +84,14 @@ class Work:
         return -(-self.pixels // tile.pixels), -(-self.slices * 4 // (tile.width * tile.groups))
 
 
-def choose_tile(device: DeviceInfo, work: Work, choice: str | None) -> Tile:
+def choose_tile(target: Target, work: Work, choice: str | None) -> Tile:
     """The tile that was found best for this work, or a good one from its size alone."""
     tile = None if choice is None else Tile.parse(choice)
-    if tile is not None and fits(device, work, tile):
+    if tile is not None and fits(target, work, tile):
         return tile
-    tile = _cpu_tile(work) if device.is_cpu else candidates(device, work)[0]
-    return replace(tile, image=device.prefers_images)
+    wide = target.device.is_cpu and WIDE in target.capabilities.widths
+    tile = _cpu_tile(work) if wide else candidates(target, work)[0]
+    return replace(tile, image=target.device.prefers_images)
 
 
 def tries_images(device: DeviceInfo) -> bool:
@@ -98,9 +101,12 @@ def tries_images(device: DeviceInfo) -> bool:
     return device.image_texels > 0 and not device.is_cpu and not device.resident
 
 
-def fits(device: DeviceInfo, work: Work, tile: Tile) -> bool:
-    """Whether the device can run this tile for this work at all."""
-    if min(tile.pixels, tile.groups, tile.split, *tile.local) < 1 or tile.width not in (4, 8):
+def fits(target: Target, work: Work, tile: Tile) -> bool:
+    """Whether the device can run this tile for this work at all, and the language write it."""
+    device = target.device
+    if min(tile.pixels, tile.groups, tile.split, *tile.local) < 1:
+        return False
+    if tile.width not in (4, WIDE) or tile.width not in target.capabilities.widths:
         return False
     if tile.pixels * tile.groups > 32 or tile.items > device.max_work_group:
         return False
@@ -113,10 +119,12 @@ def fits(device: DeviceInfo, work: Work, tile: Tile) -> bool:
     return power and (tile.split == 1 or shared <= device.local_memory)
 
 
-def candidates(device: DeviceInfo, work: Work) -> list[Tile]:
+def candidates(target: Target, work: Work) -> list[Tile]:
     """Every tile worth timing, the most promising first."""
-    every = _cpu_tiles(work) if device.is_cpu else _gpu_tiles(device, work)
-    usable = [tile for tile in every if fits(device, work, tile)]
+    device = target.device
+    wide = max(width for width in (4, WIDE) if width in target.capabilities.widths)
+    every = _cpu_tiles(work, wide) if device.is_cpu else _gpu_tiles(device, work)
+    usable = [tile for tile in every if fits(target, work, tile)]
     cost = _cpu_cost if device.is_cpu else _gpu_cost
     return sorted(usable, key=lambda tile: (cost(device, work, tile), str(tile)))
 
@@ -125,20 +133,20 @@ def _cpu_tile(work: Work) -> Tile:
     """Twelve accumulators of eight fill sixteen vector registers with room for their food."""
     pixels, pairs = work.pixels, -(-work.slices // 2)
     if pixels == 1:
-        return Tile(1, min(4, pairs), 8)
+        return Tile(1, min(4, pairs), WIDE)
     if pairs == 1:
-        return Tile(min(7, pixels), 1, 8)
+        return Tile(min(7, pixels), 1, WIDE)
     if pairs % 2 and pairs % 3 == 0:
-        return Tile(min(4, pixels), 3, 8)
+        return Tile(min(4, pixels), 3, WIDE)
     wanted = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
-    return Tile(min(wanted, pixels), 2, 8)
+    return Tile(min(wanted, pixels), 2, WIDE)
 
 
-def _cpu_tiles(work: Work) -> Iterator[Tile]:
+def _cpu_tiles(work: Work, width: int) -> Iterator[Tile]:
     for groups in range(1, 6):
         for pixels in range(1, 9):
-            if pixels * groups <= CPU_ACCUMULATORS and groups <= -(-work.slices // 2):
-                yield Tile(pixels, groups, 8)
+            if pixels * groups <= CPU_ACCUMULATORS and groups <= -(-work.slices * 4 // width):
+                yield Tile(pixels, groups, width)
 
 
 def _cpu_cost(device: DeviceInfo, work: Work, tile: Tile) -> float:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps, Reader
-from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, tries_images
+from fourfold.kernels.conv.tile import WIDE, Tile, Work, candidates, choose_tile, tries_images
 
 Source = Callable[[NodeContext, Kernel], View]
 NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
@@ -49,7 +50,7 @@ def tile_choices(context: NodeContext, taps: int) -> list[str]:
     """
     image = context.device.prefers_images
     tiles = [
-        replace(one, image=image) for one in candidates(context.device, work_of(context, taps))
+        replace(one, image=image) for one in candidates(context.target, work_of(context, taps))
     ]
     if tries_images(context.device) and not context.options.counts_bytes:
         others = [replace(one, image=not image) for one in tiles]
@@ -89,6 +90,11 @@ def blocks_of(context: NodeContext, tile: Tile, tiles: int) -> int:
     return min(tiles, -(-read // NEAR_BYTES))
 
 
+def _shifts(context: NodeContext, tile: Tile) -> bool:
+    """Whether weights are reached by pointers further on, as a CPU likes it."""
+    return context.device.is_cpu and context.capabilities.shifted_pointers and not tile.image
+
+
 class Convolution:
     """One convolution being written: the kernel, its views, its tile, its accumulators."""
 
@@ -105,7 +111,7 @@ class Convolution:
         """`weights` is [outputs, taps, inputs], the taps in the order of the loops."""
         self.context = context
         work = work_of(context, weights.shape[1])
-        self.tile = tile or choose_tile(context.device, work, context.choice)
+        self.tile = tile or choose_tile(context.target, work, context.choice)
         suffix = "" if self.tile.split == 1 else "_split"
         self.kernel = kernel = context.kernel(title + suffix)
         self.source, self.target = source(context, kernel), context.write(kernel, counted=counted)
@@ -113,7 +119,7 @@ class Convolution:
         self.taps = taps(kernel, self.source, self.target)
         self._pack(weights)
         self.lanes = min(4, context.input.channels)
-        self.reader = Reader(self.source, self.taps, context.device)
+        self.reader = Reader(self.source, self.taps, context.target)
 
     def _pack(self, weights: np.ndarray) -> None:
         context, kernel, tile = self.context, self.kernel, self.tile
@@ -142,8 +148,7 @@ class Convolution:
         else:
             self._accumulate(sums, bases, group, checked=not self.taps.always)
         row = kernel.local_id(0) + kernel.local_id(1) * tile.local[0]
-        every = [value for line in sums for value in line]
-        group_combine(kernel, every, tile.split, operator.add, 2, row)
+        group_combine(kernel, [*chain(*sums)], tile.split, operator.add, 2, row)
         self._store(sums, pixels, group)
 
     def _places(self) -> tuple[list[Expression], Expression]:
@@ -242,7 +247,7 @@ class Convolution:
 
     def _factors(self, starts: list[Expression]) -> list[Callable[[int], Expression]]:
         """How the weights of each group are read, from where this step of the reduction starts."""
-        if not self.context.device.is_cpu or self.tile.image:
+        if not _shifts(self.context, self.tile):
             return [partial(self._factor, self.weights, start) for start in starts]
         width = self.tile.width
         near = [self.kernel.shifted(self.weights, start, width, "row") for start in starts]
@@ -283,7 +288,7 @@ class Convolution:
         self, values: list[Expression], pixels: list[Expression], slice_: Expression
     ) -> None:
         """Neighbours by twos where a work-item has a run of them: wider vectors in the tail."""
-        run = 2 if self.tile.local[0] == 1 and self.tile.width == 8 else 1
+        run = 2 if self.tile.local[0] == 1 and self.tile.width == WIDE else 1
         with self.kernel.run_of(pixels[0], slice_):
             for first in range(0, len(values), run):
                 group = values[first : first + run]

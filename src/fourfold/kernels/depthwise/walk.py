@@ -23,6 +23,12 @@ LINE = 16  # numbers in a line of the cache
 FEW_EDGES = 2  # columns for which code is written out
 
 
+def can_walk(context: NodeContext) -> bool:
+    """Whether this is the way for the device, and the language can say it."""
+    able = context.capabilities
+    return context.device.is_cpu and able.shifted_pointers and 8 in able.widths
+
+
 class DepthwiseWalk(DepthwiseRows):
     """Rows are reached by pointers of their own: a sum for every read would take as long as what is
     done with it.

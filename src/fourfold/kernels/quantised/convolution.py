@@ -31,6 +31,9 @@ def refuses_dots(context: NodeContext) -> str | None:
     """The device and the input must have bytes, the weights must be such."""
     if not context.device.dot_products:
         return "the device has no dot products of bytes"
+    able = context.capabilities
+    if not (able.shifted_pointers and able.private_arrays and "long" in able.kinds):
+        return f"{able.language} has no pointers further on, private arrays or 64-bit numbers"
     place, weights, bias = (
         context.locations[str(context.node.inputs[0])],
         context.array(1),
@@ -109,7 +112,7 @@ def pack_ones(inputs: int) -> np.ndarray:
 def dot_tile(context: NodeContext, work: Work) -> Tile:
     """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
     if work.pixels < RUN or not context.device.packs_bytes:
-        return choose_tile(context.device, work, None)
+        return choose_tile(context.target, work, None)
     pairs = -(-work.slices // 2)
     if pairs == 1:
         return Tile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
@@ -130,7 +133,7 @@ class DotConvolution(Convolution):
     ) -> None:
         self.middle = middle_of(weights)
         work = work_of(context, weights.shape[1])
-        tile = choose_tile(context.device, work, context.choice or str(dot_tile(context, work)))
+        tile = choose_tile(context.target, work, context.choice or str(dot_tile(context, work)))
         self.counted = context.counts_bytes and tile.pixels % RUN == 0
         super().__init__(context, title, weights, taps, source, tile, self.counted)
 

@@ -50,7 +50,7 @@ def _fits(context: NodeContext, form: Form) -> bool:
         return False
     block = device.is_cpu or tile.pixels * tile.groups <= GPU_BLOCK
     held = form.positions * form.panel * context.input.slices * 4 if form.within else 0
-    usable = tile.split == 1 and fits(device, _work(context, form.size), tile)
+    usable = tile.split == 1 and fits(context.target, _work(context, form.size), tile)
     return usable and block and held <= HELD
 
 
@@ -58,7 +58,7 @@ def _forms(context: NodeContext) -> list[Form]:
     """Two tiles for each size and place of the transform, all by their cost."""
     forms: list[Form] = []
     for size in (2, 4):
-        tiles = candidates(context.device, _work(context, size))
+        tiles = candidates(context.target, _work(context, size))
         for within in (False, True):
             usable = [form for tile in tiles if _fits(context, form := Form(size, within, tile))]
             usable = usable if context.device.is_cpu else usable[:2]
@@ -85,7 +85,7 @@ def _cost(context: NodeContext, form: Form) -> float:
 def _direct_cost(context: NodeContext) -> float:
     """The same for the direct way, with its copy of the input."""
     work = Work(context.output.pixels, context.output.slices, context.input.slices * FILTER**2)
-    tile = choose_tile(context.device, work, None)
+    tile = choose_tile(context.target, work, None)
     across, down = work.tiles(tile)
     products = _rounds(context, across * down) * work.reduction * 4.0 * _steps(tile)
     copy = _rounds(context, context.input.pixels * context.input.slices) * COPY

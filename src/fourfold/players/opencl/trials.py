@@ -13,7 +13,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import BuildError, DeviceError
-from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, REACHES, build_options
+from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, SUBGROUP_SIZES, build_options
 from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
@@ -162,7 +162,8 @@ def try_subgroups(info: DeviceInfo) -> Facts:
 
 def exchanges(info: DeviceInfo, name: str) -> bool:
     """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
-    text = EXCHANGES[name] + _EXCHANGE.replace("REACH", REACHES[name])
+    size = SUBGROUP_SIZES[name] or "get_max_sub_group_size()"
+    text = EXCHANGES[name] + _EXCHANGE.replace("REACH", str(size))
     shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
 
     def exchange() -> bool:

@@ -1,8 +1,7 @@
 """Renders kernels as stages of one persistent launch: functions that a loop over a table calls.
 
 A stage does not know who launched it. Its work-groups are virtual: a real group of work-items runs
-one or
-several of them side by side, each with its own part of local memory, round after round.
+one or several of them side by side, each with its own part of local memory, round after round.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl.expression import STORAGE, type_name
 from fourfold.kernel.opencl.renderer import Renderer
+from fourfold.kernel.stage_table import HEAD
 from fourfold.kernel.statement import AwaitHost, AwaitInputs, LocalArray
 
 _AXES = "xyz"
 _WARP = 32
 _ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
-HEAD = 6  # numbers in front of a row: kind, groups, chunk, groups along x, along y, spare
 _WIDTHS = {"float": 4, "int": 4, "half": 2, "bool": 4}
 
 
@@ -59,10 +58,6 @@ class Kind:
         )
 
     @property
-    def numbers(self) -> int:
-        return 2 * len(self.kernel.buffers) + len(self.kernel.sizes)
-
-    @property
     def local_bytes(self) -> int:
         """Local memory of one virtual group, in whole vectors of sixteen bytes."""
         arrays = [item for item in self.kernel.body if isinstance(item, LocalArray)]
@@ -82,8 +77,7 @@ class _StageRenderer(Renderer):
     """Like the renderer of entry points, but ids, memory and pointers come from the caller.
 
     Pointers into the arena are neither const nor restrict: another stage has just written there,
-    and a
-    compiler that knew better could read it through a cache that does not know of that.
+    and a compiler that knew better could read it through a cache that does not know of that.
     """
 
     def __init__(self, kind: Kind) -> None:

@@ -1,9 +1,9 @@
 """x = fake_quantize(..; s); y = conv2d(x, w, b); z = fake_quantize(y; t)
 ->  n = fake_quantize(..; s, step 1); y = conv2d(n, v, c); z = fake_quantize(y * m; 1)
 
-n, v and c count the steps in which x, w and b were stored, so floats (and halves, as far as they
-are stored) keep them and their products exactly: sums are those of integer arithmetic. What only
-moves, picks or averages goes on with counted steps; whoever needs real numbers reads n * s.
+n, v and c are the integers (steps of a grid) that x, w and b were stored as, so floats (and halves,
+as far as they are stored) hold them and their products exactly: sums are those of integer
+arithmetic. What only moves, picks or averages stays in steps; who needs real numbers reads n * s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fourfold.rewrite._stored import stored_steps
 
 # For each weighted sum, the axis of its weights along which the output channels lie.
 _CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
-# f(s * x) = s * f(x) for every positive s; all inputs are counted in the same steps.
+# f(s * x) = s * f(x) for every positive s; all inputs have the same step.
 _HOMOGENEOUS = {
     *("average_pool2d", "batch_to_space", "concat", "depth_to_space", "identity", "leaky_relu"),
     *("max_pool2d", "maximum", "mean", "minimum", "mirror_pad", "negate", "pad", "reduce_max"),
@@ -34,37 +34,37 @@ _ORDERING = {"arg_max", "arg_min"}  # f(s * x) = f(x)
 
 
 @dataclass(frozen=True, eq=False)
-class _Count:
-    """A value in steps: real = counted * unit. A sum has one unit for each channel."""
+class _Steps:
+    """A value in integer steps: real = steps * unit. A sum has one unit for each channel."""
 
     name: str
     unit: float
     units: np.ndarray | None = None
 
 
-def count_steps(graph: Graph) -> Graph:
+def keep_integer_steps(graph: Graph) -> Graph:
     grids = (FakeQuantize, Dequantize)
     if not any(isinstance(node.attributes, grids) for node in graph.nodes):
         return graph
     work = _Work(graph, Constants(graph))
     for node in graph.nodes:
-        if node.tail or len(node.outputs) != 1 or not work.count(node):
+        if node.tail or len(node.outputs) != 1 or not work.convert(node):
             work.keep(node)
     return work.finish()
 
 
 @dataclass
 class _Work:
-    """The nodes so far, and which values are known as counted steps."""
+    """The nodes so far, and which values are known in integer steps."""
 
     graph: Graph
     values: Constants
     nodes: list[Node] = field(default_factory=list)
-    counts: dict[str, _Count] = field(default_factory=dict)
+    steps: dict[str, _Steps] = field(default_factory=dict)
     sources: dict[str, Node] = field(default_factory=dict)  # nodes that make real numbers
 
-    def count(self, node: Node) -> bool:
-        """Adds the node in its counting form, if it has one."""
+    def convert(self, node: Node) -> bool:
+        """Adds the node in its form on integer steps, if it has one."""
         match node.attributes:
             case Dequantize() as attributes:
                 return self._read(node, attributes)
@@ -99,11 +99,11 @@ class _Work:
             self.nodes.append(source)
 
     def _add(self, node: Node, unit: float) -> None:
-        """A node that counts what the node of the same output made in real numbers."""
+        """A node that gives in steps what the node of the same output made in real numbers."""
         output = node.outputs[0]
         name = self.values.declare(f"{output}/steps", self.graph.types[output])
         self.nodes.append(replace(node, outputs=(name,)))
-        self.counts[output] = _Count(name, unit)
+        self.steps[output] = _Steps(name, unit)
         real = Dequantize(unit, 0)
         self.sources[output] = Node("dequantize", (name,), (output,), real, name=node.name)
 
@@ -115,12 +115,12 @@ class _Work:
         return True
 
     def _round(self, node: Node, attributes: FakeQuantize) -> bool:
-        if attributes.distance == 1.0 and str(node.inputs[0]) not in self.counts:
-            self.counts[node.outputs[0]] = _Count(node.outputs[0], 1.0)
+        if attributes.distance == 1.0 and str(node.inputs[0]) not in self.steps:
+            self.steps[node.outputs[0]] = _Steps(node.outputs[0], 1.0)
             return False
         source, scale = self._scaled(node, attributes.scale)
-        counting = replace(attributes, scale=scale, step=1.0)
-        self._add(replace(node, inputs=(source,), attributes=counting), attributes.distance)
+        whole = replace(attributes, scale=scale, step=1.0)
+        self._add(replace(node, inputs=(source,), attributes=whole), attributes.distance)
         return True
 
     def _store(self, node: Node, attributes: Quantize) -> bool:
@@ -132,39 +132,39 @@ class _Work:
     def _scaled(self, node: Node, scale: float) -> tuple[str, float]:
         """What to round for a node, and the scale of its grid in the unit of that."""
         name = str(node.inputs[0])
-        count = self.counts.get(name)
-        if count is None:
+        known = self.steps.get(name)
+        if known is None:
             self._make_real(name)
             return name, scale
-        if count.units is None:
-            return count.name, 1.0 if count.unit == scale else scale / count.unit
+        if known.units is None:
+            return known.name, 1.0 if known.unit == scale else scale / known.unit
         # In this order of roundings XNNPACK has its factors, too.
-        factors = self.values.add(f"{name}/factors", count.units / np.float32(scale))
+        factors = self.values.add(f"{name}/factors", known.units / np.float32(scale))
         steps = self.values.declare(f"{name}/scaled", self.graph.types[name])
-        self.nodes.append(Node("mul", (count.name, factors), (steps,), name=node.name))
+        self.nodes.append(Node("mul", (known.name, factors), (steps,), name=node.name))
         return steps, 1.0
 
     def _sum(self, node: Node) -> bool:
         """A weighted sum of whole numbers, if all it reads was stored as such."""
         output = node.outputs[0]
         source, weights, bias = (*node.inputs, None)[:3]
-        count = self.counts.get(str(source))
-        if count is None or count.units is not None or not self._is_only_rounded(output):
+        known = self.steps.get(str(source))
+        if known is None or known.units is not None or not self._is_only_rounded(output):
             return False
         factors = stored_steps(self.graph, weights, _CHANNEL_AXIS[node.op])
         offsets = None if bias is None else stored_steps(self.graph, bias, 0)
         if factors is None or (bias is not None and offsets is None):
             return False
         inputs = (
-            count.name,
+            known.name,
             self.values.add(f"{weights}/steps", factors.whole),
             None if offsets is None else self.values.add(f"{bias}/steps", offsets.whole),
         )
         name = self.values.declare(f"{output}/sum", self.graph.types[output])
         self.nodes.append(replace(node, inputs=inputs, outputs=(name,)))
-        units = np.float32(count.unit) * factors.scales
+        units = np.float32(known.unit) * factors.scales
         channels = self.graph.types[output].channels
-        self.counts[output] = _Count(name, 0.0, np.broadcast_to(units, (channels,)))
+        self.steps[output] = _Steps(name, 0.0, np.broadcast_to(units, (channels,)))
         return True
 
     def _is_only_rounded(self, name: str) -> bool:
@@ -177,23 +177,23 @@ class _Work:
         indexed = node.op in _INDEXED
         if not (indexed or node.op in _HOMOGENEOUS or node.op in _ORDERING):
             return False
-        counted = node.inputs[:1] if indexed else node.inputs
-        counts = [self.counts.get(str(name)) for name in counted]
-        units = {None if count is None else count.unit for count in counts}
-        if len(units) != 1 or None in units or any(c and c.units is not None for c in counts):
+        converted = node.inputs[:1] if indexed else node.inputs
+        known = [self.steps.get(str(name)) for name in converted]
+        units = {None if one is None else one.unit for one in known}
+        if len(units) != 1 or None in units or any(one and one.units is not None for one in known):
             return False
         (unit,) = units
         assert unit is not None
-        inputs = (*(count.name for count in counts if count), *node.inputs[len(counts) :])
+        inputs = (*(one.name for one in known if one), *node.inputs[len(known) :])
         attributes = node.attributes
         if isinstance(attributes, Pad):
             attributes = replace(attributes, value=attributes.value / unit)
-        counting = replace(node, inputs=inputs, attributes=attributes)
+        on_steps = replace(node, inputs=inputs, attributes=attributes)
         if node.op in _ORDERING:
-            self.nodes.append(counting)
+            self.nodes.append(on_steps)
         elif inputs == node.inputs:
-            self.counts[node.outputs[0]] = _Count(node.outputs[0], unit)
+            self.steps[node.outputs[0]] = _Steps(node.outputs[0], unit)
             self.nodes.append(node)
         else:
-            self._add(counting, unit)
+            self._add(on_steps, unit)
         return True

@@ -1,4 +1,4 @@
-"""count_steps: weighted sums of quantised numbers are sums of whole numbers."""
+"""keep_integer_steps: weighted sums of quantised numbers are sums of whole numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random_graphs import assert_equal, brief, build
 from fourfold.cpu.reference import evaluate
 from fourfold.graph import Graph
 from fourfold.rewrite import check
-from fourfold.rewrite.count_steps import count_steps
+from fourfold.rewrite.keep_integer_steps import keep_integer_steps
 from fourfold.types import Quantization
 
 CONV = "stride=(1, 1), dilation=(1, 1), padding=Padding(1, 1, 1, 1), groups=1"
@@ -50,7 +50,7 @@ def ops(graph: Graph) -> list[str]:
 
 def test_a_convolution_adds_whole_numbers() -> None:
     before = convolution()
-    after = count_steps(before)
+    after = keep_integer_steps(before)
     check(after)
     assert ops(after) == [
         "r/steps = dequantize",
@@ -68,14 +68,14 @@ def test_a_convolution_adds_whole_numbers() -> None:
 
 
 def test_it_stops() -> None:
-    once = count_steps(convolution())
-    assert brief(count_steps(once)) == brief(once)
+    once = keep_integer_steps(convolution())
+    assert brief(keep_integer_steps(once)) == brief(once)
 
 
 def test_what_only_moves_goes_on_with_steps() -> None:
     extra = "t = transpose(z; permutation=(0, 2, 1, 3))\n        p = max_pool2d(t; POOL)"
     pool = "filter=(2, 2), stride=(1, 1), padding=Padding(0, 0, 0, 0)"
-    after = count_steps(convolution(extra.replace("POOL", pool), "q, p"))
+    after = keep_integer_steps(convolution(extra.replace("POOL", pool), "q, p"))
     check(after)
     assert "t/steps = transpose" in ops(after)
     assert "p/steps = max_pool2d" in ops(after)
@@ -83,7 +83,7 @@ def test_what_only_moves_goes_on_with_steps() -> None:
 
 
 def test_real_numbers_are_there_for_who_needs_them() -> None:
-    after = count_steps(convolution("e = exp(z)", "q, e"))
+    after = keep_integer_steps(convolution("e = exp(z)", "q, e"))
     check(after)
     assert "z = dequantize" in ops(after)
     assert after.producers["e"].inputs == ("z",)
@@ -96,13 +96,13 @@ def test_a_pad_is_counted_too() -> None:
         z = pad(y; before=(1, 0), after=(0, 0), value=1.5)
         output z
     """)
-    after = count_steps(graph)
+    after = keep_integer_steps(graph)
     assert_equal(graph, after)
     assert after.producers["z/steps"].attributes.value == 3.0  # type: ignore[attr-defined]
 
 
 def test_a_sum_that_is_not_rounded_stays_real() -> None:
-    after = count_steps(convolution("e = exp(y)", "q, e"))
+    after = keep_integer_steps(convolution("e = exp(y)", "q, e"))
     assert after.producers["y"].inputs[1] == "w"
 
 
@@ -112,4 +112,4 @@ def test_graphs_of_floats_are_left_alone() -> None:
         y = relu(x)
         output y
     """)
-    assert count_steps(graph) is graph
+    assert keep_integer_steps(graph) is graph

@@ -1,0 +1,89 @@
+"""Which inputs of a model come as the bytes of pictures, and the shapes that both sides see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fourfold.errors import InputError, nearest
+from fourfold.formats import Model
+from fourfold.graph import Graph
+from fourfold.pixels import Given, Pixels
+from fourfold.rewrite.take_pixels import Pictures
+from fourfold.types import DType, Quantization, Shape, TensorType
+
+_IMAGE_RANK = 4
+_BYTES = (DType.U8, DType.I8)
+
+
+def find_pictures(model: Model, given: Given | None) -> Pictures:
+    """The values of a model's inputs that are to come as bytes; InputError where one cannot."""
+    if given is None:
+        return {}
+    values = dict(zip(model.input_names, model.main.arguments, strict=True))
+    named = {_only(model.main, values, given): given} if isinstance(given, Pixels) else given
+    for name, pixels in named.items():
+        if name not in values:
+            what, why = f"the model has no input {name!r}", f"its inputs are {list(values)}"
+            raise InputError(what, why, nearest(name, values))
+        _check(model.main, name, values[name], pixels)
+    return {values[name]: pixels for name, pixels in named.items()}
+
+
+def _only(graph: Graph, values: Mapping[str, str], pixels: Pixels) -> str:
+    """The name of the only input that could be such a picture, or of the only one at all."""
+    found = [name for name, value in values.items() if _fits(graph.types[value], pixels)]
+    if len(found) != 1 and len(values) != 1:
+        count = "no picture" if not found else f"{len(found)} pictures"
+        what = f"pixels were passed without a name, and the model takes {count} to go with them"
+        types = ", ".join(f"{name}: {graph.types[value]}" for name, value in values.items())
+        fix = "pass a dict by name: pixels={'image': fourfold.Pixels(...)}"
+        raise InputError(what, f"its inputs are {types}", fix)
+    return found[0] if found else next(iter(values))
+
+
+def _fits(type_: TensorType, pixels: Pixels) -> bool:
+    real = type_.dtype is DType.F32 and type_.rank == _IMAGE_RANK
+    return real and type_.channels == pixels.channels
+
+
+def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
+    type_, what = graph.types[value], f"input {name!r} cannot come as pixels"
+    if type_.dtype in _BYTES:
+        why = f"it takes {type_.dtype.value} already{_stands_for(graph.quantization.get(value))}"
+        more = "" if type_.dtype is DType.U8 else ", as (bytes - 128).astype(np.int8)"
+        raise InputError(what, why, f"pass the bytes{more or ' as they are'}, without pixels")
+    if type_.dtype is not DType.F32 or type_.rank != _IMAGE_RANK:
+        why = f"it is {type_}, and a picture is f32[batch,height,width,channels]"
+        raise InputError(what, why, "pass such an input as an array, without pixels")
+    if not _fits(type_, pixels):
+        why = f"it has {type_.channels} channels, and pixels in the order {pixels.order} make "
+        fix = "use order='gray' for one channel, and 'rgb', 'bgr', 'rgba' or 'bgra' for three"
+        raise InputError(what, f"{why}{pixels.channels}", fix)
+    if value in graph.outputs:
+        raise InputError(what, "it is an output, too", "pass it as floats, without pixels")
+
+
+def _stands_for(how: Quantization | None) -> str:
+    if how is None:
+        return ""
+    zero = how.zero_point[0]
+    return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {how.scale[0]:g}"
+
+
+def real_shapes(shapes: Mapping[str, Shape], named: Mapping[str, Pixels]) -> dict[str, Shape]:
+    """The shapes that a model has where a caller passes pictures of these shapes."""
+    found = dict(shapes)
+    for name, pixels in named.items():
+        shape = tuple(shapes.get(name, ()))
+        if shape and (len(shape) != _IMAGE_RANK or shape[-1] != pixels.bytes):
+            what = f"input {name!r} cannot have the shape {list(shape)}"
+            why = f"its pixels are {pixels.order}: [batch, height, width, {pixels.bytes}]"
+            raise InputError(what, why, "change the shape, or the order of the pixels")
+        if shape:
+            found[name] = (*shape[:-1], pixels.channels)
+    return found
+
+
+def byte_sizes(sizes: Shape, pixels: Pixels | None) -> Shape:
+    """What a model leaves open of an input's sizes, for who passes bytes."""
+    return sizes if pixels is None or not sizes else (*sizes[:-1], pixels.bytes)

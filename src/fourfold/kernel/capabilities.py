@@ -1,0 +1,33 @@
+"""What a language can say: lowering asks, and writes nothing that it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fourfold.kernel.signatures import KINDS, WIDTHS
+from fourfold.types import DType
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What the kernels of a language may hold, beside what each of them can say.
+
+    All languages compute with floats, ints and truth, alone and by fours, and take a buffer as a
+    place in it: its start and an offset in elements. Hints, such as `Prefetch`, may go unsaid.
+    """
+
+    language: str  # its name, for messages
+    kinds: frozenset[str] = frozenset(KINDS)
+    widths: frozenset[int] = frozenset(WIDTHS)
+    storages: frozenset[DType] = frozenset(DType)  # element types in memory
+    shifted_pointers: bool = True  # pointers to what lies further on: `Shift`
+    private_arrays: bool = True
+    local_memory: bool = True  # and barriers
+    images: bool = False
+    host_addresses: bool = False  # buffers that are known by an address of the host alone
+    matrix_fragments: bool = False  # raw words, and halves in them, included
+    # Instruction sets for dot products of bytes; 'x86' has those that round to bytes as well.
+    dot_products: frozenset[str] = frozenset()
+    # Those for sub-groups, and how many work-items exchange values: None where kernels must ask.
+    subgroups: Mapping[str, int | None] = field(default_factory=dict, hash=False)

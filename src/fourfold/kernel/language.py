@@ -1,0 +1,130 @@
+"""Language: how kernels become the text of one GPU language. Each is a folder beside this file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import KernelOptions, Target
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.stage import Stage
+
+
+@dataclass(frozen=True)
+class Prelude:
+    """What a program needs beside its kernels: text before them, and how it is built.
+
+    `language_version` is the one that text and kernels are written in, and `facts` those of a
+    device on which their spelling rests, whatever nodes the kernels have.
+    """
+
+    text: str
+    build_options: str
+    language_version: str = "0"
+    facts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class JoinedRun:
+    """Some stages as one launch: the table that the persistent kernel walks, and what they are in
+    words.
+    """
+
+    table: np.ndarray
+    title: str
+
+
+@dataclass(frozen=True)
+class JoinedStages:
+    """A persistent kernel: its text, without the prelude, and how it is launched.
+
+    Each run of stages is a launch of its own. Its arguments are all buffers, how many stages there
+    are, and where in the constants the table is. `kernels` has one kernel of each text.
+    """
+
+    text: str
+    entry: str
+    grid: tuple[int, ...]
+    local: tuple[int, ...]
+    runs: tuple[JoinedRun, ...]
+    kernels: tuple[Kernel, ...]
+
+
+class Persistent(Protocol):
+    """How a language has one kernel run all stages of a plan."""
+
+    def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
+        """Why these stages cannot be one launch, or None."""
+
+    def shares(self, device: DeviceInfo) -> bool:
+        """Whether groups share the work of a stage and meet at barriers, so that stages that need
+        nothing of each other may run side by side.
+        """
+
+    def waits_cheaply(self, device: DeviceInfo) -> bool:
+        """Whether a group that waits leaves its unit to others."""
+
+    def state_bytes(self, stages: int, device: DeviceInfo) -> int:
+        """By what groups tell each other how far they are: the last buffer."""
+
+    def join(
+        self,
+        runs: Sequence[Sequence[Stage]],
+        device: DeviceInfo,
+        buffers: int,
+        host_protocol: int | None,
+    ) -> JoinedStages:
+        """The kernel that runs all stages; there are so many buffers, by one of which it may speak
+        with the host.
+        """
+
+
+class Language(Protocol):
+    """One GPU language. A folder of `kernel` offers it as LANGUAGE in its module `language`."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What its kernels may hold."""
+
+    @property
+    def persistent(self) -> Persistent | None:
+        """How all stages of a plan become one launch, if they can."""
+
+    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+        """The text of one entry point. Its parameters are, for each buffer, the buffer and an
+        offset in elements, then all sizes; `images` names the pointers that are read by image.
+        """
+
+    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
+        """What goes before these kernels."""
+
+
+def make_target(language: Language, device: DeviceInfo, options: KernelOptions) -> Target:
+    """For what kernels are written: of the device's facts those that the language can use."""
+    able, persistent = language.capabilities, language.persistent is not None
+    # A new record only where something is missing: most of the time it is the same device.
+    lost: dict[str, object] = {}
+    if device.dot_products not in able.dot_products:
+        lost["dot_products"] = ""
+    if device.subgroups not in able.subgroups:
+        lost["subgroups"] = ""
+    if not able.matrix_fragments:
+        lost["matrix_units"] = False
+    if "half" not in able.kinds:
+        lost["half_arithmetic"] = False
+    if not able.images:
+        lost |= {"image_texels": 0, "image_windows": False, "prefers_images": False}
+    if not able.local_memory:
+        lost |= {"local_memory": 0, "max_work_group": 1}
+    if not persistent:
+        lost["resident"] = False
+    if not (persistent and able.host_addresses):
+        lost["reaches_host"] = False
+    changed = {name: value for name, value in lost.items() if getattr(device, name) != value}
+    limited = replace(device, **changed) if changed else device  # type: ignore[arg-type]
+    return Target(limited, options, able)

@@ -1,0 +1,72 @@
+"""OpenCL C as a language of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import Target
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.kernel.opencl.functions import functions_of
+from fourfold.kernel.opencl.joining import PersistentKernel
+from fourfold.kernel.opencl.prelude import (
+    DOTS,
+    HALF_ARITHMETIC,
+    HALVES,
+    ROUND,
+    SUBGROUP_SIZES,
+    build_options,
+    language_version,
+    prelude_text,
+)
+from fourfold.kernel.opencl.renderer import render
+from fourfold.types import DType
+
+_CAPABILITIES = Capabilities(
+    language="OpenCL C",
+    images=True,
+    host_addresses=True,
+    matrix_fragments=True,
+    dot_products=frozenset(DOTS),
+    subgroups=SUBGROUP_SIZES,
+)
+
+
+class OpenCL:
+    """OpenCL C 1.2, or 3.0 where kernels need an extension of that."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
+
+    @property
+    def persistent(self) -> Persistent | None:
+        return PersistentKernel()
+
+    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+        return render(kernel, entry, images)
+
+    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
+        device, options = target.device, target.options
+        half = options.real == "half"
+        called = {name for kernel in kernels for name in functions_of(kernel)}
+        quick = device.matrix_units and options.storage is DType.F16 and not half
+        also = {*(HALVES if quick else ()), *(ROUND if options.counts_bytes else ())}
+        text = prelude_text(called | also, device.dot_products, device.subgroups)
+        # In a late language only where kernels are written so.
+        spellings = (
+            device.dot_products if options.counts_bytes else "",
+            device.subgroups if "exchange" in called else "",
+        )
+        rounds = options.counts_bytes and device.packs_bytes
+        facts = (("matrix_units", quick), ("packs_bytes", rounds))
+        return Prelude(
+            (HALF_ARITHMETIC if half else "") + text,
+            build_options(*spellings),
+            language_version(*spellings),
+            frozenset(name for name, used in facts if used),
+        )
+
+
+LANGUAGE: Language = OpenCL()

@@ -1,0 +1,29 @@
+"""Stage: a kernel with its arguments, as one of many that one launch runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fourfold.kernel.kernel import Kernel
+from fourfold.plan import Argument, BufferUse
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A kernel that is launched together with others, and when groups that share it meet."""
+
+    kernel: Kernel
+    arguments: tuple[Argument, ...]
+    awaits: bool = True  # whether all must have done what came before their last meeting
+    arrives: bool = True  # whether a group then says that it has come so far
+
+    @property
+    def buffers(self) -> list[BufferUse]:
+        return [item for item in self.arguments if isinstance(item, BufferUse)]
+
+    @property
+    def counts(self) -> list[int]:
+        """Virtual groups along each axis."""
+        pairs = zip(self.kernel.grid, self.kernel.local, strict=True)
+        counts = [size // local for size, local in pairs]
+        return counts + [1] * (3 - len(counts))

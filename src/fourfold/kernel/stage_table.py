@@ -1,0 +1,96 @@
+"""The table that a persistent kernel walks: a row of numbers for each stage.
+
+A row begins with HEAD numbers: the function that the stage calls, its virtual groups, how they are
+given out, groups along x and y, and how they are given out once more. Then come the buffer and the
+offset of each pointer, then sizes. Groups share a stage, or claim chunks of it; that decides what
+stands in the two places for how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.stage import Stage
+from fourfold.plan import BufferUse
+
+HEAD = 6
+ARRIVES, AWAITS = 1, 2  # bits of a row: a group says that it has come so far; it waits for all
+CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
+LARGEST = 2**31 - 1  # that a row holds
+
+
+class Dealing(NamedTuple):
+    """How the virtual groups of a stage are given out: the two numbers of its row."""
+
+    first: int
+    second: int
+
+
+def row_stride(kernels: Sequence[Kernel]) -> int:
+    """Numbers in a row of the table."""
+    return -(-(HEAD + max(map(row_numbers, kernels))) // 4) * 4
+
+
+def row_numbers(kernel: Kernel) -> int:
+    """What a row holds for a kernel, beside its head."""
+    return 2 * len(kernel.buffers) + len(kernel.sizes)
+
+
+def fill_table(
+    stages: Sequence[Stage], functions: Sequence[int], dealings: Sequence[Dealing], stride: int
+) -> np.ndarray:
+    """The rows of some stages; `functions` are the numbers of what they call."""
+    table = np.zeros((len(stages), stride), np.int32)
+    for row, stage, number, how in zip(table, stages, functions, dealings, strict=True):
+        counts = stage.counts
+        numbers = [number, prod(counts), how.first, counts[0], counts[1], how.second]
+        for argument in stage.arguments:
+            if isinstance(argument, BufferUse):
+                numbers += [argument.buffer, argument.offset]
+            else:
+                numbers.append(argument)
+        row[: len(numbers)] = numbers
+    return table
+
+
+def claimed(stage: Stage, parts: int) -> Dealing:
+    """How many virtual groups a chunk has, and along which axis a stage is cut into parts."""
+    size = max(1, -(-prod(stage.counts) // (CHUNKS * parts)))
+    return Dealing(size, cut_axis(stage.counts, parts))
+
+
+def cut_axis(counts: Sequence[int], parts: int) -> int:
+    """The axis along which a stage is cut into parts: the first that is long enough, else the
+    longest. Pixels come before channels, and weights are cheaper to share than values.
+    """
+    enough = [axis for axis, count in enumerate(counts) if count >= parts > 1]
+    return enough[0] if enough else max(range(len(counts)), key=lambda axis: counts[axis])
+
+
+def shared(stages: Sequence[Stage], groups: int) -> Iterator[Dealing]:
+    """For each stage what to add to a group's number for that of its first virtual group, and when
+    groups meet. They wait only if they have arrived: not before the first stage.
+
+    After a meeting the first group gets the first one. Without one, dealing goes on where it
+    ended: who got less of a stage begins with the next.
+    """
+    dealt, before, arrived = 0, False, False
+    for stage in stages:
+        awaits = stage.awaits and arrived
+        dealt = 0 if awaits and before else dealt
+        yield Dealing(-dealt % groups, stage.arrives * ARRIVES + awaits * AWAITS)
+        dealt, before = dealt + prod(stage.counts), stage.arrives
+        arrived = before or (arrived and not awaits)
+
+
+def meetings(dealings: Sequence[Dealing]) -> tuple[int, int]:
+    """How often groups meet, and how often a stage runs meanwhile."""
+    flags = [how.second for how in dealings]
+    waits = [before for before, bits in pairwise(flags) if bits & AWAITS]
+    return len(waits), sum(not before & ARRIVES for before in waits)

@@ -1,0 +1,125 @@
+"""Kernels with the arguments of their launches: where all that they touch lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.context import Packed, Scratch
+from fourfold.kernel.kernel import BufferArgument, Kernel
+from fourfold.kernel.location import Location, storage_elements
+from fourfold.lower.constants import Constants
+from fourfold.lower.kernels import Built
+from fourfold.plan import CONSTANTS, Argument, BufferUse, Launch
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """For every root: its buffer's number and its first byte there."""
+
+    buffers: dict[str, tuple[int, int]]
+    arena: int
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A kernel and its launch. The entry is the kernel's title until there is a text."""
+
+    kernel: Kernel
+    launch: Launch
+
+    @property
+    def images(self) -> frozenset[str]:
+        """The pointers that are read by image."""
+        pairs = zip(self.kernel.buffers, self.launch.arguments, strict=False)
+        return frozenset(
+            argument.pointer.name
+            for argument, use in pairs
+            if isinstance(use, BufferUse) and use.image is not None
+        )
+
+
+def bind_kernel(
+    item: Built, device: DeviceInfo, allocation: Allocation, constants: Constants
+) -> Bound:
+    """The kernel of a node with its arguments; constants that are new get a place."""
+    kernel = item.kernel
+    uses = (_use_of(argument, device, allocation, constants) for argument in kernel.buffers)
+    arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
+    return bound_to(kernel, arguments, str(item.node))
+
+
+def bound_to(kernel: Kernel, arguments: tuple[Argument, ...], what: str) -> Bound:
+    """A kernel with these arguments, and what it does in words."""
+    title = kernel.title
+    return Bound(kernel, Launch(title, arguments, kernel.grid, kernel.local, title, what))
+
+
+def rebind(bound: Bound, allocation: Allocation) -> Bound:
+    """The same kernel, its values where another allocation has them."""
+    arguments: list[Argument] = [*bound.launch.arguments]
+    for number, argument in enumerate(bound.kernel.buffers):
+        use = _value_use(argument, allocation)
+        if use is not None:
+            arguments[number] = use
+    return replace(bound, launch=bound.launch._replace(arguments=tuple(arguments)))
+
+
+def _use_of(
+    argument: BufferArgument, device: DeviceInfo, allocation: Allocation, constants: Constants
+) -> BufferUse:
+    memory, size = argument.memory, argument.pointer.dtype.size
+    if isinstance(memory, Packed):
+        start = constants.offset(memory.array)
+        image = memory.image and fits_image(device, memory.array, start)
+        shape = (memory.array.size // 4, 4)
+        type_ = TensorType(argument.pointer.dtype, shape) if image else None
+        return BufferUse(CONSTANTS, start // size, type_)
+    use = _value_use(argument, allocation)
+    if use is not None:
+        return use
+    assert isinstance(memory, Location)
+    start = constants.place_offset(memory)
+    return BufferUse(CONSTANTS, start // memory.dtype.size + memory.offset)
+
+
+def _value_use(argument: BufferArgument, allocation: Allocation) -> BufferUse | None:
+    """The pointer to a value or to scratch memory in its home; None for constants."""
+    memory = argument.memory
+    if not isinstance(memory, Location | Scratch) or memory.root not in allocation.buffers:
+        return None
+    buffer, start = allocation.buffers[memory.root]
+    if isinstance(memory, Scratch):
+        return BufferUse(buffer, start // argument.pointer.dtype.size)
+    return BufferUse(buffer, start // memory.dtype.size + memory.offset)
+
+
+def fits_image(device: DeviceInfo, array: np.ndarray, start: int) -> bool:
+    """Whether a constant that starts at a byte of the block can be read by an image: one of the
+    whole block up to its end, or one that begins near it.
+    """
+    end, near = start + array.nbytes, array.nbytes + device.alignment
+    needed = min(end, near) if device.image_windows else end
+    return needed <= device.image_texels * 4 * array.dtype.itemsize
+
+
+def value_bytes(graph: Graph, place: Location, root: str) -> int:
+    return storage_elements(place.layout, graph.types[root]) * place.dtype.size
+
+
+def memory_uses(
+    graph: Graph, built: Sequence[Built], locations: Mapping[str, Location]
+) -> Iterator[tuple[int, str, int]]:
+    """What kernels touch besides constants: the kernel's number, the root, and its bytes."""
+    for number, item in enumerate(built):
+        for argument in item.kernel.buffers:
+            memory = argument.memory
+            if isinstance(memory, Scratch):
+                yield number, memory.root, memory.bytes
+            elif isinstance(memory, Location) and memory.root in locations:
+                yield number, memory.root, value_bytes(graph, locations[memory.root], memory.root)

@@ -1,0 +1,77 @@
+"""The text of a plan's kernels: each kernel is rendered once, as a launch of its own or as a stage
+of one launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from fourfold.kernel.context import Target
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, Prelude
+from fourfold.kernel.stage import Stage
+from fourfold.lower.bind import Bound
+from fourfold.lower.constants import Constants
+from fourfold.plan import Argument, BufferUse, Launch, Program
+
+_ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program with its launches, one kernel of each text in it, what goes before them, and how
+    many groups of a launch wait for each other, so that all of them must be there at once.
+    """
+
+    program: Program
+    launches: tuple[Launch, ...]
+    kernels: tuple[Kernel, ...]
+    prelude: Prelude
+    resident_groups: int = 0
+
+
+def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
+    """Each kernel as an entry point; equal texts are one, named by a title and a number."""
+    entries: dict[str, tuple[str, Kernel]] = {}
+    counts: dict[str, int] = {}
+    launches = []
+    for item in bound:
+        title, text = item.kernel.title, language.render(item.kernel, _ANY, item.images)
+        if text not in entries:
+            number = counts.get(title, 0)
+            counts[title] = number + 1
+            entries[text] = (f"{title}_{number}", item.kernel)
+        launches.append(item.launch._replace(entry=entries[text][0]))
+    kernels = tuple(kernel for _, kernel in entries.values())
+    prelude = language.prelude(kernels, target)
+    named = (text.replace(_ANY, name, 1) for text, (name, _) in entries.items())
+    program = Program("\n".join([prelude.text, *named]), prelude.build_options)
+    return Written(program, tuple(launches), kernels, prelude)
+
+
+def write_one(
+    runs: Sequence[Sequence[Stage]],
+    constants: Constants,
+    language: Language,
+    target: Target,
+    buffers: int,
+    host_protocol: int | None,
+) -> Written:
+    """One kernel for all stages, and for each run of them a launch; the table of each run becomes a
+    constant.
+    """
+    assert language.persistent is not None
+    joined = language.persistent.join(runs, target.device, buffers, host_protocol)
+    uses = tuple(BufferUse(number, 0) for number in range(buffers))
+    launches = []
+    for stages, run in zip(runs, joined.runs, strict=True):
+        arguments: tuple[Argument, ...] = (*uses, len(stages), constants.offset(run.table))
+        form = (joined.entry, arguments, joined.grid, joined.local, joined.entry, run.title)
+        launches.append(Launch(*form, stages=len(stages)))
+    prelude = language.prelude(joined.kernels, target)
+    program = Program(prelude.text + joined.text, prelude.build_options)
+    shares = language.persistent.shares(target.device)
+    groups = prod(joined.grid) // prod(joined.local) if shares else 0
+    return Written(program, tuple(launches), joined.kernels, prelude, groups)

@@ -1,0 +1,1 @@
+"""A language that can say less."""

@@ -1,0 +1,15 @@
+"""A language that has no halves, bytes or groups of work-items, either."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.kernel.narrow.language import NARROW, NarrowLanguage
+
+from fourfold.kernel.language import Language
+from fourfold.types import DType
+
+LEAST = replace(NARROW, language="Least", local_memory=False)
+LEAST = replace(LEAST, storages=frozenset((DType.F32, DType.I32)))
+
+LANGUAGE: Language = NarrowLanguage(LEAST)

@@ -1,0 +1,47 @@
+"""A language that can say little, as those of browsers: nothing builds what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import Target
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.types import DType
+
+NARROW = Capabilities(
+    language="Narrow",
+    kinds=frozenset(("float", "int", "uint", "bool")),
+    widths=frozenset((1, 4)),
+    storages=frozenset(DType) - {DType.I64},
+    shifted_pointers=False,
+    private_arrays=False,
+)
+
+
+class NarrowLanguage:
+    """Notes what it is given to write."""
+
+    def __init__(self, capabilities: Capabilities = NARROW) -> None:
+        self._capabilities = capabilities
+        self.kernels: list[Kernel] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    @property
+    def persistent(self) -> Persistent | None:
+        return None
+
+    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+        assert not images
+        self.kernels.append(kernel)
+        return f"{entry} {len(self.kernels)}\n"
+
+    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
+        return Prelude("", "")
+
+
+LANGUAGE: Language = NarrowLanguage()

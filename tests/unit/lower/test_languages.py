@@ -1,0 +1,133 @@
+"""Lowering writes nothing that a language cannot say: it takes another way, or refuses by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_devices import IMAGES, NVIDIA, X86
+from op_kernels import WITH_KERNELS, all_kernels, op_graph
+from ops.test_dots import GRIDS, network
+
+from fourfold import kernel
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError, UnsupportedError
+from fourfold.formats import read_model
+from fourfold.kernel.check import unsayable
+from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.registry import find_language, languages
+from fourfold.lower import make_plan
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+
+FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
+DEVICES = {"plain": NULL_GPU, "processor": X86, "tensor cores": NVIDIA, "images": IMAGES}
+MODELS = ("mobilenet_v1_025_224_float", "face_detection_short_range", "kws_ref_model", "pnet")
+
+
+@pytest.fixture(autouse=True)
+def more_languages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Those of the tests, in a folder that is searched besides the package's own."""
+    folder = str(Path(__file__).parents[2] / "languages")
+    monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, folder])
+    yield
+    find_language.cache_clear()
+    for name in ("narrow", "least"):
+        for module in (f"fourfold.kernel.{name}.language", f"fourfold.kernel.{name}"):
+            sys.modules.pop(module, None)
+
+
+def test_languages_are_found_by_folder() -> None:
+    assert {"opencl", "narrow", "least"} <= {*languages()}
+    assert find_language("narrow").capabilities.language == "Narrow"
+
+
+def test_some_languages_have_a_persistent_kernel() -> None:
+    assert find_language("opencl").persistent is not None
+    assert find_language("narrow").persistent is None
+
+
+def test_an_unknown_language_is_refused_with_the_nearest() -> None:
+    with pytest.raises(DeviceError, match="did you mean 'narrow'"):
+        find_language("narow")
+
+
+def speaking(device: DeviceInfo, language: str) -> DeviceInfo:
+    return replace(device, language=language)
+
+
+@pytest.mark.parametrize("language", ["narrow", "least"])
+@pytest.mark.parametrize(
+    ("like", "precision"),
+    [
+        ("plain", "fp16"),
+        ("processor", "fp32"),
+        ("tensor cores", "mixed"),
+        ("images", "mixed"),
+    ],
+)
+def test_kernels_of_ops_are_sayable(language: str, like: str, precision: str) -> None:
+    able, device = find_language(language).capabilities, speaking(DEVICES[like], language)
+    graphs = [op_graph(name) for name in WITH_KERNELS]
+    graphs += [network(grid, 16, 1, odd=143) for grid in GRIDS]
+    wrong = {
+        what
+        for graph in graphs
+        for one in all_kernels(graph, device, KernelOptions(precision))
+        for what in unsayable(one, able)
+    }
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+@pytest.mark.parametrize("name", ["gather", "arg_max", "scatter_nd"])
+def test_what_cannot_be_said_is_refused_with_a_reason(name: str) -> None:
+    with pytest.raises(UnsupportedError, match="holds i64, which Narrow cannot reach"):
+        make_plan(op_graph(name), speaking(NULL_GPU, "narrow"), KernelOptions())
+
+
+def test_a_language_without_halves_keeps_floats() -> None:
+    graph = op_graph("conv2d")
+    for language, precision in (("opencl", "mixed"), ("narrow", "mixed"), ("least", "fp32")):
+        device = speaking(NULL_GPU, language)
+        assert make_plan(graph, device, KernelOptions("mixed")).precision == precision
+    assert (
+        make_plan(graph, speaking(NULL_GPU, "narrow"), KernelOptions("fp16")).precision == "mixed"
+    )
+
+
+def test_a_language_without_a_persistent_kernel_has_a_list_of_launches() -> None:
+    graph, options = op_graph("tanh"), KernelOptions(form="one")
+    assert len(make_plan(graph, NVIDIA, options).launches) == 1
+    plan = make_plan(graph, speaking(NVIDIA, "narrow"), options)
+    assert len(plan.launches) > 1
+    assert "host" not in {buffer.kind for buffer in plan.buffers}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("like", ["plain", "processor"])
+@pytest.mark.parametrize("language", ["narrow", "least"])
+def test_models_are_lowered_or_refused(language: str, like: str, name: str) -> None:
+    path = FOLDER / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    graph, writer = rewrite(read_model(str(path)).main), find_language(language)
+    device, reasons = speaking(DEVICES[like], language), list[str]()
+    try:
+        make_plan(graph, device, KernelOptions("mixed"))
+    except UnsupportedError as error:
+        reasons = [refusal.reason for refusal in error.refusals]
+    assert all("cannot reach" in reason for reason in reasons)
+    kernels = writer.kernels  # type: ignore[attr-defined]
+    assert kernels or reasons
+    wrong = {what for one in kernels for what in unsayable(one, writer.capabilities)}
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_what_others_say_is_found() -> None:
+    able = find_language("narrow").capabilities
+    kernels = all_kernels(op_graph("conv2d"), X86, KernelOptions())
+    found = {what.partition(": ")[2] for one in kernels for what in unsayable(one, able)}
+    assert {"Shift", "a private array", "width 8", "kind long"} <= found
