@@ -21,7 +21,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.session import stage
+from fourfold.session import explain_stage
 
 PAGE = ROOT / "docs" / "add-a-format.md"
 FOLDER = Path("src/fourfold/formats/toy")
@@ -98,7 +98,7 @@ def test_the_model_says_what_it_is(overlay: list[Path]) -> None:
     assert (model.format, model.cpu_engine, model.source_graph) == ("Toy", None, None)
     assert model.open_sizes == ((-1, 3),)
     assert model.output_names == ("y",)
-    assert stage(content(), "graph").splitlines() == [
+    assert explain_stage(content(), "graph").splitlines() == [
         "input x: f32[1,3]",
         "h = fully_connected(x, w, b): f32[1,2]",
         "r = relu(h): f32[1,2]",

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not 
 def session(monkeypatch: pytest.MonkeyPatch):
     """On the CPU, and with no other way than the direct one."""
     with fourfold.Session(matrix(repeat=True), device="cpu", cache=None) as made:
-        monkeypatch.setattr(made._ready.player, "run", lambda arrays: pytest.fail("the long way"))
+        monkeypatch.setattr(
+            made._instance.player, "run", lambda arrays: pytest.fail("the long way")
+        )
         yield made
 
 

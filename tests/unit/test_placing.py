@@ -57,8 +57,8 @@ def halve() -> Iterator[None]:
     CUSTOM_OPS.clear()
 
 
-def run(model: bytes, **words: object) -> tuple[np.ndarray, fourfold.Session]:
-    with fourfold.Session(model, cache=None, **words) as session:
+def run(model: bytes, **options: object) -> tuple[np.ndarray, fourfold.Session]:
+    with fourfold.Session(model, cache=None, **options) as session:
         return session.run(X)["y"], session
 
 
@@ -109,8 +109,8 @@ def test_strict_refuses_and_a_callback_is_told() -> None:
 
 @needs_litert
 def test_all_of_it_on_the_cpu() -> None:
-    for words in ({"device": "cpu"}, {"placement": "cpu"}, {"device": "cpu", "threads": 2}):
-        result, session = run(TANH, **words)
+    for options in ({"device": "cpu"}, {"placement": "cpu"}, {"device": "cpu", "threads": 2}):
+        result, session = run(TANH, **options)
         assert places(session) == [LITERT]
         assert session.device.name == "CPU"
         np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
@@ -158,10 +158,12 @@ def test_a_registered_expression_runs_on_the_gpu() -> None:
         CUSTOM_OPS.clear()
 
 
-def test_wrong_words_are_refused_with_the_nearest() -> None:
+def test_wrong_options_are_refused() -> None:
     with pytest.raises(fourfold.InputError, match="did you mean 'auto'"):
         fourfold.Session(TANH, cache=None, placement="autos")
-    with pytest.raises(fourfold.InputError, match="did you mean 'placement'"):
+    with pytest.raises(fourfold.InputError, match="max_partitions is -1"):
+        fourfold.Session(TANH, cache=None, max_partitions=-1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'placment'"):
         fourfold.Session(TANH, cache=None, placment="auto")
 
 

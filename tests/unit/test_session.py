@@ -76,7 +76,7 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         ({"z": numbers(1)}, "no input 'z'"),
         ({}, "'x' is missing"),
@@ -85,10 +85,10 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
         (numbers(1, rows=3), "has shape (3, 4), not (2, 4)"),
     ],
 )
-def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, words: str) -> None:
+def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, message: str) -> None:
     with pytest.raises(InputError) as caught:
         session.run(given)  # type: ignore[arg-type]
-    assert words in caught.value.what
+    assert message in caught.value.what
     assert caught.value.why
     assert caught.value.fix
 

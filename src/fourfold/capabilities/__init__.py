@@ -19,6 +19,7 @@ from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.options import CompileOptions
 from fourfold.store.keys import device_key
 from fourfold.store.store import folder_store
 
@@ -41,13 +42,13 @@ class BestOptions:
     faults: tuple[Fault, ...] = ()
 
     def for_session(self) -> dict[str, Any]:
-        """These options as words of Session."""
+        """These options as keywords of Session."""
         if self.place == "cpu":
             return {"device": "cpu", "threads": self.threads}
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
     def for_delegate(self) -> dict[str, Any]:
-        """These options as words of GpuDelegate."""
+        """These options as keywords of GpuDelegate."""
         loss = self.precision != "fp32"
         return {
             "device": self.device,
@@ -116,9 +117,9 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
         return Support("cpu", name, 0, 0, 0.0, (Refusal(name, "device", wrong),), on_cpu)
     content = model if isinstance(model, bytes) else os.fspath(model)
     title = "the model" if isinstance(content, bytes) else Path(content).name
-    check, chain = import_module("fourfold.report.check"), import_module("fourfold.compile")
+    check = import_module("fourfold.report.check")
     try:
-        placement = check.check_model(content, title, info, chain.CompileOptions()).placement
+        placement = check.check_model(content, title, info, CompileOptions()).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
     return _support(placement, info, on_cpu)

@@ -20,7 +20,7 @@ import fourfold
 from fourfold.cli._images import pixels_options
 from fourfold.cli._inputs import random_inputs
 from fourfold.cli._litert import open_litert
-from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.errors import InputError
@@ -30,7 +30,7 @@ OURS, THEIRS = "fourfold", "LiteRT CPU"
 
 
 @click.command(help=__doc__)
-@engine_options
+@model_options
 @click.option("--runs", type=click.IntRange(1), default=200, show_default=True, help="At most.")
 @click.option(
     "--seconds", type=click.FloatRange(0), default=10.0, show_default=True, help="At most."
@@ -41,7 +41,7 @@ OURS, THEIRS = "fourfold", "LiteRT CPU"
 @pixels_options
 @json_option
 def command(
-    engine: Engine,
+    arguments: ModelArguments,
     runs: int,
     seconds: float,
     profile: bool,
@@ -49,17 +49,17 @@ def command(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    report: dict[str, Any] = {"model": engine.model}
+    report: dict[str, Any] = {"model": arguments.model}
     began = time.perf_counter()
-    with engine.open() as session, progress() as bar:
+    with arguments.open() as session, progress() as bar:
         report |= {"device": str(session.device), "precision": session.precision}
         report["start"] = {"total": time.perf_counter() - began, **session.timings}
         report["launches"] = len(session.plan.launches)
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        given = real_inputs(session, inputs, engine.pixels)
-        rival = open_rival(engine, given, threads) if compare else None
+        given = real_inputs(session, inputs, arguments.pixels)
+        rival = open_rival(arguments, given, threads) if compare else None
         if rival is not None:
             calls[THEIRS] = rival
         for name, call in calls.items():
@@ -73,7 +73,7 @@ def command(
         report["ratio"] = times[OURS].median / times[THEIRS].median
     report["compared"] = THEIRS in times
     report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
-    (show_json if as_json else show)(report)
+    (show_json if as_json else _show)(report)
 
 
 def real_inputs(
@@ -87,16 +87,16 @@ def real_inputs(
 
 
 def open_rival(
-    engine: Engine, inputs: Mapping[str, np.ndarray], threads: int | None
+    arguments: ModelArguments, inputs: Mapping[str, np.ndarray], threads: int | None
 ) -> Call | None:
     try:
-        return open_litert(engine.model, list(inputs.values()), threads or os.cpu_count() or 1)
+        return open_litert(arguments.model, list(inputs.values()), threads or os.cpu_count() or 1)
     except InputError as error:
         click.echo(f"{error.what}: {error.why}", err=True)
         return None
 
 
-def show(report: Mapping[str, Any]) -> None:
+def _show(report: Mapping[str, Any]) -> None:
     rows = [
         (name, *(duration(found[key]) for key in ("median", "min", "p90")), found["runs"])
         for name, found in report["seconds"].items()

@@ -10,7 +10,7 @@ from fourfold.custom import how_to_register
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats import Model
 from fourfold.ops.custom import Custom
-from fourfold.split import GPU, LITERT, NUMPY, Unit, Verdict, find_units
+from fourfold.split import GPU, LITERT, NUMPY, Unit, UnitSupport, find_units
 
 NOT_INSTALLED = "LiteRT is not installed"
 
@@ -27,14 +27,14 @@ class SupportCheck:
         self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.source_graph)
         self._read = self._read_by_others()
 
-    def verdicts(self) -> Mapping[str, Verdict]:
-        return {unit.name: self._verdict(unit) for unit in self.units}
+    def by_unit(self) -> Mapping[str, UnitSupport]:
+        return {unit.name: self._support(unit) for unit in self.units}
 
-    def _verdict(self, unit: Unit) -> Verdict:
+    def _support(self, unit: Unit) -> UnitSupport:
         foreign = unit.foreign
         gpu = foreign.reason if foreign else self.refused.get(unit.name, "")
         numpy = "it has no definition in NumPy" if foreign else self._without_arrays(unit)
-        return Verdict(unit.name, {GPU: gpu, LITERT: self._litert(unit), NUMPY: numpy})
+        return UnitSupport(unit.name, {GPU: gpu, LITERT: self._litert(unit), NUMPY: numpy})
 
     def _without_arrays(self, unit: Unit) -> str:
         types = self.model.main.types
@@ -91,21 +91,21 @@ class SupportCheck:
 
     def check(self, title: str) -> None:
         """Raises for units that can run nowhere, with what to do about it."""
-        verdicts = self.verdicts()
-        lost = [unit for unit in self.units if not any(_allowed(verdicts[unit.name]))]
+        support = self.by_unit()
+        lost = [unit for unit in self.units if not any(_allowed(support[unit.name]))]
         if lost:
-            refusals = [Refusal(u.name, u.title, _reasons(verdicts[u.name])) for u in lost]
+            refusals = [Refusal(u.name, u.title, _reasons(support[u.name])) for u in lost]
             count = "an operator" if len(lost) == 1 else f"{len(lost)} operators"
             what = f"{title} has {count} that can run nowhere"
             raise UnsupportedError(what, refusals, _fix(lost))
 
 
-def _allowed(verdict: Verdict) -> Iterator[bool]:
-    return (verdict.allows(target) for target in (GPU, LITERT, NUMPY))
+def _allowed(support: UnitSupport) -> Iterator[bool]:
+    return (support.allows(target) for target in (GPU, LITERT, NUMPY))
 
 
-def _reasons(verdict: Verdict) -> str:
-    return f"{verdict.reasons[GPU]}; {verdict.reasons[LITERT]}"
+def _reasons(support: UnitSupport) -> str:
+    return f"{support.reasons[GPU]}; {support.reasons[LITERT]}"
 
 
 def _fix(lost: Sequence[Unit]) -> str:

@@ -17,15 +17,15 @@ from fourfold.kernel.stage import Stage
 
 @dataclass(frozen=True)
 class Prelude:
-    """What a program needs beside its kernels: text before them, and how it is built.
+    """What a program needs beside its kernels: text before them, how it is built, and in which
+    version of the language it is written.
 
-    `language_version` is the one that text and kernels are written in, and `facts` those of a
-    device on which their spelling rests, whatever nodes the kernels have.
+    `facts` are those of a device on which its spelling rests, whatever nodes the kernels have.
     """
 
     text: str
     build_options: str
-    language_version: str = "0"
+    version: str
     facts: frozenset[str] = frozenset()
 
 

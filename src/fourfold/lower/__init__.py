@@ -23,12 +23,11 @@ from fourfold.lower.states import copy_states, settle_states
 from fourfold.plan import ARENA, Buffer, Plan, Port
 from fourfold.split.cost import flops
 
+Choices = Mapping[str, str]
+
 
 def make_plan(
-    graph: Graph,
-    device: DeviceInfo,
-    options: KernelOptions,
-    choices: Mapping[str, str] | None = None,
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices | None = None
 ) -> Plan:
     """The plan that computes the graph on a device with these facts.
 

@@ -49,7 +49,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
     group = max((prod(launch.local) for launch in written.launches), default=1)
     return Requirements(
         language=device.language,
-        language_version=prelude.language_version,
+        language_version=prelude.version,
         half_arithmetic=any(kernel.real == "half" for kernel in written.kernels),
         matrix_units="matrix_units" in facts,
         subgroups=(device.subgroups or "ptx") if "subgroups" in facts else "",

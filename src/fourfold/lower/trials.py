@@ -22,6 +22,7 @@ from fourfold.types import DType
 
 ARENA_ALIGNMENT = 256
 REPEATS = 20
+Candidates = Mapping[str, list[KernelChoice]]
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,7 @@ class _Tried:
 
 
 def plan_trials(
-    graph: Graph,
-    device: DeviceInfo,
-    options: KernelOptions,
-    wanted: Mapping[str, list[KernelChoice]],
+    graph: Graph, device: DeviceInfo, options: KernelOptions, wanted: Candidates
 ) -> Trials:
     """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
 

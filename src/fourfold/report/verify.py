@@ -15,20 +15,15 @@ from typing import Any
 import numpy as np
 
 from fourfold import players
-from fourfold.compile import CompileOptions
+from fourfold.compile.pipeline import LoweringInput, kernel_options
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.cpu.litert import LitertEngine, make_interpreter, refuses_shapes
 from fourfold.cpu.reference import NumpyEngine
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
-from fourfold.lower import make_plan
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.options import PlacementOptions
+from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.players import probe
-from fourfold.report.compare import Difference, difference
-from fourfold.rewrite import rewrite
-from fourfold.split import GPU, Partition
+from fourfold.report.compare import Deviation, deviation
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
@@ -45,7 +40,7 @@ class Layer:
     name: str
     op: str
     shape: tuple[int, ...]
-    difference: Difference
+    difference: Deviation
     allowed: float
     verdict: str = AGREES
 
@@ -82,7 +77,7 @@ def compare_outputs(
     """The outputs of a session beside LiteRT's."""
     layers = []
     for name, mine, other in zip(names, ours, theirs, strict=True):
-        found = difference(mine, other)
+        found = deviation(mine, other)
         quantised = other.dtype.kind in "iu" and other.dtype.itemsize == 1
         steps = int(np.ptp(other.astype(np.int64))) if quantised and other.size else 0
         allowed = STEPS / max(steps, 1) if quantised else TOLERANCE[precision]
@@ -110,27 +105,25 @@ def run_litert(content: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]
 
 
 def compare_layers(
-    source: str | bytes, device: DeviceInfo, wish: CompileOptions, inputs: Sequence[np.ndarray]
+    source: str | bytes, device: DeviceInfo, options: CompileOptions, inputs: Sequence[np.ndarray]
 ) -> tuple[Layer, ...]:
     """Every value of the parts on the GPU beside LiteRT's, in the order in which they are made."""
-    situation = read_problem(source, "the model", device, wish, PlacementOptions("gpu"))
-    decision = decide(situation, {})
-    theirs = _Theirs(situation, inputs)
+    problem = read_problem(source, "the model", device, options, PlacementOptions("gpu"))
+    theirs = _Theirs(problem, inputs)
     layers: list[Layer] = []
-    for part in decision.choice.parts:
-        if part.target == GPU:
-            layers += _Trial.of(situation, part, theirs).layers()
+    for part in decide(problem, {}).planned.values():
+        layers += _PartTrial.of(problem, part.lowering, theirs).layers()
     return tuple(layers)
 
 
 class _Theirs:
     """LiteRT's own values of all tensors, as the graph sees them."""
 
-    def __init__(self, situation: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
-        origin = situation.model.source_graph
+    def __init__(self, problem: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
+        origin = problem.model.source_graph
         assert origin is not None
-        self._origin, self._types = origin, situation.graph.types
-        bindings = [self._binding(name) for name in situation.graph.arguments]
+        self._origin, self._types = origin, problem.graph.types
+        bindings = [self._binding(name) for name in problem.graph.arguments]
         self._engine = LitertEngine(origin.content, bindings, (), keep_all=True)
         self._engine.run(inputs)
 
@@ -152,22 +145,30 @@ class _Theirs:
 
 
 @dataclass
-class _Trial:
+class _PartTrial:
     """One part that was run: our values and theirs, and ours in full precision if that is asked."""
 
-    situation: PlacementProblem
-    graph: Graph  # as it is lowered
+    problem: PlacementProblem
+    lowering: LoweringInput
     inputs: Mapping[str, np.ndarray]
     ours: Mapping[str, np.ndarray]
     theirs: _Theirs
     exact: Mapping[str, np.ndarray] | None = None
 
     @staticmethod
-    def of(situation: PlacementProblem, part: Partition, theirs: _Theirs) -> _Trial:
-        graph = rewrite(part.graph(situation.graph))
-        arrays = {name: np.asarray(theirs.value(name), order="C") for name in graph.arguments}
-        ours = {**arrays, **_play(situation, graph, arrays)}
-        return _Trial(situation, graph, arrays, ours, theirs)
+    def of(problem: PlacementProblem, lowering: LoweringInput, theirs: _Theirs) -> _PartTrial:
+        names = lowering.graph.arguments
+        arrays = {name: np.asarray(theirs.value(name), order="C") for name in names}
+        ours = {**arrays, **_play(lowering, arrays)}
+        return _PartTrial(problem, lowering, arrays, ours, theirs)
+
+    @property
+    def graph(self) -> Graph:
+        return self.lowering.graph
+
+    @property
+    def precision(self) -> str:
+        return self.problem.compile_options.precision
 
     def layers(self) -> Iterator[Layer]:
         for node in self.graph.nodes:
@@ -176,22 +177,22 @@ class _Trial:
                     yield self._layer(node, name)
 
     def _layer(self, node: Node, name: str) -> Layer:
-        expected, precision = self.theirs.value(name), self.situation.wish.precision
-        found = difference(self.ours[name], expected)
-        allowed = _allowed(expected, self.theirs.step(name), precision)
+        expected = self.theirs.value(name)
+        found = deviation(self.ours[name], expected)
+        allowed = _allowed(expected, self.theirs.step(name), self.precision)
         layer = Layer(name, self._title(node), expected.shape, found, allowed)
         wrong = found.broken or found.largest > allowed
         return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
 
     def _title(self, node: Node) -> str:
-        origin = self.situation.model.source_graph
+        origin = self.problem.model.source_graph
         return node.op if origin is None else origin.titles.get(node.name, node.op)
 
     def _verdict(self, node: Node, layer: Layer) -> str:
         """The first that holds: full precision agrees; the kernel or the definition does not."""
         name, expected = layer.name, self.theirs.value(layer.name)
-        mixed = self.situation.wish.precision != "fp32"
-        if mixed and self._near(self._full()[name], expected, name, self.situation.wish.precision):
+        mixed = self.precision != "fp32"
+        if mixed and self._near(self._full()[name], expected, name):
             lost = layer.difference.beyond_half or layer.difference.broken
             return OVERFLOW if lost else HALF
         if not self._defined(node, name, self.ours, self.ours[name]):
@@ -199,14 +200,15 @@ class _Trial:
         values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
         if self._defined(node, name, values, expected):
             return CARRIED
-        origin = self.situation.model.source_graph
+        origin = self.problem.model.source_graph
         rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
         return ROUNDED if rounded else MEANING
 
     def _full(self) -> Mapping[str, np.ndarray]:
         if self.exact is None:
-            wish = replace(self.situation.wish, precision="fp32")
-            self.exact = _play(replace(self.situation, wish=wish), self.graph, self.inputs)
+            options = replace(self.problem.compile_options, precision="fp32")
+            full = self.lowering._replace(options=kernel_options(options))
+            self.exact = _play(full, self.inputs)
         return self.exact
 
     def _defined(
@@ -218,13 +220,11 @@ class _Trial:
             return True
         alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,), states={})
         (found,) = NumpyEngine(alone).run([values[value] for value in reads])
-        return self._near(result, found, name, self.situation.wish.precision)
+        return self._near(result, found, name)
 
-    def _near(
-        self, ours: np.ndarray, expected: np.ndarray, name: str, precision: str = "fp32"
-    ) -> bool:
-        found = difference(ours, expected)
-        allowed = _allowed(expected, self.theirs.step(name), precision)
+    def _near(self, ours: np.ndarray, expected: np.ndarray, name: str) -> bool:
+        found = deviation(ours, expected)
+        allowed = _allowed(expected, self.theirs.step(name), self.precision)
         return not found.broken and found.largest <= allowed
 
 
@@ -233,20 +233,16 @@ def _allowed(expected: np.ndarray, step: float, precision: str) -> float:
     return max(TOLERANCE[precision], (STEPS + 0.01) * step / reach if reach else 0.0)
 
 
-def _play(
-    situation: PlacementProblem, graph: Graph, arrays: Mapping[str, np.ndarray]
-) -> Mapping[str, np.ndarray]:
+def _play(lowering: LoweringInput, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
     """All values of a graph, those on the way through copies, so that they stay as they are."""
+    graph = lowering.graph
     values = [name for node in graph.nodes for name in node.outputs]
     copies = {name: f"{name}/seen" for name in values if name not in graph.outputs}
     nodes = tuple(Node("identity", (name,), (copy,)) for name, copy in copies.items())
     types = {**graph.types, **{copy: graph.types[name] for name, copy in copies.items()}}
     outputs = (*graph.outputs, *copies.values())
     seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
-    plan = make_plan(
-        seen, probe(situation.device, has_quantised_steps(seen)), situation.wish.options
-    )
-    player = players.make_player(situation.device, plan)
+    player = players.make_player(lowering.device, lowering._replace(graph=seen).plan())
     try:
         results = player.run([arrays[name] for name in graph.arguments])
     finally:

@@ -22,7 +22,7 @@ def checksum_of(one: Choice) -> int:
     return crc32(f"{one.device}\0{one.key}\0{one.choice}".encode())
 
 
-def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
+def read_choices(database: sqlite3.Connection, device: str | None) -> list[Choice]:
     """Every row that is whole."""
     query = "SELECT key, choice, seconds, device, effort, checksum FROM choices"
     rows = (
@@ -34,7 +34,7 @@ def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
     return [one for one, checksum in found if checksum_of(one) == checksum]
 
 
-def write(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
+def write_choices(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
     database.executemany(
         "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, checksum, effort)"
         " VALUES(?,?,?,?,?,?,?)",

@@ -21,7 +21,7 @@ MEANING = {
     "model": "the model file has other content",
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",
-    "placement": "other options of placement were passed",
+    "placement": "other placement options were passed",
     "precision": "it was kept for another precision",
     "quantized": "another quantized= was passed",
     "shapes": "it was kept for other input shapes",

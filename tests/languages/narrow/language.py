@@ -41,7 +41,7 @@ class NarrowLanguage:
         return f"{entry} {len(self.kernels)}\n"
 
     def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
-        return Prelude("", "")
+        return Prelude("", "", "1")
 
 
 LANGUAGE: Language = NarrowLanguage()

@@ -18,7 +18,7 @@ from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Plan, Requirements
-from fourfold.plan.hybrid import joined
+from fourfold.plan.hybrid import join_plans
 from fourfold.plan.record import read_requirements, requirements_record
 from fourfold.plan.requirements import ImageNeed, hardest_images, join_requirements
 from fourfold.players.null import NULL_GPU
@@ -238,7 +238,7 @@ def test_parts_need_what_each_of_them_needs() -> None:
     wgsl = Requirements(language="wgsl")
     assert join_requirements([wgsl, wgsl]).language == "wgsl"
     plan = plan_for(NULL_GPU)
-    assert joined("both", [plan, plan], ((), ()), "fp32").requirements == plan.requirements
+    assert join_plans("both", [plan, plan], ((), ()), "fp32").requirements == plan.requirements
 
 
 @pytest.mark.parametrize("facts", [NULL_GPU, READER, NVIDIA])

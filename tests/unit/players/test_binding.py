@@ -14,7 +14,7 @@ from tiny_matrix import matrix
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.program import begin
+from fourfold.players.opencl.program import warm_compiler
 
 TEXT = """
 __kernel void scale(__global float *values, long from, int by)
@@ -61,7 +61,7 @@ def test_what_is_compiled_can_be_linked(context: cl.Context) -> None:
 
 
 def test_a_compiler_may_begin_beside_other_work(context: cl.Context) -> None:
-    threads = [threading.Thread(target=begin, args=(context,)) for _ in range(2)]
+    threads = [threading.Thread(target=warm_compiler, args=(context,)) for _ in range(2)]
     for thread in threads:
         thread.start()
     program = cl.Program.of_text(context, TEXT.replace("*=", "+="))

@@ -55,17 +55,15 @@ class OpenCL:
         also = {*(HALVES if quick else ()), *(ROUND if options.counts_bytes else ())}
         text = prelude_text(called | also, device.dot_products, device.subgroups)
         # In a late language only where kernels are written so.
-        spellings = (
-            device.dot_products if options.counts_bytes else "",
-            device.subgroups if "exchange" in called else "",
-        )
+        dots = device.dot_products if options.counts_bytes else ""
+        exchange = device.subgroups if "exchange" in called else ""
         rounds = options.counts_bytes and device.packs_bytes
-        facts = (("matrix_units", quick), ("packs_bytes", rounds))
+        facts = {"matrix_units": quick, "packs_bytes": rounds}
         return Prelude(
-            (HALF_ARITHMETIC if half else "") + text,
-            build_options(*spellings),
-            language_version(*spellings),
-            frozenset(name for name, used in facts if used),
+            text=(HALF_ARITHMETIC if half else "") + text,
+            build_options=build_options(dots, exchange),
+            version=language_version(dots, exchange),
+            facts=frozenset(name for name, used in facts.items() if used),
         )
 
 

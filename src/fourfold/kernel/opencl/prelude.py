@@ -324,9 +324,10 @@ def prelude_text(called: Collection[str], dots: str = "", subgroups: str = "") -
 
 
 def language_version(*spellings: str) -> str:
-    """That of a program which spells some things so: the extensions came late."""
+    """The language of a program that spells some things so: the extensions came late."""
     return "3.0" if "khr" in spellings else "1.2"
 
 
 def build_options(*spellings: str) -> str:
+    """How such a program is built."""
     return f"-cl-std=CL{language_version(*spellings)}"

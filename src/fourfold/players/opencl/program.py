@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fourfold.errors import BuildError, DeviceError
+from fourfold.lazy import lazy_import
 from fourfold.plan import Program
 from fourfold.players.opencl import binding as cl
 
+if TYPE_CHECKING:
+    from fourfold.kernel.opencl import probes
+else:
+    probes = lazy_import("fourfold.kernel.opencl.probes")
+
 _POCL = "portable computing language"
-_NOTHING = "__kernel void nothing(__global int *out) { out[0] = 0; }"
 _NO_HEADER = "-D_OPENCL_H_"  # PoCL's header of all functions stands behind this name
 
 
@@ -45,14 +52,14 @@ def begins_slowly(platform: str) -> bool:
     return platform.lower() == _POCL
 
 
-def begin(context: cl.Context) -> None:
+def warm_compiler(context: cl.Context) -> None:
     """Let the compiler load what it needs for any program.
 
     PoCL reads a library of functions for 0.3 s, once for a context, unless a program that it builds
     is in its cache. For one that is linked it always does.
     """
     try:
-        part = cl.Program.of_text(context, _NOTHING)
+        part = cl.Program.of_text(context, probes.NOTHING)
         part.compile(_NO_HEADER)
         cl.Program.of_part(context, part)
     except cl.Error:

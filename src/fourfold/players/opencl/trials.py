@@ -13,8 +13,8 @@ import numpy as np
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import BuildError, DeviceError
-from fourfold.kernel.opencl.prelude import DOTS, EXCHANGES, NVIDIA, SUBGROUP_SIZES, build_options
-from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse, Program
+from fourfold.kernel.opencl import probes
+from fourfold.plan import CONSTANT_ALIGNMENT, BufferUse
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.images import Images
@@ -24,83 +24,8 @@ from fourfold.types import TensorType
 ITEMS = 256
 Facts = Mapping[str, Fact]
 
-# All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
-# take sums and products of halves, and nothing else.
-_HALF = """
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-__kernel void probe(__global float *out)
-{
-    const half4 a = convert_half4((float4)(out[0]));
-    const half4 b = a * a + (half4)((half)1.0f);
-    const half4 c = convert_short4(convert_int4(a < b)) ? b : a;
-    out[0] = convert_float4(c + exp(a) - exp(a)).x;
-}
-"""
-
-_MATRIX = """
-__kernel void probe(__global float *out)
-{
-    float4 sum = (float4)(0.0f);
-    const uint ones = 0x3c003c00u;
-    matrix_multiply(&sum, (uint2)(ones), (uint2)(ones), (uint2)(ones));
-    out[get_local_id(0)] = sum.x + exchange((float)get_local_id(0), 1);
-}
-"""
-
-# Neighbours add up their numbers, as many of them as a sub-group holds.
-_EXCHANGE = """
-__kernel void probe(__global float *out)
-{
-    const int row = get_local_size(0), item = get_local_id(1) * row + get_local_id(0);
-    const int reach = REACH;
-    float sum = item;
-    for (int apart = 1; apart < row && apart < reach; apart *= 2) sum += exchange(sum, apart);
-    out[2 * item] = sum;
-    out[2 * item + 1] = reach;
-}
-"""
-
-_DOTS = """
-__kernel void probe(__global float *out)
-{
-    int4 sum = (int4)(1, 1, 1, 1);
-    add_few_dots(&sum, (int4)(0x04ff0201), (int4)(-1, 0x01ff807f, 0, 2));
-    out[0] = (float)sum.s0;
-    out[1] = (float)sum.s1;
-    out[2] = (float)sum.s3;
-}
-"""
-
-# Eight sums, and sixteen numbers as bytes.
-_BYTES = """
-__kernel void probe(__global float *out)
-{
-    int8 sum = (int8)(1);
-    add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 2, 0, 1, 0, 1));
-    const float8 some = (float8)(0.5f, 1.5f, 300.0f, -9.0f, -1.0f, 7.0f, 6.0f, 5.0f);
-    const float8 more = rint(some + (float8)(1.0f)) - floor((float8)(0.9f));
-    store_bytes((__global uchar *)(out + 4), some, more, 99.0f, 3);
-    out[0] = (float)sum.s0;
-    out[1] = (float)sum.s1;
-    out[2] = (float)sum.s3;
-}
-"""
 _SUMS = [-261.0, -379.0, 3.0]  # 1 + (1, 2, 255, 4) times -1 each, times (127, -128, -1, 1), ...
 _STORED = [3, 5, 102, 0, 2, 10, 9, 8, 5, 5, 102, 0, 3, 11, 10, 9]
-
-_IMAGES = """
-__kernel void images(
-    __global float4 *out,
-    __read_only image1d_buffer_t floats,
-    int floats_at,
-    __read_only image1d_buffer_t halves,
-    int halves_at)
-{
-    const int item = get_global_id(0), items = get_global_size(0);
-    out[item] = read_imagef(floats, floats_at + item);
-    out[items + item] = read_imagef(halves, halves_at + item);
-}
-"""
 
 
 class Unanswered(Exception):
@@ -125,7 +50,7 @@ def try_half(info: DeviceInfo) -> Facts:
     """Whether it really computes in half precision: NVIDIA's driver does not claim it."""
 
     def computes() -> bool:
-        program = build_text(context_of(info), Program(_HALF, ""))
+        program = build_text(context_of(info), probes.HALF)
         return bool(_run(info, program, np.array([3.0], np.float32), 1)[0] == 10.0)
 
     return {"half_arithmetic": succeeds(computes)}
@@ -143,11 +68,9 @@ def try_dot_products(info: DeviceInfo) -> Facts:
 def adds_dots(info: DeviceInfo, name: str) -> bool:
     """Whether a spelling of dot products is understood, and right."""
     packs = name == "x86"
-    functions = DOTS[name] if packs else {"": DOTS[name]["add_few_dots"]}
-    text = "".join(functions.values()) + (_BYTES if packs else _DOTS)
 
     def adds() -> bool:
-        program = build_text(context_of(info), Program(text, build_options(name)))
+        program = build_text(context_of(info), probes.dots(name, packs))
         result = _run(info, program, np.zeros(8, np.float32), 1)
         stored = result[4:].view(np.uint8).tolist()
         return bool(result[:3].tolist() == _SUMS and (not packs or stored == _STORED))
@@ -162,12 +85,10 @@ def try_subgroups(info: DeviceInfo) -> Facts:
 
 def exchanges(info: DeviceInfo, name: str) -> bool:
     """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
-    size = SUBGROUP_SIZES[name] or "get_max_sub_group_size()"
-    text = EXCHANGES[name] + _EXCHANGE.replace("REACH", str(size))
     shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
 
     def exchange() -> bool:
-        program = build_text(context_of(info), Program(text, build_options(name)))
+        program = build_text(context_of(info), probes.exchange(name))
         return all(_sums_up(info, program, shape) for shape in shapes)
 
     return succeeds(exchange)
@@ -186,7 +107,7 @@ def try_matrix_units(info: DeviceInfo) -> Facts:
     """Sixteen products of ones must add up to sixteen, in every work-item of a warp."""
 
     def multiplies() -> bool:
-        program = build_text(context_of(info), Program("".join(NVIDIA.values()) + _MATRIX, ""))
+        program = build_text(context_of(info), probes.MATRIX)
         result = _run(info, program, np.zeros(32, np.float32), 32)
         return bool(np.array_equal(result, 16.0 + (np.arange(32) ^ 1)))
 
@@ -218,7 +139,7 @@ def _reads_images(info: DeviceInfo) -> bool:
     )
     context = context_of(info)
     images, buffer = Images(context, info), cl.Buffer.of(context, block)
-    program = build_text(context, Program(_IMAGES, ""))
+    program = build_text(context, probes.IMAGES)
     kernel, queue = cl.Kernel(program, "images"), cl.Queue(context)
     result = np.full((2, ITEMS, 4), np.nan, np.float32)
     out = cl.Buffer.of(context, result, writable=True)

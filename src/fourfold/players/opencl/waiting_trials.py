@@ -8,49 +8,13 @@ import time
 import numpy as np
 
 from fourfold.device import DeviceInfo
-from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE, STATE_WORDS
-from fourfold.plan import Program, host_protocol
+from fourfold.kernel.opencl import probes
+from fourfold.kernel.opencl.grid_barrier import STATE_WORDS
+from fourfold.plan import host_protocol
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import build_text
 from fourfold.players.opencl.trials import ITEMS, Facts, succeeds
-
-# Every group leaves a number and looks for its neighbour's, round after round.
-_ROUNDS = """
-__kernel void rounds(__global int *state, __global int *out)
-{
-    const int group = get_group_id(0), groups = get_num_groups(0);
-    waiting others = begin(state, 0);
-    int wrong = 0;
-    for (int round = 1; round <= 100; round++) {
-        if (get_local_id(0) == 0) out[group] = round;
-        arrive(&others, group, groups);
-        await_others(&others);
-        if (get_local_id(0) == 0 && out[(group + 1) % groups] != round) wrong = 1;
-        arrive(&others, group, groups);
-        await_others(&others);
-    }
-    if (get_local_id(0) == 0) out[group] = wrong ? -1 : group;
-}
-"""
-
-_ADDRESS = """
-__kernel void address(__global int *base, long at)
-{
-    __global int *memory = (__global int *)((__global uchar *)base + at);
-    memory[get_global_id(0)] = memory[get_global_id(0)] * 3 + 1;
-}
-"""
-
-# The host's word is waited for, and answered.
-_ANSWER = """
-__kernel void answer(__global int *state, __global uint *base, long at)
-{
-    waiting others = begin(state, (__global uint *)((__global uchar *)base + at));
-    await_host(&others, 1, get_global_id(0) == 0);
-    tell_host(&others, get_num_groups(0));
-}
-"""
 
 
 def try_waiting(info: DeviceInfo) -> Facts:
@@ -64,7 +28,7 @@ def _is_resident(info: DeviceInfo) -> bool:
     """Whether a group a unit is there at once, and sees what the others wrote before they met."""
     context, groups = context_of(info), info.compute_units
     queue = cl.Queue(context)
-    program = build_text(context, Program(GRID_BARRIER + _ROUNDS, ""))
+    program = build_text(context, probes.ROUNDS)
     state, out = (
         cl.Buffer.of(context, np.zeros(size, np.int32), writable=True) for size in (64, groups)
     )
@@ -81,7 +45,7 @@ def _reaches_host(info: DeviceInfo) -> bool:
     """Whether a kernel reads and writes mapped host memory that it knows by its address alone."""
     context = context_of(info)
     queue = cl.Queue(context)
-    program = build_text(context, Program(_ADDRESS, ""))
+    program = build_text(context, probes.ADDRESS)
     buffer = cl.Buffer(context, ITEMS * 4, host=True)
     memory = np.frombuffer(queue.map(buffer, ITEMS * 4), np.int32)
     kernel = cl.Kernel(program, "address")
@@ -105,7 +69,7 @@ def _hears_host(info: DeviceInfo) -> bool:
         return False
     context = context_of(info)
     queue = cl.Queue(context)
-    program = build_text(context, Program(GRID_BARRIER + HOST_HANDSHAKE + _ANSWER, ""))
+    program = build_text(context, probes.ANSWER)
     state = cl.Buffer.of(context, np.zeros(STATE_WORDS, np.int32), writable=True)
     buffer = cl.Buffer(context, host_protocol.BYTES, host=True)
     memory = np.frombuffer(queue.map(buffer, host_protocol.BYTES), np.int32)

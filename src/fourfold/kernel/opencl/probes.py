@@ -1,0 +1,152 @@
+"""Tiny programs that tell what a device can do: the text of each, ready to be built.
+
+A kernel called 'probe' is run by one group of work-items, and leaves what it found in its only
+buffer.
+"""
+
+from __future__ import annotations
+
+from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
+from fourfold.kernel.opencl.prelude import (
+    DOTS,
+    EXCHANGES,
+    HALF_ARITHMETIC,
+    NVIDIA,
+    SUBGROUP_SIZES,
+    build_options,
+)
+from fourfold.plan import Program
+
+# All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
+# take sums and products of halves, and nothing else.
+_HALF = """__kernel void probe(__global float *out)
+{
+    const half4 a = convert_half4((float4)(out[0]));
+    const half4 b = a * a + (half4)((half)1.0f);
+    const half4 c = convert_short4(convert_int4(a < b)) ? b : a;
+    out[0] = convert_float4(c + exp(a) - exp(a)).x;
+}
+"""
+
+_MATRIX = """
+__kernel void probe(__global float *out)
+{
+    float4 sum = (float4)(0.0f);
+    const uint ones = 0x3c003c00u;
+    matrix_multiply(&sum, (uint2)(ones), (uint2)(ones), (uint2)(ones));
+    out[get_local_id(0)] = sum.x + exchange((float)get_local_id(0), 1);
+}
+"""
+
+# Neighbours add up their numbers, as many of them as a sub-group holds.
+_EXCHANGE = """
+__kernel void probe(__global float *out)
+{
+    const int row = get_local_size(0), item = get_local_id(1) * row + get_local_id(0);
+    const int reach = REACH;
+    float sum = item;
+    for (int apart = 1; apart < row && apart < reach; apart *= 2) sum += exchange(sum, apart);
+    out[2 * item] = sum;
+    out[2 * item + 1] = reach;
+}
+"""
+
+_DOTS = """
+__kernel void probe(__global float *out)
+{
+    int4 sum = (int4)(1, 1, 1, 1);
+    add_few_dots(&sum, (int4)(0x04ff0201), (int4)(-1, 0x01ff807f, 0, 2));
+    out[0] = (float)sum.s0;
+    out[1] = (float)sum.s1;
+    out[2] = (float)sum.s3;
+}
+"""
+
+# Eight sums, and sixteen numbers as bytes.
+_BYTES = """
+__kernel void probe(__global float *out)
+{
+    int8 sum = (int8)(1);
+    add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 2, 0, 1, 0, 1));
+    const float8 some = (float8)(0.5f, 1.5f, 300.0f, -9.0f, -1.0f, 7.0f, 6.0f, 5.0f);
+    const float8 more = rint(some + (float8)(1.0f)) - floor((float8)(0.9f));
+    store_bytes((__global uchar *)(out + 4), some, more, 99.0f, 3);
+    out[0] = (float)sum.s0;
+    out[1] = (float)sum.s1;
+    out[2] = (float)sum.s3;
+}
+"""
+
+_IMAGES = """
+__kernel void images(
+    __global float4 *out,
+    __read_only image1d_buffer_t floats,
+    int floats_at,
+    __read_only image1d_buffer_t halves,
+    int halves_at)
+{
+    const int item = get_global_id(0), items = get_global_size(0);
+    out[item] = read_imagef(floats, floats_at + item);
+    out[items + item] = read_imagef(halves, halves_at + item);
+}
+"""
+
+# Every group leaves a number and looks for its neighbour's, round after round.
+_ROUNDS = """
+__kernel void rounds(__global int *state, __global int *out)
+{
+    const int group = get_group_id(0), groups = get_num_groups(0);
+    waiting others = begin(state, 0);
+    int wrong = 0;
+    for (int round = 1; round <= 100; round++) {
+        if (get_local_id(0) == 0) out[group] = round;
+        arrive(&others, group, groups);
+        await_others(&others);
+        if (get_local_id(0) == 0 && out[(group + 1) % groups] != round) wrong = 1;
+        arrive(&others, group, groups);
+        await_others(&others);
+    }
+    if (get_local_id(0) == 0) out[group] = wrong ? -1 : group;
+}
+"""
+
+_ADDRESS = """
+__kernel void address(__global int *base, long at)
+{
+    __global int *memory = (__global int *)((__global uchar *)base + at);
+    memory[get_global_id(0)] = memory[get_global_id(0)] * 3 + 1;
+}
+"""
+
+# The host's word is waited for, and answered.
+_ANSWER = """
+__kernel void answer(__global int *state, __global uint *base, long at)
+{
+    waiting others = begin(state, (__global uint *)((__global uchar *)base + at));
+    await_host(&others, 1, get_global_id(0) == 0);
+    tell_host(&others, get_num_groups(0));
+}
+"""
+
+# What compilers load their libraries for.
+NOTHING = "__kernel void nothing(__global int *out) { out[0] = 0; }"
+HALF = Program(f"\n{HALF_ARITHMETIC}{_HALF}", "")  # 3 becomes 10
+MATRIX = Program("".join(NVIDIA.values()) + _MATRIX, "")
+IMAGES = Program(_IMAGES, "")
+ROUNDS = Program(GRID_BARRIER + _ROUNDS, "")
+ADDRESS = Program(_ADDRESS, "")
+ANSWER = Program(GRID_BARRIER + HOST_HANDSHAKE + _ANSWER, "")
+
+
+def exchange(subgroups: str) -> Program:
+    """Neighbours add up their numbers; each leaves its sum, and how many they are."""
+    size = SUBGROUP_SIZES[subgroups] or "get_max_sub_group_size()"
+    text = EXCHANGES[subgroups] + _EXCHANGE.replace("REACH", str(size))
+    return Program(text, build_options(subgroups))
+
+
+def dots(name: str, rounds: bool) -> Program:
+    """Sums of products of bytes; where the instruction set `rounds`, bytes too."""
+    functions = DOTS[name] if rounds else {"": DOTS[name]["add_few_dots"]}
+    text = "".join(functions.values()) + (_BYTES if rounds else _DOTS)
+    return Program(text, build_options(name))
