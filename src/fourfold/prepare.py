@@ -48,7 +48,7 @@ class ChoiceSaver(Listener):
 
     def found(self, key: str, result: Result) -> None:
         if self._store is not None:
-            self._store.put_choice(self._device, key, result.way, result.seconds, self._effort)
+            self._store.put_choice(self._device, key, result.choice, result.seconds, self._effort)
 
     def progress(self, done: int, total: int, title: str, left: float) -> None:
         self._progress(done, total, title, left)

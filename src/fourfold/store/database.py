@@ -136,11 +136,11 @@ class MemoryDatabase(Database):
             ":memory:", isolation_level=None, check_same_thread=False
         )
         self._connection_kept.executescript(SCHEMA)
-        self._turn = RLock()
+        self._lock = RLock()
 
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
-        with self._turn:
+        with self._lock:
             try:
                 yield self._connection_kept
             finally:

@@ -92,7 +92,7 @@ def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: Dev
 
     class Interrupting(Listener):
         def found(self, key: str, result: Result) -> None:
-            kept[key] = result.way
+            kept[key] = result.choice
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -129,7 +129,9 @@ def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
 
 def ways_of(graph: Graph, info: DeviceInfo, options: KernelOptions, limit: int) -> list[str]:
     found = searches(graph, info, options, Known({}, {}), limit)
-    return [str(way) for way in next(one for one in found if one.key.startswith("conv2d")).ways]
+    return [
+        str(way) for way in next(one for one in found if one.key.startswith("conv2d")).candidates
+    ]
 
 
 def test_weights_by_image_are_tried_where_there_are_images(graph: Graph) -> None:
