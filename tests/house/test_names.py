@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from house.source import FUNCTIONS, Module, modules
 
 # Files of one kind that a registry finds: each has functions of the same names, and one is reached
-# through its file. What OpenCL calls its objects is what the binding calls them.
+# through its file. What a language and an API have in their folders nobody else sees.
 BY_FILE = ("ops/", "formats/tflite/convert/")
-BINDING = "players/opencl/binding/"
+BY_FOLDER = re.compile(r"(kernel|players)/[a-z_]+/")
 SAME_THING = {
     "LaunchTimer",  # the protocol, and who follows it
     "Player",
@@ -34,7 +35,7 @@ def shared_names() -> dict[str, set[str]]:
     for module in modules():
         for name, is_class in definitions(module):
             by_file = not is_class and module.path.startswith(BY_FILE)
-            if name not in SAME_THING and not by_file and not module.path.startswith(BINDING):
+            if name not in SAME_THING and not by_file and not BY_FOLDER.match(module.path):
                 places[name].add(module.path)
     return {name: paths for name, paths in places.items() if len(paths) > 1}
 

@@ -196,8 +196,8 @@ def test_a_chain_in_all_its_forms(name: str, precision: str, device: DeviceInfo)
         if search.title.startswith("joined")
     )
     kernels = set()
-    for candidate in search.candidates:
-        choices = {search.key: str(candidate)}
+    for way in search.candidates:
+        choices = {search.key: str(way)}
         kernels.add(len(make_plan(rewrite(graph), device, options, choices).launches))
         compare(graph, play(graph, device, options, 7, choices), precision, seed=7)
     assert (min(kernels), max(kernels)) == (fewest, most)

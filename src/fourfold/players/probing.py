@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
 MOST_TRIES = 3
 
 
-@dataclass
 class _Known:
     """What this process knows of a device."""
 
-    facts: dict[str, Fact] = field(default_factory=dict)
-    unanswered: set[str] = field(default_factory=set)  # asked by this process, in vain
-    kept: dict[str, set[str]] = field(default_factory=dict)  # what each store has, by its place
+    def __init__(self) -> None:
+        self.facts: dict[str, Fact] = {}
+        self.unanswered: set[str] = set()  # asked by this process, in vain
+        self.kept: dict[str, set[str]] = {}  # what each store has, by its place
 
 
 _known: defaultdict[DeviceInfo, _Known] = defaultdict(_Known)

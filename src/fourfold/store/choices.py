@@ -18,7 +18,7 @@ class Choice(NamedTuple):
     effort: int = 0
 
 
-def checksum_of(one: Choice) -> int:
+def choice_checksum(one: Choice) -> int:
     return crc32(f"{one.device}\0{one.key}\0{one.choice}".encode())
 
 
@@ -31,7 +31,7 @@ def read_choices(database: sqlite3.Connection, device: str | None) -> list[Choic
         else database.execute(f"{query} WHERE device=?", (device,))
     )
     found = [(Choice(*row), checksum) for *row, checksum in rows]
-    return [one for one, checksum in found if checksum_of(one) == checksum]
+    return [one for one, checksum in found if choice_checksum(one) == checksum]
 
 
 def write_choices(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
@@ -39,7 +39,7 @@ def write_choices(database: sqlite3.Connection, rows: Iterable[Choice], now: flo
         "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, checksum, effort)"
         " VALUES(?,?,?,?,?,?,?)",
         [
-            (one.device, one.key, one.choice, one.seconds, now, checksum_of(one), one.effort)
+            (one.device, one.key, one.choice, one.seconds, now, choice_checksum(one), one.effort)
             for one in rows
         ],
     )

@@ -1,4 +1,4 @@
-"""Finds the best kernels for each node on a device, by timing the promising ones.
+"""Finds the best kernel for each node on a device, by timing the promising ones.
 
 What is computed (`NodeContext.key`) is tuned once, whatever model it is in: choices are kept by
 that key.

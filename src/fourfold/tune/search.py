@@ -1,4 +1,4 @@
-"""What there is to search: each thing computed once, with what is worth timing, in a good order."""
+"""What there is to search: each thing computed once, with the candidates worth timing in order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Search:
 
 
 class Known(NamedTuple):
-    """What earlier searches found: the best by key, and how many candidates they tried."""
+    """What earlier searches found: choices by key, and how many candidates they tried."""
 
     choices: Mapping[str, str]
     tried: Mapping[str, int]
@@ -37,7 +37,7 @@ class Known(NamedTuple):
 def searches(
     graph: Graph, device: DeviceInfo, options: KernelOptions, known: Known, limit: int
 ) -> Iterator[Search]:
-    """Every distinct thing that a graph computes for which there is something new to try."""
+    """Every distinct thing that a graph computes for which a candidate was not tried yet."""
     seen: set[str] = set()
     graph, target, _ = specialise_for(graph, device, options)
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
@@ -77,7 +77,7 @@ def _candidates(
 
 
 def _most_similar(key: str, known: Mapping[str, str]) -> str | None:
-    """The choice of the known key that differs from this one in numbers only, and by the least."""
+    """The choice for the known key that differs from this one in numbers only, and by the least."""
     shape = _NUMBERS.sub("#", key)
     numbers = [int(text) for text in _NUMBERS.findall(key)]
     best: tuple[float, str] | None = None

@@ -13,7 +13,6 @@ from tiny_matrix import matrix
 
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.binding import loader
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import warm_compiler
 
@@ -131,19 +130,6 @@ def test_a_handle_is_given_back_once(context: cl.Context) -> None:
     buffer.release()
     assert buffer.pointer is None
     buffer.release()
-
-
-def test_without_any_library_all_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    loader._path.cache_clear()
-    monkeypatch.setattr(loader, "_candidates", lambda: iter(("no-such-a.so", "no-such-b.so")))
-    with pytest.raises(OSError, match=r"no-such-a\.so.*no-such-b\.so"):
-        loader._path()
-    loader._path.cache_clear()
-
-
-def test_without_pyopencl_the_systems_library_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_pyopencl", lambda: None)
-    assert "OpenCL" in next(loader._candidates())
 
 
 BESIDE = """
