@@ -66,7 +66,7 @@ class GpuDelegate:
         self.device = players.find_device(config.device if device is None else device)
         self._model, self._on_fallback = model, on_fallback
         self._native = NativeDelegate(self._graph, SessionFactory(self.device, self.options))
-        self._native.on_claims = self._tell
+        self._native.on_claims = self._report_fallbacks
         self._graphs: dict[int, ClaimableGraph | None] = {0: self._read_first()}
 
     @property
@@ -101,7 +101,7 @@ class GpuDelegate:
             self._graphs[number] = read_claimable(self._model, self.options, number)
         return self._graphs[number]
 
-    def _tell(self, claims: Claims) -> None:
+    def _report_fallbacks(self, claims: Claims) -> None:
         if self._on_fallback is not None:
             for refusal in claims.refusals:
                 self._on_fallback(refusal)

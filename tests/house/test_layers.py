@@ -53,6 +53,13 @@ STRANGERS = {
     "lower": {"formats", "players", "store"},
     "players": {"formats", "rewrite", "split", "lower"},
 }
+# The stages from a graph to a plan, and who strings them together; tuning times what it is given.
+STAGES = {
+    "fourfold.rewrite.rewrite": {"rewrite", "compile"},
+    "fourfold.lower.make_plan": {"lower", "compile", "tune"},
+    "fourfold.players.probe": {"players", "compile"},
+    "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
+}
 OPTIONAL = {("cli/_images.py", "PIL"), ("cli/_litert.py", "ai_edge_litert")}
 
 
@@ -92,6 +99,25 @@ def test_rooms_do_not_know_their_strangers() -> None:
         for module in modules()
         for node, name in targets(module)
         if room_of(name) in STRANGERS.get(module.room, ())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_compile_strings_the_stages_together() -> None:
+    wrong = [
+        f"{module.at(node)}: {module.room} may not import {name}"
+        for module in modules()
+        for node in module.nodes(ast.Import, ast.ImportFrom)
+        for name in imported(node)
+        if module.room not in STAGES.get(name, {module.room})
+    ]
+    wrong += [
+        f"{module.at(node)}: {module.room} may not make KernelOptions"
+        for module in modules()
+        for node in module.nodes(ast.Call)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "KernelOptions"
+        and module.room not in ("compile", "lower")
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -1,10 +1,9 @@
 """From a model file to a plan: the long way, which a start from the store avoids.
 
-load_model      reads the file in the shapes that were asked for
-prepare_lowering  rewrites a graph and asks the device for its facts
-plan_graph      does that and lowers it: the one way from a graph to a plan
-compile_model   all of a model as one plan
-placement       which parts of a model run where; compile_hybrid plans those on the GPU
+load: the file is read in the shapes that were asked for.
+pipeline: a graph is rewritten, the device asked for its facts, and a plan made; nobody else does.
+placement: which parts of a model run where, decided with the help of support.
+hybrid: a model in such parts, each as what its engine needs.
 """
 
 from __future__ import annotations

@@ -63,11 +63,11 @@ def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
         raise InputError(what, "it is an output, too", "pass it as floats, without pixels")
 
 
-def _stands_for(how: Quantization | None) -> str:
-    if how is None:
+def _stands_for(grid: Quantization | None) -> str:
+    if grid is None:
         return ""
-    zero = how.zero_point[0]
-    return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {how.scale[0]:g}"
+    zero = grid.zero_point[0]
+    return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {grid.scale[0]:g}"
 
 
 def real_shapes(shapes: Mapping[str, Shape], named: Mapping[str, Pixels]) -> dict[str, Shape]:

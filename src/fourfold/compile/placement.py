@@ -105,8 +105,8 @@ def describe_whole(problem: PlacementProblem) -> Placement:
     """The placement of a model of which all runs on the device in one plan."""
     units = replace(_assignment_problem(problem, SupportCheck(problem.model)), bound=())
     assignment = units.assignment({unit.name: GPU for unit in units.units}, {})
-    name, asked = problem.device.name, problem.placement_options.placement
-    return describe_placement(units, assignment, name, asked)
+    options = problem.placement_options
+    return describe_placement(units, assignment, problem.device.name, options.placement)
 
 
 def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:

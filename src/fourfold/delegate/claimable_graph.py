@@ -159,8 +159,8 @@ def read_claimable(
 ) -> ClaimableGraph | None:
     """A graph of the model; None for one that only other graphs call."""
     allowed = options.quantized_models_allowed
-    how = ReadOptions(keep_unsupported=True, quantized=allowed)
-    first = read_model(model, how)
+    wanted = ReadOptions(keep_unsupported=True, quantized=allowed)
+    first = read_model(model, wanted)
     origin = first.source_graph
     if not isinstance(origin, TFLiteSourceGraph):
         raise ModelError(
@@ -173,6 +173,6 @@ def read_claimable(
     keys = [item.key for item in origin.file.signatures if item.subgraph == number]
     if not keys:
         return None
-    other = read_model(model, replace(how, signature=keys[0]))
+    other = read_model(model, replace(wanted, signature=keys[0]))
     assert isinstance(other.source_graph, TFLiteSourceGraph)
     return ClaimableGraph(other, other.source_graph, options)

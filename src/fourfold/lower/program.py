@@ -46,7 +46,7 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
         launches.append(item.launch._replace(entry=entries[text][0]))
     kernels = tuple(kernel for _, kernel in entries.values())
     prelude = language.prelude(kernels, target)
-    named = (text.replace(_ANY, name, 1) for text, (name, _) in entries.items())
+    named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
     return Written(program, tuple(launches), kernels, prelude)
 

@@ -109,14 +109,14 @@ def compare_layers(
 ) -> tuple[Layer, ...]:
     """Every value of the parts on the GPU beside LiteRT's, in the order in which they are made."""
     problem = read_problem(source, "the model", device, options, PlacementOptions("gpu"))
-    theirs = _Theirs(problem, inputs)
+    litert = _LitertValues(problem, inputs)
     layers: list[Layer] = []
     for part in decide(problem, {}).planned.values():
-        layers += _PartTrial.of(problem, part.lowering, theirs).layers()
+        layers += _PartTrial.of(problem, part.lowering, litert).layers()
     return tuple(layers)
 
 
-class _Theirs:
+class _LitertValues:
     """LiteRT's own values of all tensors, as the graph sees them."""
 
     def __init__(self, problem: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
@@ -146,21 +146,21 @@ class _Theirs:
 
 @dataclass
 class _PartTrial:
-    """One part that was run: our values and theirs, and ours in full precision if that is asked."""
+    """One part that was run: our values, LiteRT's, and ours in full precision if that is asked."""
 
     problem: PlacementProblem
     lowering: LoweringInput
     inputs: Mapping[str, np.ndarray]
     ours: Mapping[str, np.ndarray]
-    theirs: _Theirs
+    litert: _LitertValues
     exact: Mapping[str, np.ndarray] | None = None
 
     @staticmethod
-    def of(problem: PlacementProblem, lowering: LoweringInput, theirs: _Theirs) -> _PartTrial:
+    def of(problem: PlacementProblem, lowering: LoweringInput, litert: _LitertValues) -> _PartTrial:
         names = lowering.graph.arguments
-        arrays = {name: np.asarray(theirs.value(name), order="C") for name in names}
+        arrays = {name: np.asarray(litert.value(name), order="C") for name in names}
         ours = {**arrays, **_play(lowering, arrays)}
-        return _PartTrial(problem, lowering, arrays, ours, theirs)
+        return _PartTrial(problem, lowering, arrays, ours, litert)
 
     @property
     def graph(self) -> Graph:
@@ -173,13 +173,13 @@ class _PartTrial:
     def layers(self) -> Iterator[Layer]:
         for node in self.graph.nodes:
             for name in node.outputs:
-                if self.theirs.has(name):
+                if self.litert.has(name):
                     yield self._layer(node, name)
 
     def _layer(self, node: Node, name: str) -> Layer:
-        expected = self.theirs.value(name)
+        expected = self.litert.value(name)
         found = deviation(self.ours[name], expected)
-        allowed = _allowed(expected, self.theirs.step(name), self.precision)
+        allowed = _allowed(expected, self.litert.step(name), self.precision)
         layer = Layer(name, self._title(node), expected.shape, found, allowed)
         wrong = found.broken or found.largest > allowed
         return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
@@ -190,14 +190,14 @@ class _PartTrial:
 
     def _verdict(self, node: Node, layer: Layer) -> str:
         """The first that holds: full precision agrees; the kernel or the definition does not."""
-        name, expected = layer.name, self.theirs.value(layer.name)
+        name, expected = layer.name, self.litert.value(layer.name)
         mixed = self.precision != "fp32"
         if mixed and self._near(self._full()[name], expected, name):
             lost = layer.difference.beyond_half or layer.difference.broken
             return OVERFLOW if lost else HALF
         if not self._defined(node, name, self.ours, self.ours[name]):
             return KERNEL
-        values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
+        values = {v: self.litert.value(v) for v in node.reads if self.litert.has(v)}
         if self._defined(node, name, values, expected):
             return CARRIED
         origin = self.problem.model.source_graph
@@ -224,7 +224,7 @@ class _PartTrial:
 
     def _near(self, ours: np.ndarray, expected: np.ndarray, name: str) -> bool:
         found = deviation(ours, expected)
-        allowed = _allowed(expected, self.theirs.step(name), self.precision)
+        allowed = _allowed(expected, self.litert.step(name), self.precision)
         return not found.broken and found.largest <= allowed
 
 

@@ -54,23 +54,23 @@ def _on_cpu(request: Request, **changes: Any) -> Request:
 
 def _race(request: Request, player: Runnable) -> tuple[str, float]:
     """Who won, and in how many seconds. What runs for the race alone is not kept and not told."""
-    on_cpu = load_hybrid(_on_cpu(request, on_fallback=None), None)
-    ours, theirs = _times(player, on_cpu.player)
-    on_cpu.player.close()
-    if theirs >= GAIN * ours:
-        return ON_DEVICE, min(ours, theirs)
-    reason = f"it took {theirs * 1e3:.2f} ms on the CPU and {ours * 1e3:.2f} ms on the device"
-    return f"{ON_CPU}{reason}", theirs
+    rival = load_hybrid(_on_cpu(request, on_fallback=None), None)
+    device, cpu = _times(player, rival.player)
+    rival.player.close()
+    if cpu >= GAIN * device:
+        return ON_DEVICE, min(device, cpu)
+    reason = f"it took {cpu * 1e3:.2f} ms on the CPU and {device * 1e3:.2f} ms on the device"
+    return f"{ON_CPU}{reason}", cpu
 
 
-def _times(ours: Runnable, theirs: Runnable) -> tuple[float, float]:
+def _times(on_device: Runnable, on_cpu: Runnable) -> tuple[float, float]:
     """Median seconds of both, run in turns on zeros; the first round does not count."""
-    ports = ours.plan.inputs
+    ports = on_device.plan.inputs
     arrays = [np.zeros(port.type.shape, port.type.dtype.numpy) for port in ports]
     times: tuple[list[float], list[float]] = ([], [])
     stop = time.perf_counter() + SECONDS
     for number in range(ROUNDS + 1):
-        for player, noted in zip((ours, theirs), times, strict=True):
+        for player, noted in zip((on_device, on_cpu), times, strict=True):
             seconds = [_timed(player, arrays) for _ in range(RUNS)]
             noted.extend(seconds[1:] if number else ())
         if number and time.perf_counter() > stop:

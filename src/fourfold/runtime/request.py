@@ -51,7 +51,7 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
     """The labelled parts of the key under which the plan of a request is kept."""
     options = request.compile_options
     model = {"model": _model_digest(request.model, store), "token": request.token}
-    how = {
+    stated = {
         "precision": options.precision,
         "sizes": str(options.literal_sizes),
         "launches": options.launches,
@@ -60,7 +60,7 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "pixels": request.pixels_text,
     }
     device = players.recall_facts(request.device, store)
-    return plan_parts(model, options.shapes, device, how)
+    return plan_parts(model, options.shapes, device, stated)
 
 
 def _model_digest(model: str | bytes, store: Store) -> str:
