@@ -123,6 +123,6 @@ def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[st
         silent = [name for name in missing if name not in told]
         known.unanswered.update(silent)
         if silent:
-            names = ", ".join(silent)
-            log_once(f"a trial of {device.name} did not answer: {names} count as absent for now")
+            told_nothing = f"a trial of {device.name} did not answer"
+            log_once(f"{told_nothing}: {', '.join(silent)} count as absent for now")
     return {name: known.facts[name] for name in names if name in known.facts}

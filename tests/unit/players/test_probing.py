@@ -103,6 +103,12 @@ def test_what_was_not_answered_counts_as_absent(
     assert line.endswith("did not answer: resident, reaches_host count as absent for now")
 
 
+def test_an_answer_to_one_of_two_questions_counts(backend: FakeBackend) -> None:
+    backend.answers = {"subgroups": "khr"}
+    found = ask_facts(GPU, ["subgroups", "resident"])
+    assert (found.probed, found.subgroups) == (("subgroups",), "khr")
+
+
 def test_a_later_process_asks_nothing(backend: FakeBackend, tmp_path: Path) -> None:
     store = Store(tmp_path)
     made = recall_facts(GPU, store)
