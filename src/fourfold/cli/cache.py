@@ -80,6 +80,7 @@ def info(store: Store, as_json: bool) -> None:
         "binaries": sum(entry.kind == "binary" for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
+        "facts": len(store.fact_rows()),
         "quarantined": [list(row) for row in store.quarantined()],
     }
     if as_json:
@@ -89,6 +90,7 @@ def info(store: Store, as_json: bool) -> None:
     click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
     click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries")
     click.echo(f"choices   {report['choices']}")
+    click.echo(f"facts     {report['facts']} of devices, told by trials")
     click.echo(f"hits      {report['hits']}")
     for name, reason, since in report["quarantined"]:
         click.echo(f"not used  binary {name[:12]}: {reason}, {age(since)} ago")

@@ -158,7 +158,7 @@ def join_requirements(several: Sequence[Requirements]) -> Requirements:
 def hardest_images(images: Iterable[ImageNeed]) -> tuple[ImageNeed, ...]:
     """Those that cover all others."""
     kept: list[ImageNeed] = []
-    for image in sorted(set(images), reverse=True):
+    for image in sorted(set(images), key=lambda one: (-one.end, -one.texels, one.texel_bytes)):
         if not any(other.covers(image) for other in kept):
             kept.append(image)
     return tuple(kept)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo, Fact, facts_for_plans
 from fourfold.players.registry import backend_of
+from fourfold.store.log import log_once
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
@@ -119,5 +120,9 @@ def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[st
     if tries and missing:
         told = backend_of(device).probe(device, missing)
         known.facts.update(told)
-        known.unanswered.update(name for name in missing if name not in told)
+        silent = [name for name in missing if name not in told]
+        known.unanswered.update(silent)
+        if silent:
+            told_nothing = f"a trial of {device.name} did not answer"
+            log_once(f"{told_nothing}: {', '.join(silent)} count as absent for now")
     return {name: known.facts[name] for name in names if name in known.facts}
