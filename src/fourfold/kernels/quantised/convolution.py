@@ -220,8 +220,8 @@ class DotConvolution(Convolution):
                 kernel.emit(DotAccumulate(total, widen(word, width), factor))
 
     def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
-        """Where each pixel's window starts; neighbours are a known step apart, unless they belong to
-        neighbouring work-items.
+        """Where each pixel's window starts. Neighbours are a known step apart, but not where a
+        work-item leaves them to others.
         """
         first = self.kernel.let(convert(bases[0][-1], "long"), "corner")
         if self.taps.neighbours and self.tile.local[0] == 1:
