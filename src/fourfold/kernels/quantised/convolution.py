@@ -220,9 +220,11 @@ class DotConvolution(Convolution):
                 kernel.emit(DotAccumulate(total, widen(word, width), factor))
 
     def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
-        """Where each pixel's window starts; neighbours are a known step apart."""
+        """Where each pixel's window starts. Neighbours are a known step apart, but not where a
+        work-item leaves them to others.
+        """
         first = self.kernel.let(convert(bases[0][-1], "long"), "corner")
-        if self.taps.neighbours:
+        if self.taps.neighbours and self.tile.local[0] == 1:
             return [first + number for number in range(len(bases))]
         others = [convert(base[-1], "long") for base in bases[1:]]
         return [first, *(self.kernel.let(place, "corner") for place in others)]

@@ -41,7 +41,8 @@ class Player:
         self.program = build(plan.program.text) if program is None else program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        self._subgroup = subgroup or (SUBGROUP if info.subgroups == "khr" else WARP)
+        spelled = plan.requirements.subgroups or info.subgroups
+        self._subgroup = subgroup or (SUBGROUP if spelled == "khr" else WARP)
         self._works = all_works(plan, self.program)
         self._buffers = Buffers(plan, self._works)
         self._random = np.random.default_rng(SEED)
