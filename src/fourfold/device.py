@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-GPU, LITERT, NUMPY = "gpu", "litert", "numpy"  # where a part of a model can run
-
 
 @dataclass(frozen=True)
 class DeviceInfo:

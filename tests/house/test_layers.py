@@ -17,6 +17,7 @@ ROOMS = (
     "pixels",
     "custom",
     "device",
+    "targets",
     "placement",
     "config",
     "options",
@@ -53,7 +54,7 @@ STRANGERS = {
     "lower": {"formats", "players", "store"},
     "players": {"formats", "rewrite", "split", "lower"},
 }
-OPTIONAL = {("cli/_images.py", "PIL"), ("cli/_litert.py", "ai_edge_litert")}
+OPTIONAL = {("cli/_images.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:

@@ -26,7 +26,7 @@ WHERE = ("index", "memory", *PROBED)  # not in keys: place, or told by what is
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAKERS = (
     *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
-    "compile",
+    *("cpu", "compile"),
 )
 
 

@@ -9,11 +9,11 @@ from fourfold.store.entry import Entry
 from fourfold.store.keys import Parts, key_of
 
 MEANING = {
+    "CPU engines": "other runtimes for the CPU were installed",
     "custom ops": "other custom ops were registered",
     "driver": "the driver was changed",
     "engine": "it was kept by another version of fourfold",
     "format": "it was kept in another format",
-    "litert": "another LiteRT was installed",
     "model": "the model file has other content",
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",
