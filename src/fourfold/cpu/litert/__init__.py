@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,8 +51,11 @@ class Litert:
     def open_model(
         self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
     ) -> RunModel:
-        content = model if isinstance(model, bytes) else Path(model).read_bytes()
-        return interpreter.open_file(content, list(inputs.values()), threads)
+        arrays = list(inputs.values())
+        if isinstance(model, bytes):
+            return interpreter.open_file(model, arrays, threads)
+        with open(model, "rb") as file:
+            return interpreter.open_file(file.read(), arrays, threads)
 
     def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> LitertValues:
         return LitertValues(model, inputs)
