@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from fourfold.device import GPU, LITERT, NUMPY
+from fourfold.targets import GPU, NUMPY
 
-TITLES = {GPU: "GPU", LITERT: "CPU (LiteRT)", NUMPY: "CPU (NumPy)"}
+_TITLES = {GPU: "GPU", NUMPY: "CPU (NumPy)"}
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,16 @@ class PartPlacement:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every operator of a model runs. Times are estimates, in seconds."""
+    """Where every operator of a model runs. Times are estimates, in seconds; `engine` is the CPU
+    engine of the model's format as people know it, '' where it has none.
+    """
 
     device: str
     placement: str
     rows: tuple[OperatorPlacement, ...]
     parts: tuple[PartPlacement, ...]
     cpu_seconds: float = 0.0
+    engine: str = ""
 
     def to_record(self) -> dict[str, Any]:
         """Its fields as plain data, for files; `from_record` reads them."""
@@ -60,7 +63,7 @@ class Placement:
             for part in record["parts"]
         )
         head = (record["device"], record["placement"])
-        return Placement(*head, rows, parts, record["cpu_seconds"])
+        return Placement(*head, rows, parts, record["cpu_seconds"], record.get("engine", ""))
 
     @property
     def seconds(self) -> float:
@@ -96,16 +99,20 @@ class Placement:
     def fallbacks(self) -> tuple[OperatorPlacement, ...]:
         return tuple(row for row in self.rows if row.target != GPU)
 
+    def title(self, target: str) -> str:
+        """A target as people know it: 'GPU', 'CPU (LiteRT)'."""
+        return _TITLES.get(target, f"CPU ({self.engine or target})")
+
     def lines(self) -> Iterator[str]:
         yield self.summary
         for number, part in enumerate(self.parts):
             names = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
-            title = f"{number}: {TITLES[part.target]}, {part.operators} operators"
+            title = f"{number}: {self.title(part.target)}, {part.operators} operators"
             times = f"{part.seconds * 1e3:.3f} ms + {part.transfer * 1e3:.3f} ms transfer"
             yield f"  part {title}, about {times}: {names}"
         for (op, target, reason), rows in self.grouped():
             names = _listed([row.name for row in rows])
-            yield f"  {TITLES[target]}: {len(rows)} × {op} ({names}): {reason}"
+            yield f"  {self.title(target)}: {len(rows)} × {op} ({names}): {reason}"
 
     def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[OperatorPlacement]]]:
         """What is not on the GPU, by op and reason; what could be there is told by reason alone."""
@@ -127,7 +134,8 @@ class Placement:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{title}</th>" for title in ("operator", "op", "where", "ms", "why"))
         body = "".join(
-            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td><td>{TITLES[row.target]}</td>"
+            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td>"
+            f"<td>{escape(self.title(row.target))}</td>"
             f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
             for row in self.rows
         )

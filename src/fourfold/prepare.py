@@ -12,14 +12,16 @@ import numpy as np
 from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
 from fourfold.compile.placement import read_problem
+from fourfold.cpu.registry import find_engine
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
+from fourfold.formats import find_format
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan
 from fourfold.players import Player, keep_facts, make_player, recall_facts, with_known_facts
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.hybrid_player import Engine, make_hybrid_player
+from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_file
@@ -114,7 +116,7 @@ def _add_model(
     options: CompileOptions,
     choices: Mapping[str, str],
     timings: Timings,
-) -> tuple[Compiled, Sequence[Player], Engine]:
+) -> tuple[Compiled, Sequence[Player], Player | HybridPlayer]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
     shapes = options.shapes
     try:
@@ -142,10 +144,14 @@ def _compile_parts(
 
 
 def _not_data(model: Path) -> InputError:
+    name, fix = find_format(str(model)).cpu_engine, "open the model itself instead"
+    if name is not None and not find_engine(name).installed():
+        engine = find_engine(name)
+        fix = f"install {engine.title}, which runs most of them: {engine.install}"
     return InputError(
         f"{model.name} cannot be prepared",
         "operators of it run by their definitions in NumPy, which no file can hold",
-        "install LiteRT, which runs most of them: pip install 'fourfold[litert]'",
+        fix,
     )
 
 

@@ -93,6 +93,26 @@ def test_what_stays_on_the_cpu_runs_in_numpy(overlay: list[Path]) -> None:
         assert {row.target for row in session.placement.rows} == {"numpy"}
 
 
+def test_it_is_checked_and_compared_with_numpy(overlay: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "model.toy"
+    path.write_bytes(content())
+    alone = "Toy models have no CPU runtime of their own"
+    checked = CliRunner().invoke(main, ["check", str(path), "--device", "null"])
+    assert checked.exit_code == 0, checked.output
+    assert "all 3 operators run on null" in checked.output
+    for words in ([], ["--layers"], ["--shape", "x=5x3"]):
+        verified = CliRunner().invoke(main, ["verify", str(path), *words])
+        assert verified.exit_code == 0, verified.output
+        assert f"compared with NumPy: {alone}" in verified.output
+        assert "all agree with NumPy" in verified.output
+    short = ["--runs", "2", "--seconds", "0"]
+    measured = CliRunner().invoke(main, ["bench", str(path), *short])
+    assert measured.exit_code == 0, measured.output
+    assert f"nothing is measured beside it: {alone}" in measured.output
+    told = CliRunner().invoke(main, ["bench", str(path), *short, "--json"])
+    assert json.loads(told.stdout)["compared"] is False
+
+
 def test_the_model_says_what_it_is(overlay: list[Path]) -> None:
     model = read_model(content())
     assert (model.format, model.cpu_engine, model.source_graph) == ("Toy", None, None)

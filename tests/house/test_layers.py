@@ -17,6 +17,7 @@ ROOMS = (
     "pixels",
     "custom",
     "device",
+    "targets",
     "placement",
     "config",
     "options",
@@ -60,7 +61,7 @@ STAGES = {
     "fourfold.players.probe": {"players", "compile"},
     "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
 }
-OPTIONAL = {("cli/_images.py", "PIL"), ("cli/_litert.py", "ai_edge_litert")}
+OPTIONAL = {("cli/_images.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:

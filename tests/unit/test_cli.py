@@ -360,7 +360,8 @@ def test_bench_beside_the_other_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("bench", "--help")
-    monkeypatch.setattr("fourfold.cli.bench.open_litert", lambda *arguments: lambda: None)
+    opened = {"LiteRT CPU": lambda: None}
+    monkeypatch.setattr("fourfold.cli.bench.open_rival", lambda *arguments: opened)
     report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
     assert {name: found["runs"] for name, found in report["seconds"].items()} == {
         "fourfold": 7,

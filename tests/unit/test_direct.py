@@ -12,7 +12,7 @@ import fourfold
 from fourfold.cpu import litert
 from fourfold.errors import InputError
 
-pytestmark = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from fourfold.prepare import prepare_model
 from fourfold.session import explain_stage
 from fourfold.store.draft import Draft
 
-needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 PIXELS = Pixels(MEAN, STD, "bgra")
 OWN = (1, 23, 19, 3)

@@ -95,7 +95,7 @@ def best_options(device: Device = None) -> BestOptions:
     wrong = _complaint(info, "fp32")
     faults = faults_of(info)
     if wrong or info.is_cpu:
-        why = wrong or "it is the CPU under OpenCL, and LiteRT is made for that"
+        why = wrong or "it is the CPU under OpenCL; a runtime made for the CPU does better"
         options = (info.name, "cpu", "fp32", "fast_single_answer", threads)
         return BestOptions(*options, (f"{info.name}: {why}",), faults)
     tuned = _measured(info)
@@ -133,8 +133,8 @@ def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:
         "partly": "see 'fourfold check MODEL' for what could be changed",
         "cpu": on_cpu,
     }[verdict]
-    if verdict == "gpu" and info.is_cpu:
-        advice = f"{info.name} is the CPU under OpenCL; LiteRT may be faster: {on_cpu}"
+    if verdict == "gpu" and info.is_cpu and placement.engine:
+        advice = f"{info.name} is the CPU under OpenCL; {placement.engine} may be faster: {on_cpu}"
     return Support(
         verdict=verdict,
         device=info.name,

@@ -13,7 +13,7 @@ from fourfold import players
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, show_json, show_table
 from fourfold.config import Config
-from fourfold.placement import TITLES, Placement
+from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
 
@@ -41,7 +41,7 @@ def _show(title: str, report: Report) -> None:
     show_parts(placement)
     if placement.fallbacks:
         rows = (
-            (len(rows), op, TITLES[place], reason, ", ".join(row.name for row in rows[:4]))
+            (len(rows), op, placement.title(place), reason, ", ".join(row.name for row in rows[:4]))
             for (op, place, reason), rows in placement.grouped()
         )
         show_table("not on the GPU", (">count", "op", "runs on", "why", "operators"), rows)
@@ -56,7 +56,7 @@ def show_parts(placement: Placement) -> None:
     rows = (
         (
             number,
-            TITLES[part.target],
+            placement.title(part.target),
             part.operators,
             duration(part.seconds),
             duration(part.transfer),

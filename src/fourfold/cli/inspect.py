@@ -67,7 +67,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
-    """The bytes of constants, and of models for LiteRT."""
+    """The bytes of constants, and of models for CPU engines."""
     names = prepared.file.names
     kinds = ("constants", "model")
     return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)

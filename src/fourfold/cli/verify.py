@@ -1,4 +1,5 @@
-"""Compare a model's outputs, and with --layers every value on the way, with LiteRT's.
+"""Compare a model's outputs, and with --layers every value on the way, with those of its format's
+own CPU runtime: LiteRT for TFLite. Without one, they are compared with the definitions in NumPy.
 
 Inputs come from a folder: NAME.npy for each input, or, where the model has one input, any number
 of arrays and pictures. Without one they are random. Ends with 1 if anything differs.
@@ -20,13 +21,14 @@ from fourfold.cli._inputs import InputPort, random_inputs, read_input
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
 from fourfold.cli._show import shape_text, show_json, show_table
 from fourfold.config import Config
+from fourfold.cpu.protocol import CpuEngine
 from fourfold.errors import InputError
+from fourfold.report.rival import find_rival
 from fourfold.report.verify import (
     Layer,
     Verification,
     compare_layers,
     compare_outputs,
-    run_litert,
 )
 
 Sample = tuple[str, dict[str, np.ndarray]]
@@ -43,9 +45,12 @@ def command(
     arguments: ModelArguments, folder: Path | None, layers: bool, seed: int, as_json: bool
 ) -> None:
     reports: dict[str, Any] = {}
-    with arguments.open(follow_batch=False) as session:  # as LiteRT takes reshapes
+    rival = find_rival(arguments.model)
+    if rival.reason:
+        click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
+    with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
         for title, arrays in samples(session.inputs, folder, seed):
-            found = verify_sample(arguments, session, arrays, layers)
+            found = verify_sample(arguments, session, rival.engine, arrays, layers)
             reports[title] = found.to_json()
             if not as_json:
                 _show(f"{Path(arguments.model).name} with {title}", found)
@@ -58,21 +63,23 @@ def command(
 def verify_sample(
     arguments: ModelArguments,
     session: fourfold.Session,
+    engine: CpuEngine,
     arrays: dict[str, np.ndarray],
     layers: bool,
 ) -> Verification:
     session.reset()
     ours = list(session.run(arrays).values())
     names = [info.name for info in session.outputs]
-    inputs = list(arrays.values())
-    theirs = run_litert(Path(arguments.model).read_bytes(), inputs)
+    theirs = engine.open_model(arguments.model, arrays, None)()
     outputs = compare_outputs(ours, theirs, names, session.precision)
     on_the_way: tuple[Layer, ...] = ()
     if layers:
         options = arguments.compile_options(Config.from_environment())
         options = replace(options, precision=session.precision, follow_batch=False)
+        inputs = list(arrays.values())
         on_the_way = compare_layers(arguments.model, session.device, options, inputs)
-    return Verification(session.precision, str(session.device), outputs, on_the_way)
+    device = str(session.device)
+    return Verification(engine.title, session.precision, device, outputs, on_the_way)
 
 
 def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Iterator[Sample]:
@@ -123,4 +130,4 @@ def _show(title: str, found: Verification) -> None:
         first = found.first
         click.echo(f"first to differ: {first.op} '{first.name}': {first.verdict}")
     else:
-        click.echo("all agree with LiteRT")
+        click.echo(f"all agree with {found.engine}")

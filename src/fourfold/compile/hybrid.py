@@ -8,13 +8,14 @@ from fourfold.compile.load import load_model
 from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.compile.recorded_choices import RecordedChoices
-from fourfold.device import GPU, LITERT, DeviceInfo
+from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan, Port
 from fourfold.plan.hybrid import HybridPart, HybridPlan, join_plans
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.split import Partition
+from fourfold.targets import GPU, NUMPY
 
 
 def compile_hybrid(problem: PlacementProblem, choices: Mapping[str, str]) -> HybridPlan:
@@ -45,20 +46,21 @@ def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) ->
     ends = (partition.target, partition.inputs, partition.outputs)
     if partition.target == GPU:
         return HybridPart(*ends, plan=plan)
-    if partition.target == LITERT:
-        return _litert_part(problem, partition)
-    return HybridPart(*ends, graph=problem.part_graph(partition))
+    if partition.target == NUMPY:
+        return HybridPart(*ends, graph=problem.part_graph(partition))
+    return _file_part(problem, partition)
 
 
-def _litert_part(problem: PlacementProblem, partition: Partition) -> HybridPart:
+def _file_part(problem: PlacementProblem, partition: Partition) -> HybridPart:
+    """A file of its own for the CPU engine of the model's format."""
     source, types = problem.model.source_graph, problem.graph.types
     assert source is not None
 
     def binding(value: str) -> TensorBinding:
-        number = source.tensor(value)
-        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
+        tensor = source.tensor(value)
+        assert tensor is not None, f"'{value}' is no tensor of the file"
         pixels = problem.loaded.pictures.get(value)
-        return TensorBinding(value, number, types.get(value), source.grid(value), pixels)
+        return TensorBinding(value, tensor, types.get(value), source.grid(value), pixels)
 
     ends = (partition.inputs, partition.outputs)
     bindings = (tuple(map(binding, ends[0])), tuple(map(binding, ends[1])))

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from fourfold.compile.load import LoadedModel, load_model
 from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.support import SupportCheck
-from fourfold.device import GPU, DeviceInfo
+from fourfold.cpu.registry import find_engine
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, UnsupportedError
 from fourfold.formats import Model
 from fourfold.graph import Graph
@@ -26,6 +27,7 @@ from fourfold.split import (
     bind_units,
     describe_placement,
 )
+from fourfold.targets import GPU
 from fourfold.types import TensorType
 
 
@@ -95,8 +97,7 @@ def decide(problem: PlacementProblem, choices: Mapping[str, str]) -> Decision:
         assignment = assign_units(units, options)
         planned = _plan_parts(problem, support, assignment, choices)
         if planned is not None:
-            device = problem.device.name
-            placement = describe_placement(units, assignment, device, options.placement)
+            placement = _describe(problem, units, assignment)
             _report_fallbacks(problem, placement)
             return Decision(assignment, placement, planned)
 
@@ -105,8 +106,15 @@ def describe_whole(problem: PlacementProblem) -> Placement:
     """The placement of a model of which all runs on the device in one plan."""
     units = replace(_assignment_problem(problem, SupportCheck(problem.model)), bound=())
     assignment = units.assignment({unit.name: GPU for unit in units.units}, {})
-    options = problem.placement_options
-    return describe_placement(units, assignment, problem.device.name, options.placement)
+    return _describe(problem, units, assignment)
+
+
+def _describe(
+    problem: PlacementProblem, units: AssignmentProblem, assignment: Assignment
+) -> Placement:
+    engine, asked = problem.model.cpu_engine, problem.placement_options.placement
+    title = "" if engine is None else find_engine(engine).title
+    return describe_placement(units, assignment, problem.device.name, asked, title)
 
 
 def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:
@@ -115,7 +123,7 @@ def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> Ass
         graph=problem.graph,
         units=support.units,
         support=support.by_unit(),
-        costs=Costs.of(problem.graph, problem.device, threads),
+        costs=Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine),
         bound=bind_units(support.units, {} if origin is None else origin.states),
     )
 

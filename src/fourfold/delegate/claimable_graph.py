@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fourfold.cpu.litert import ENGINE as LITERT
 from fourfold.delegate.host import NodeSubset
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
@@ -17,7 +18,7 @@ from fourfold.formats.tflite.records import FileRecord, OperatorRecord
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 from fourfold.ops.foreign import Foreign
-from fourfold.split import LITERT, Costs, find_units
+from fourfold.split import Costs, find_units
 from fourfold.types import Shape
 
 STATE = "it keeps a state between runs, which stays with the interpreter"
@@ -143,9 +144,9 @@ class ClaimableGraph:
     def work(self, device: DeviceInfo, threads: int) -> Mapping[int, float]:
         """The seconds that each operator would take on the CPU, as estimated."""
         graph = self.model.main
-        costs = Costs.of(graph, device, threads)
+        costs = Costs.of(graph, device, threads, LITERT.name)
         units = find_units(graph, self.origin)
-        known = {unit.name: costs.unit(unit, LITERT) for unit in units}
+        known = {unit.name: costs.unit(unit, LITERT.name) for unit in units}
         return {number: known.get(name, 0.0) for name, number in self.origin.units.items()}
 
     def title(self, number: int) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fourfold.device import GPU, LITERT
 from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
 from fourfold.plan import Compiled, Container, Plan, Port, Program, Section, read_plan
@@ -23,6 +22,7 @@ from fourfold.plan.record import (
 )
 from fourfold.plan.requirements import join_requirements
 from fourfold.plan.tensor_binding import Grid, TensorBinding
+from fourfold.targets import GPU, runs_operators
 from fourfold.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, Recursion
 class HybridPart(NamedTuple):
     """One part: where it runs, what it gets and gives, and what is needed to run it there.
 
-    On the GPU that is a plan, in LiteRT a model of its own and how its tensors are reached, in
-    NumPy a graph.
+    On the GPU that is a plan, in NumPy a graph, and in the CPU engine of the model's format a model
+    of its own and how its tensors are reached.
     """
 
     target: str
@@ -63,7 +63,7 @@ class HybridPlan(NamedTuple):
     @property
     def is_data(self) -> bool:
         """Whether a file can hold all of it: what runs by NumPy definitions is code."""
-        return all(part.target in (GPU, LITERT) for part in self.parts)
+        return all(part.graph is None for part in self.parts)
 
     @property
     def plans(self) -> list[Plan]:
@@ -91,7 +91,7 @@ def join_plans(
 
 
 def hybrid_sections(hybrid: HybridPlan) -> list[Section]:
-    """The record first; then for each part a plan's three sections, or a model for LiteRT."""
+    """The record first; then for each part a plan's three sections, or a model for its engine."""
     sections: list[Section] = []
     for part in hybrid.parts:
         if part.plan is not None:
@@ -183,7 +183,7 @@ def _part(item: Sequence[Any], file: Container, number: Callable[[], int]) -> Hy
     ends = (texts(inputs), texts(outputs))
     if target == GPU:
         return HybridPart(target, *ends, plan=read_plan(file, number(), number(), number()).plan)
-    if target != LITERT:
+    if not isinstance(target, str) or not runs_operators(target):
         raise ValueError(f"there is no target {target!r}")
     content = bytes(file.section(number(), "model"))
     sources, results = (tuple(_binding(one) for one in side) for side in bindings)
@@ -198,4 +198,5 @@ def _binding(item: Sequence[Any]) -> TensorBinding:
     if scales is not None:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
     kind = None if kind is None else TensorType.parse(kind)
-    return TensorBinding(str(name), int(tensor), kind, grid, Pixels(*bytes_[0]) if bytes_ else None)
+    tensor = tensor if isinstance(tensor, str) else int(tensor)
+    return TensorBinding(str(name), tensor, kind, grid, Pixels(*bytes_[0]) if bytes_ else None)

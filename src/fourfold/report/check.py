@@ -64,7 +64,7 @@ def _subject(problem: PlacementProblem, decision: Decision) -> Subject:
         graphs=tuple(part.lowering.graph for part in parts),
         plans=tuple(part.plan for part in parts),
         placement=decision.placement,
-        costs=Costs.of(problem.graph, problem.device, threads),
+        costs=Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine),
         open_inputs=_open_inputs(problem),
     )
 

@@ -1,9 +1,9 @@
-"""Our values beside LiteRT's: every output and, layer by layer, every value on the way.
+"""Our values beside a CPU engine's: every output and, layer by layer, every value on the way.
 
-Each part on the GPU gets LiteRT's own values as its inputs and runs as in a session, fused and in
-its precision; every value of the file that it still has is copied out on the way. What differs is
-run again in full precision and by the op's own definition in NumPy, so that lost precision, a wrong
-kernel, a wrong definition and what earlier layers did are told apart.
+Each part on the GPU gets the engine's own values as its inputs and runs as in a session, fused and
+in its precision; every value of the file that it still has is copied out on the way. What differs
+is run again in full precision and by the op's own definition in NumPy, so that lost precision, a
+wrong kernel, a wrong definition and what earlier layers did are told apart.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ import numpy as np
 from fourfold import players
 from fourfold.compile.pipeline import LoweringInput, kernel_options
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
-from fourfold.cpu.litert import LitertEngine, make_interpreter, refuses_shapes
-from fourfold.cpu.reference import NumpyEngine
+from fourfold.cpu.protocol import CpuEngine
+from fourfold.cpu.reference import NumpyPart
+from fourfold.cpu.registry import usable_engine
 from fourfold.device import DeviceInfo
+from fourfold.formats import Model
 from fourfold.graph import Graph, Node
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.report.compare import Deviation, deviation
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
 AGREES, HALF, KERNEL, MEANING = "agrees", "half precision", "kernel", "definition"
-CARRIED, ROUNDED = "from its inputs", "rounded by LiteRT"
+CARRIED, ROUNDED = "from its inputs", "rounded by"  # the engine
 FLAT = "agrees, but hardly varies"  # so few steps apart that agreement says little
 OVERFLOW = "overflow in half precision"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One value: how far it is from LiteRT's, how far it may be, and what to make of it."""
+    """One value: how far it is from the engine's, how far it may be, and what to make of it."""
 
     name: str
     op: str
@@ -53,6 +54,7 @@ class Layer:
 class Verification:
     """All values that were compared; `first` is the first that does not agree."""
 
+    engine: str  # that they were compared with, as people know it
     precision: str
     device: str
     outputs: tuple[Layer, ...]
@@ -74,7 +76,7 @@ class Verification:
 def compare_outputs(
     ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], names: Sequence[str], precision: str
 ) -> tuple[Layer, ...]:
-    """The outputs of a session beside LiteRT's."""
+    """The outputs of a session beside an engine's."""
     layers = []
     for name, mine, other in zip(names, ours, theirs, strict=True):
         found = deviation(mine, other)
@@ -88,59 +90,31 @@ def compare_outputs(
     return tuple(layers)
 
 
-def run_litert(content: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of LiteRT for a whole file."""
-    interpreter = make_interpreter(content, None)
-    details = interpreter.get_input_details()
-    for detail, array in zip(details, inputs, strict=True):
-        interpreter.resize_tensor_input(detail["index"], array.shape)
-    try:
-        interpreter.allocate_tensors()
-    except RuntimeError as error:
-        raise refuses_shapes(error) from error
-    for detail, array in zip(details, inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
-
-
 def compare_layers(
     source: str | bytes, device: DeviceInfo, options: CompileOptions, inputs: Sequence[np.ndarray]
 ) -> tuple[Layer, ...]:
-    """Every value of the parts on the GPU beside LiteRT's, in the order in which they are made."""
+    """Every value of the parts on the GPU beside those of the format's CPU engine, or of NumPy, in
+    the order in which they are made.
+    """
     problem = read_problem(source, "the model", device, options, PlacementOptions("gpu"))
-    litert = _LitertValues(problem, inputs)
+    engine = _EngineValues(usable_engine(problem.model.cpu_engine), problem.model, inputs)
     layers: list[Layer] = []
     for part in decide(problem, {}).planned.values():
-        layers += _PartTrial.of(problem, part.lowering, litert).layers()
+        layers += _PartTrial.of(problem, part.lowering, engine).layers()
     return tuple(layers)
 
 
-class _LitertValues:
-    """LiteRT's own values of all tensors, as the graph sees them."""
+class _EngineValues:
+    """The engine's own values, as the graph sees them."""
 
-    def __init__(self, problem: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
-        origin = problem.model.source_graph
-        assert origin is not None
-        self._origin, self._types = origin, problem.graph.types
-        bindings = [self._binding(name) for name in problem.graph.arguments]
-        self._engine = LitertEngine(origin.content, bindings, (), keep_all=True)
-        self._engine.run(inputs)
-
-    def _binding(self, value: str) -> TensorBinding:
-        number = self._origin.tensor(value)
-        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
-        return TensorBinding(value, number, self._types[value], self._origin.grid(value))
-
-    def has(self, name: str) -> bool:
-        return self._origin.tensor(name) is not None
-
-    def value(self, name: str) -> np.ndarray:
-        return self._engine.value(self._binding(name))
+    def __init__(self, engine: CpuEngine, model: Model, inputs: Sequence[np.ndarray]) -> None:
+        self.title, self._source = engine.title, model.source_graph
+        values = engine.compute_values(model, inputs)
+        self.has, self.value = values.has, values.value
 
     def step(self, name: str) -> float:
         """How far apart the real numbers are that a quantised value can have; 0 for floats."""
-        grid = self._origin.grid(name)
+        grid = None if self._source is None else self._source.grid(name)
         return 0.0 if grid is None else max(grid[0].scale)
 
 
@@ -152,15 +126,17 @@ class _PartTrial:
     lowering: LoweringInput
     inputs: Mapping[str, np.ndarray]
     ours: Mapping[str, np.ndarray]
-    litert: _LitertValues
+    expected_values: _EngineValues
     exact: Mapping[str, np.ndarray] | None = None
 
     @staticmethod
-    def of(problem: PlacementProblem, lowering: LoweringInput, litert: _LitertValues) -> _PartTrial:
+    def of(
+        problem: PlacementProblem, lowering: LoweringInput, expected_values: _EngineValues
+    ) -> _PartTrial:
         names = lowering.graph.arguments
-        arrays = {name: np.asarray(litert.value(name), order="C") for name in names}
+        arrays = {name: np.asarray(expected_values.value(name), order="C") for name in names}
         ours = {**arrays, **_play(lowering, arrays)}
-        return _PartTrial(problem, lowering, arrays, ours, litert)
+        return _PartTrial(problem, lowering, arrays, ours, expected_values)
 
     @property
     def graph(self) -> Graph:
@@ -173,13 +149,13 @@ class _PartTrial:
     def layers(self) -> Iterator[Layer]:
         for node in self.graph.nodes:
             for name in node.outputs:
-                if self.litert.has(name):
+                if self.expected_values.has(name):
                     yield self._layer(node, name)
 
     def _layer(self, node: Node, name: str) -> Layer:
-        expected = self.litert.value(name)
+        expected = self.expected_values.value(name)
         found = deviation(self.ours[name], expected)
-        allowed = _allowed(expected, self.litert.step(name), self.precision)
+        allowed = _allowed(expected, self.expected_values.step(name), self.precision)
         layer = Layer(name, self._title(node), expected.shape, found, allowed)
         wrong = found.broken or found.largest > allowed
         return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
@@ -190,19 +166,21 @@ class _PartTrial:
 
     def _verdict(self, node: Node, layer: Layer) -> str:
         """The first that holds: full precision agrees; the kernel or the definition does not."""
-        name, expected = layer.name, self.litert.value(layer.name)
+        name, expected = layer.name, self.expected_values.value(layer.name)
         mixed = self.precision != "fp32"
         if mixed and self._near(self._full()[name], expected, name):
             lost = layer.difference.beyond_half or layer.difference.broken
             return OVERFLOW if lost else HALF
         if not self._defined(node, name, self.ours, self.ours[name]):
             return KERNEL
-        values = {v: self.litert.value(v) for v in node.reads if self.litert.has(v)}
+        values = {
+            v: self.expected_values.value(v) for v in node.reads if self.expected_values.has(v)
+        }
         if self._defined(node, name, values, expected):
             return CARRIED
         origin = self.problem.model.source_graph
         rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
-        return ROUNDED if rounded else MEANING
+        return f"{ROUNDED} {self.expected_values.title}" if rounded else MEANING
 
     def _full(self) -> Mapping[str, np.ndarray]:
         if self.exact is None:
@@ -219,12 +197,12 @@ class _PartTrial:
         if any(value not in values for value in reads):
             return True
         alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,), states={})
-        (found,) = NumpyEngine(alone).run([values[value] for value in reads])
+        (found,) = NumpyPart(alone).run([values[value] for value in reads])
         return self._near(result, found, name)
 
     def _near(self, ours: np.ndarray, expected: np.ndarray, name: str) -> bool:
         found = deviation(ours, expected)
-        allowed = _allowed(expected, self.litert.step(name), self.precision)
+        allowed = _allowed(expected, self.expected_values.step(name), self.precision)
         return not found.broken and found.largest <= allowed
 
 

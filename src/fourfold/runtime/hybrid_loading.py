@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fourfold.cpu import litert
+from fourfold.cpu.registry import installed_runtimes
 from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
@@ -21,6 +21,7 @@ from fourfold.store.entry import HYBRID
 from fourfold.store.keys import Parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
+from fourfold.targets import NUMPY
 
 FindBinary = Callable[[Parts], bytes | None]
 
@@ -41,6 +42,11 @@ class LoadedHybrid:
         self.player, self.compiled, self._hybrid = player, hybrid.compiled, hybrid
         self.origin = origin  # 'file' (prepared), 'store' or 'model'
         self.built = built  # whether a program had to be built from text
+
+    @property
+    def only_numpy(self) -> bool:
+        """Whether all of it runs by definitions, and nothing in a runtime made for the CPU."""
+        return all(part.target == NUMPY for part in self._hybrid.parts)
 
     @cached_property
     def placement(self) -> placements.Placement:
@@ -147,7 +153,7 @@ def hybrid_key_parts(request: Request, store: Store) -> Parts:
         "kind of entry": HYBRID,
         "placement": f"{options.placement}, at most {options.max_partitions}: {options.reason}",
         "threads": str(options.thread_count),
-        "litert": litert.version(),
+        "CPU engines": ", ".join(engine.version() for engine in installed_runtimes()),
         "custom ops": ", ".join(sorted(CUSTOM_OPS)),
     }
 

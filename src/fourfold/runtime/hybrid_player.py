@@ -1,69 +1,52 @@
-"""Plays a model in parts: an engine for each, run in turn, each with what those before it gave."""
+"""Plays a model in parts: a runner for each, run in turn, each with what those before it gave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import cast
 
 import numpy as np
 
-from fourfold.cpu.direct import Direct, Lock
-from fourfold.cpu.litert import LitertEngine
-from fourfold.device import GPU
+from fourfold.cpu.protocol import Direct, Lock, PartRunner
+from fourfold.cpu.registry import find_engine
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
 from fourfold.plan.hybrid import HybridPart, HybridPlan
 from fourfold.players import Player
 from fourfold.types import Shape
 
-if TYPE_CHECKING:
-    from fourfold.cpu import reference
-else:
-    reference = lazy_import("fourfold.cpu.reference")
-
-
-class Engine(Protocol):
-    """Whoever runs a part: arrays in, arrays out, in the order of the part's values."""
-
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]: ...
-
-    def reset(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-MakePlayer = Callable[[Plan], Engine]
+Runner = Player | PartRunner  # of a part on the device, or of one on the CPU
+MakePlayer = Callable[[Plan], Player]
 BeforeGpu = Callable[[Player, Sequence[np.ndarray]], None]
 
 
 def make_hybrid_player(hybrid: HybridPlan, make_player: MakePlayer, threads: int) -> HybridPlayer:
-    """A player with an engine for each part; `make_player` makes those of the GPU's parts."""
-    return HybridPlayer(hybrid, [_engine(part, make_player, threads) for part in hybrid.parts])
+    """A player with a runner for each part; `make_player` makes those of the GPU's parts."""
+    return HybridPlayer(hybrid, [_runner(part, make_player, threads) for part in hybrid.parts])
 
 
-def _engine(part: HybridPart, make_player: MakePlayer, threads: int) -> Engine:
+def _runner(part: HybridPart, make_player: MakePlayer, threads: int) -> Runner:
     if part.plan is not None:
         return make_player(part.plan)
-    if part.graph is not None:
-        return reference.NumpyEngine(part.graph)
-    return LitertEngine(part.content, *part.bindings, threads)
+    return find_engine(part.target).open_part(part, threads)
 
 
 class HybridPlayer:
     """Plays a model in parts the way that a player plays a plan. Not for two threads at once."""
 
-    def __init__(self, hybrid: HybridPlan, engines: Sequence[Engine]) -> None:
-        self._hybrid, self._engines = hybrid, tuple(engines)
+    def __init__(self, hybrid: HybridPlan, runners: Sequence[Runner]) -> None:
+        self._hybrid, self._runners = hybrid, tuple(runners)
         self.plan = hybrid.compiled.plan
-        on_gpu = (engine for part, engine in self._steps() if part.plan is not None)
-        self.players = tuple(cast(Player, engine) for engine in on_gpu)
+        steps = tuple(self._steps())
+        self.players = tuple(cast(Player, one) for part, one in steps if part.plan is not None)
+        on_cpu = (one for part, one in steps if part.plan is None)
+        self._on_cpu = tuple(cast(PartRunner, one) for one in on_cpu)
         self._outputs = [port.name for port in self.plan.outputs]
         self._last_reader = {name: i for i, part in enumerate(hybrid.parts) for name in part.inputs}
         self._last_reader |= dict.fromkeys(self._outputs, len(hybrid.parts))
 
-    def _steps(self) -> zip[tuple[HybridPart, Engine]]:
-        return zip(self._hybrid.parts, self._engines, strict=True)
+    def _steps(self) -> zip[tuple[HybridPart, Runner]]:
+        return zip(self._hybrid.parts, self._runners, strict=True)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The model's outputs for its inputs, both in the model's order, as new arrays."""
@@ -72,12 +55,12 @@ class HybridPlayer:
     def _run(self, arrays: Sequence[np.ndarray], before_gpu: BeforeGpu) -> list[np.ndarray]:
         values = {port.name: one for port, one in zip(self.plan.inputs, arrays, strict=True)}
         fresh: set[str] = set()  # results that nobody else holds
-        for number, (part, engine) in enumerate(self._steps()):
+        for number, (part, runner) in enumerate(self._steps()):
             given = [self._given(name, values[name], part) for name in part.inputs]
             if part.plan is not None:
-                before_gpu(cast(Player, engine), given)
+                before_gpu(cast(Player, runner), given)
                 fresh.update(part.outputs)
-            values.update(zip(part.outputs, engine.run(given), strict=True))
+            values.update(zip(part.outputs, runner.run(given), strict=True))
             for name in part.inputs:
                 if self._last_reader[name] == number:
                     values.pop(name, None)
@@ -85,7 +68,7 @@ class HybridPlayer:
 
     def _given(self, name: str, array: np.ndarray, part: HybridPart) -> np.ndarray:
         """A value as a part can take it: a GPU part was made for one shape."""
-        if part.target != GPU:
+        if part.plan is None:
             return array
         expected = self._hybrid.types[name]
         if array.shape != expected.shape:
@@ -97,13 +80,13 @@ class HybridPlayer:
         return np.asarray(array, order="C")
 
     def shapes(self) -> Mapping[str, Shape]:
-        """The shapes of what parts in LiteRT give."""
-        found = [one.shapes() for one in self._engines if isinstance(one, LitertEngine)]
+        """The shapes of results that only the CPU's engines know."""
+        found = (runner.shapes() for runner in self._on_cpu)
         return {name: shape for shapes in found for name, shape in shapes.items()}
 
     def direct(self, lock: Lock) -> Direct | None:
-        """The shortest way where all of the model is one part in LiteRT: from names to names."""
-        if len(self._engines) != 1 or not isinstance(self._engines[0], LitertEngine):
+        """The shortest way where all of the model is one part on the CPU: from names to names."""
+        if len(self._runners) != 1 or not self._on_cpu:
             return None
         compiled = self._hybrid.compiled
         inputs, outputs = (
@@ -113,7 +96,7 @@ class HybridPlayer:
                 (compiled.output_names, self.plan.outputs),
             )
         )
-        return self._engines[0].direct(inputs, outputs, lock)
+        return self._on_cpu[0].direct(inputs, outputs, lock)
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch of all parts on the GPU."""
@@ -123,9 +106,9 @@ class HybridPlayer:
 
     def reset(self) -> None:
         """Forget all states."""
-        for engine in self._engines:
-            engine.reset()
+        for runner in self._runners:
+            runner.reset()
 
     def close(self) -> None:
-        for engine in self._engines:
-            engine.close()
+        for runner in self._runners:
+            runner.close()

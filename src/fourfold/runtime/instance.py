@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold import players
-from fourfold.cpu.direct import Lock, Results
+from fourfold.cpu.protocol import Lock, Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled

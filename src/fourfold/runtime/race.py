@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fourfold.cpu import litert
+from fourfold.cpu.registry import installed_runtimes
 from fourfold.plan import Plan
-from fourfold.runtime.hybrid_loading import LoadedHybrid, load_hybrid
-from fourfold.runtime.request import Request, plan_key_parts
+from fourfold.runtime.hybrid_loading import LoadedHybrid, hybrid_key_parts, load_hybrid
+from fourfold.runtime.request import Request
 from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
 
@@ -33,10 +33,10 @@ class Runnable(Protocol):
 
 def race_cpu(request: Request, store: Store | None, player: Runnable) -> LoadedHybrid | None:
     """The model on the CPU, if that is faster; None if the device is. The answer is kept."""
-    if litert.runtime() is None:
+    if not installed_runtimes():
         return None
     device = device_key(request.device)
-    key = "" if store is None else f"placement of {key_of(plan_key_parts(request, store))}"
+    key = "" if store is None else f"placement of {key_of(hybrid_key_parts(request, store))}"
     answer = "" if store is None else store.choices(device).get(key, "")
     if not answer:
         answer, seconds = _race(request, player)
@@ -55,6 +55,8 @@ def _on_cpu(request: Request, **changes: Any) -> Request:
 def _race(request: Request, player: Runnable) -> tuple[str, float]:
     """Who won, and in how many seconds. What runs for the race alone is not kept and not told."""
     rival = load_hybrid(_on_cpu(request, on_fallback=None), None)
+    if rival.only_numpy:  # its format has no runtime here, and definitions are slow
+        return ON_DEVICE, 0.0
     device, cpu = _times(player, rival.player)
     rival.player.close()
     if cpu >= GAIN * device:

@@ -7,12 +7,9 @@ from fourfold.split.bind import bind_units
 from fourfold.split.cost import Costs, TargetRates
 from fourfold.split.describe import describe_placement
 from fourfold.split.partitions import Partition, make_partitions
-from fourfold.split.units import GPU, LITERT, NUMPY, Unit, UnitSupport, find_units
+from fourfold.split.units import Unit, UnitSupport, find_units
 
 __all__ = [
-    "GPU",
-    "LITERT",
-    "NUMPY",
     "Assignment",
     "AssignmentProblem",
     "Costs",

@@ -9,7 +9,8 @@ from fourfold.graph import Graph
 from fourfold.options import PlacementOptions
 from fourfold.split.cost import Costs
 from fourfold.split.partitions import Partition, make_partitions
-from fourfold.split.units import GPU, LITERT, NUMPY, Unit, UnitSupport
+from fourfold.split.units import Unit, UnitSupport
+from fourfold.targets import GPU
 
 GAIN = 0.9  # a unit leaves the GPU for a clear gain only: the estimates are coarse
 
@@ -40,8 +41,7 @@ class AssignmentProblem:
 
     def cpu_target(self, unit: Unit) -> str:
         """Who runs a unit on the CPU; '' if nobody can."""
-        allowed = (target for target in (LITERT, NUMPY) if self.support[unit.name].allows(target))
-        return next(allowed, "")
+        return self.support[unit.name].cpu_target
 
     def assignment(self, targets: Mapping[str, str], reasons: Mapping[str, str]) -> Assignment:
         partitions = make_partitions(self.graph, self.units, targets, self.bound)

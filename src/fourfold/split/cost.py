@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.split.partitions import Partition
-from fourfold.split.units import GPU, LITERT, NUMPY, Unit
+from fourfold.split.units import Unit
+from fourfold.targets import GPU, NUMPY
 
 _WEIGHTED = {"conv2d", "depthwise_conv2d", "fully_connected", "conv3d"}
 _WINDOWS = {"average_pool2d", "max_pool2d"}
@@ -42,7 +43,7 @@ def device_rates(device: DeviceInfo) -> TargetRates:
 
 
 def cpu_rates(threads: int) -> TargetRates:
-    """LiteRT on so many threads."""
+    """A runtime made for the CPU on so many threads; such runtimes are about equally fast."""
     return TargetRates(threads * 20e9, 30e9, 1e-6, 10e-6, 10e9)
 
 
@@ -58,9 +59,10 @@ class Costs:
     measured: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @staticmethod
-    def of(graph: Graph, device: DeviceInfo, threads: int) -> Costs:
-        rates = {GPU: device_rates(device), LITERT: cpu_rates(threads), NUMPY: NUMPY_RATES}
-        return Costs(graph, rates)
+    def of(graph: Graph, device: DeviceInfo, threads: int, engine: str | None) -> Costs:
+        """What is estimated for a device, NumPy, and the CPU engine of the model's format."""
+        rates = {GPU: device_rates(device), NUMPY: NUMPY_RATES}
+        return Costs(graph, rates if engine is None else {**rates, engine: cpu_rates(threads)})
 
     def unit(self, unit: Unit, target: str) -> float:
         """Seconds of a unit, without bringing its values there."""

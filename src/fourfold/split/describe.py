@@ -6,13 +6,16 @@ from fourfold.placement import OperatorPlacement, PartPlacement, Placement
 from fourfold.split.assign import Assignment, AssignmentProblem
 from fourfold.split.cost import Costs
 from fourfold.split.partitions import Partition
-from fourfold.split.units import GPU, Unit
+from fourfold.split.units import Unit
+from fourfold.targets import GPU
 
 
 def describe_placement(
-    problem: AssignmentProblem, assignment: Assignment, device: str, placement: str
+    problem: AssignmentProblem, assignment: Assignment, device: str, placement: str, engine: str
 ) -> Placement:
-    """Where every unit runs and why; `placement` is what the caller asked for."""
+    """Where every unit runs and why; `placement` is what the caller asked for, `engine` the CPU
+    engine of the model's format as people know it.
+    """
     costs = problem.costs
     rows = [
         _operator(problem, assignment, unit, number)
@@ -21,7 +24,7 @@ def describe_placement(
     ]
     parts = [_part(costs, partition) for partition in assignment.partitions]
     alone = sum(costs.unit(unit, problem.cpu_target(unit) or GPU) for unit in problem.units)
-    return Placement(device, placement, tuple(rows), tuple(parts), alone)
+    return Placement(device, placement, tuple(rows), tuple(parts), alone, engine)
 
 
 def _operator(

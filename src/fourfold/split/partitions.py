@@ -6,16 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fourfold.graph import Graph
-from fourfold.split.units import (
-    GPU,
-    LITERT,
-    NUMPY,
-    TARGETS,
-    Unit,
-    find_unit_dependencies,
-)
-
-__all__ = ["GPU", "LITERT", "NUMPY", "Partition", "make_partitions"]
+from fourfold.split.units import Unit, find_unit_dependencies
+from fourfold.targets import GPU, NUMPY
 
 Dependencies = Mapping[str, set[str]]
 
@@ -59,7 +51,8 @@ def make_partitions(
     """
     units = _used(graph, units, targets)
     dependencies = _dependencies(units, bound)
-    orders = [_group_units(units, targets, dependencies, first) for first in TARGETS]
+    others = sorted({*targets.values()} - {GPU}, key=lambda target: (target == NUMPY, target))
+    orders = [_group_units(units, targets, dependencies, first) for first in (GPU, *others)]
     best = min(orders, key=len)
     return tuple(_partition(graph, units, targets, members) for members in best)
 

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
-from fourfold.device import GPU, LITERT, NUMPY
 from fourfold.formats import SourceGraph
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
-
-__all__ = ["GPU", "LITERT", "NUMPY", "TARGETS", "Unit", "UnitSupport", "find_units"]
-
-TARGETS = (GPU, LITERT, NUMPY)
+from fourfold.targets import GPU, runs_operators
 
 
 @dataclass(frozen=True)
@@ -37,10 +33,10 @@ class Unit:
         return next((item for item in found if isinstance(item, Foreign)), None)
 
     def inputs(self, target: str) -> tuple[str, ...]:
-        return self.reads_in_file if target == LITERT else self.reads
+        return self.reads_in_file if runs_operators(target) else self.reads
 
     def outputs(self, target: str) -> tuple[str, ...]:
-        return self.writes_in_file if target == LITERT else self.writes
+        return self.writes_in_file if runs_operators(target) else self.writes
 
     @property
     def required(self) -> set[str]:
@@ -50,13 +46,20 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitSupport:
-    """Where a unit can run: for each target '' or the reason why not."""
+    """Where a unit can run: for each target '' or the reason why not. Of the CPU's targets, those
+    come first that are better.
+    """
 
     unit: str
     reasons: Mapping[str, str]
 
     def allows(self, target: str) -> bool:
         return not self.reasons[target]
+
+    @property
+    def cpu_target(self) -> str:
+        """Who runs the unit on the CPU; '' if nobody can."""
+        return next((one for one in self.reasons if one != GPU and self.allows(one)), "")
 
 
 def find_units(graph: Graph, origin: SourceGraph | None) -> tuple[Unit, ...]:

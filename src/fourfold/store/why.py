@@ -10,6 +10,7 @@ from fourfold.store.entry import Entry
 from fourfold.store.keys import Parts, key_of
 
 MEANING = {
+    "CPU engines": "other runtimes for the CPU were installed",
     "custom ops": "other custom ops were registered",
     "driver": "the driver was changed",
     **dict.fromkeys(PROBED, "a trial of the device had another answer"),
@@ -17,7 +18,6 @@ MEANING = {
     "follow": "another follow_batch= was passed",
     "format": "it was kept in another format",
     "launches": "the setting FOURFOLD_LAUNCHES was another one",
-    "litert": "another LiteRT was installed",
     "model": "the model file has other content",
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",

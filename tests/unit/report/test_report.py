@@ -34,7 +34,7 @@ from fourfold.report.verify import (
     compare_outputs,
 )
 
-needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 CONV = "Conv2DOptions"
 STRIDES = {"StrideH": 1, "StrideW": 1}
 
@@ -175,7 +175,7 @@ def test_what_litert_rounds_is_no_fault() -> None:
     )
     x = generator.normal(0, 1, (3, 37)).astype(np.float32)
     (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
-    assert layer.verdict == ROUNDED
+    assert layer.verdict == f"{ROUNDED} LiteRT"
 
 
 @needs_litert

@@ -8,9 +8,6 @@ from fourfold.graph import Graph, Node
 from fourfold.options import PlacementOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.split import (
-    GPU,
-    LITERT,
-    NUMPY,
     AssignmentProblem,
     Costs,
     UnitSupport,
@@ -18,6 +15,7 @@ from fourfold.split import (
     describe_placement,
     find_units,
 )
+from fourfold.targets import GPU, NUMPY
 from fourfold.types import TensorType
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -32,11 +30,11 @@ def problem(reasons: dict[str, str], seconds: dict[str, dict[str, float]]) -> As
     type = TensorType.parse("f32[1,8]")
     graph = Graph(nodes, ("x",), ("e",), dict.fromkeys(("x", *NAMES), type))
     support = {
-        name: UnitSupport(name, {GPU: reasons.get(name, ""), LITERT: "no file", NUMPY: ""})
+        name: UnitSupport(name, {GPU: reasons.get(name, ""), "engine": "no file", NUMPY: ""})
         for name in NAMES
     }
     measured = {(place, n): s for place, table in seconds.items() for n, s in table.items()}
-    rates = Costs.of(graph, NULL_GPU, 2).rates
+    rates = Costs.of(graph, NULL_GPU, 2, "engine").rates
     units, costs = find_units(graph, None), Costs(graph, rates, measured)
     return AssignmentProblem(graph, units, support, costs)
 
@@ -87,7 +85,7 @@ def test_only_so_many_parts_the_dearest_first() -> None:
 def test_a_placement_tells_itself() -> None:
     found = problem({"c": "this op is not known yet"}, FAST_GPU)
     placement = describe_placement(
-        found, assign_units(found, PlacementOptions()), "some GPU", "auto"
+        found, assign_units(found, PlacementOptions()), "some GPU", "auto", "LiteRT"
     )
     assert not placement.whole
     assert placement.on_gpu == 4
@@ -104,7 +102,7 @@ def test_a_placement_tells_itself() -> None:
 def test_estimates_grow_with_the_work() -> None:
     small, large = (conv(size) for size in (8, 64))
     seconds = [
-        Costs.of(graph, NULL_GPU, 2).unit(find_units(graph, None)[0], GPU)
+        Costs.of(graph, NULL_GPU, 2, "engine").unit(find_units(graph, None)[0], GPU)
         for graph in (small, large)
     ]
     assert seconds[0] < seconds[1]
