@@ -1,5 +1,5 @@
-"""Devices as parameters: every test that asks for `device` runs on each OpenCL device, or on
---device NAME.
+"""Devices as parameters: every test that asks for `device` runs on each device of this machine, and
+on those that its module has as INTERPRETED; or on --device NAME alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         wanted = metafunc.config.getoption("--device")
         found = devices() if wanted is None else (find_device(wanted),)
         found = tuple(probe(info, quantised=True) for info in found)
+        if wanted is None:
+            found += getattr(metafunc.module, "INTERPRETED", ())
         metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")
 
 
 def _short(info: DeviceInfo) -> str:
-    return "-".join(info.name.split()[:2])
+    return "-".join(info.name.replace(",", "").split()[:2])

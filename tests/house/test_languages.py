@@ -96,8 +96,8 @@ def test_such_text_is_recognised(text: str) -> None:
     assert found_in(text) is not None
 
 
-def test_every_language_has_such_text() -> None:
-    for folder in OWN:
+def test_every_language_that_a_driver_compiles_has_such_text() -> None:
+    for folder in set(OWN) - {"kernel/tree/"}:  # trees are read by a player of our own
         found = [
             text
             for module in modules()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreted_devices import X86
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
@@ -22,6 +23,7 @@ from fourfold.players import make_player, probe
 from fourfold.players.opencl.trials import adds_dots
 from fourfold.types import DType, TensorType
 
+INTERPRETED = (X86,)
 AROUND = Padding(1, 1, 1, 1)
 GRID = FakeQuantize(1.0, -97, 158, 1.0)
 
@@ -75,7 +77,7 @@ def compare(
     if type_.dtype is DType.U8:
         x = random.integers(0, 256, type_.shape).astype(np.uint8)
     plan = make_plan(graph, facts, KernelOptions(form="list"))
-    if plain:
+    if plain and facts.language == "opencl":
         text = plan.program.text
         text = plain + text[text.index("// ") :]
         plan = replace(plan, program=Program(text, "-cl-std=CL1.2"))
@@ -198,8 +200,10 @@ def test_gpus_with_dot_products(
     graph = layer(node, source, weights, bytes_in=not source.startswith("f32"))
     if odd:
         graph.constants["w"].flat[-1] = odd
-    text = make_plan(graph, facts, KernelOptions(form="list")).program.text
-    assert {"ptx": "dp4a", "khr": "dot_4x8packed"}[spelling] in text
+    plan = make_plan(graph, facts, KernelOptions(form="list"))
+    assert plan.requirements.dot_products == spelling
+    if facts.language == "opencl":
+        assert {"ptx": "dp4a", "khr": "dot_4x8packed"}[spelling] in plan.program.text
     compare(device, facts, graph, (), PLAIN)
 
 
@@ -207,12 +211,15 @@ def test_matrix_units_are_preferred(device: DeviceInfo) -> None:
     facts = replace(device, kind="gpu", dot_products="ptx", matrix_units=True)
     node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d())
     graph = layer(node, "f32[1,7,5,16]", (16, 1, 1, 16), bytes_in=False)
-    assert "dp4a" not in make_plan(graph, facts, KernelOptions(form="list")).program.text
+    for precision in ("fp32", "mixed"):
+        plan = make_plan(graph, facts, KernelOptions(precision, form="list"))
+        assert plan.requirements.matrix_units == (precision == "mixed")
+        assert not plan.requirements.dot_products
 
 
 def test_an_extension_for_dot_products(device: DeviceInfo) -> None:
     """The real one, where a device has it."""
-    if not adds_dots(device, "khr"):
+    if device.api != "opencl" or not adds_dots(device, "khr"):
         pytest.skip("the device has no cl_khr_integer_dot_product")
     node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d(padding=AROUND))
     graph = layer(node, "f32[1,13,11,5]", (19, 3, 3, 5), bytes_in=False)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreted_devices import X86
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node, Step
@@ -18,6 +19,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.players import make_player, probe
 from fourfold.types import TensorType
 
+INTERPRETED = (X86,)
 GRID = FakeQuantize(1.0, -97, 158, 1.0)
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from emulated_warps import emulated, with_matrix_units
+from interpreted_devices import PLAIN
 from random_graphs import Random, build
 from side_by_side import as_list, cuts, in_some_order, level_by_level, share
 
@@ -20,6 +21,7 @@ from fourfold.plan import Plan
 from fourfold.players import make_player
 from fourfold.rewrite import rewrite
 
+INTERPRETED = (PLAIN,)
 BLOCKS = """
 input x: f32[1,13,11,16]
 const a: f32[8,1,1,16]
@@ -72,9 +74,19 @@ def inputs_of(graph: Graph, seed: int) -> list[np.ndarray]:
 def facts(device: DeviceInfo, precision: str) -> tuple[DeviceInfo, Callable[[Plan], Plan]]:
     """A GPU whose groups share stages, and what makes a plan for it fit for this device."""
     if precision == "mixed":
-        return replace(with_matrix_units(device), resident=True), emulated
-    like = replace(device, kind="gpu", compute_units=5, max_work_group=256, dot_products=False)
-    return replace(like, resident=True), lambda plan: plan
+        fit = _as_it_is if device.language == "tree" else emulated
+        return replace(with_matrix_units(device), resident=True), fit
+    like = replace(device, kind="gpu", compute_units=5, max_work_group=256, dot_products="")
+    return replace(like, resident=True), _as_it_is
+
+
+def _as_it_is(plan: Plan) -> Plan:
+    return plan
+
+
+def takes_plans_of_others(device: DeviceInfo) -> None:
+    if not device.is_cpu and device.api != "interpret":
+        pytest.skip("kernels are written for another GPU")
 
 
 def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) -> None:
@@ -101,8 +113,7 @@ def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) 
     ("text", "precision", "orders"), [(BLOCKS, "fp32", 6), (HEADS, "mixed", 3)]
 )
 def test_any_order_will_do(device: DeviceInfo, text: str, precision: str, orders: int) -> None:
-    if not device.is_cpu:
-        pytest.skip("kernels are written for another GPU")
+    takes_plans_of_others(device)
     if precision == "mixed" and device.name.startswith("pthread"):
         pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     check_orders(rewrite(build(text), verify=True), device, precision, orders)
@@ -110,18 +121,16 @@ def test_any_order_will_do(device: DeviceInfo, text: str, precision: str, orders
 
 @pytest.mark.parametrize("seed", range(720, 726))
 def test_any_order_of_random_graphs(device: DeviceInfo, seed: int) -> None:
-    if not device.is_cpu:
-        pytest.skip("kernels are written for another GPU")
+    takes_plans_of_others(device)
     check_orders(rewrite(Random(seed).graph(size=14), verify=True), device, "fp32", 3)
 
 
 def test_groups_share_every_level(device: DeviceInfo) -> None:
-    """The text and the table that a GPU gets, a launch for each level.
+    """The text and the table that a GPU gets, a launch for each level where no GPU is there.
 
     Without local memory, since groups beside each other would meet at barriers of their own.
     """
-    if not device.is_cpu:
-        pytest.skip("the kernel's own meetings are left out")
+    takes_plans_of_others(device)
     graph = rewrite(build(BLOCKS.replace("13,11", "29,23")), verify=True)
     like = replace(facts(device, "fp32")[0], local_memory=0)
     shared = share(graph, like, KernelOptions())
@@ -129,7 +138,8 @@ def test_groups_share_every_level(device: DeviceInfo) -> None:
     assert any(not stage.arrives and not stage.awaits for stage in shared.stages)
     assert max(wait - start for start, wait in pairwise(cuts(shared))) > 2
     listed = make_player(device, make_plan(graph, like, KernelOptions(form="list")))
-    player = make_player(device, level_by_level(shared))
+    interpreted = device.language == "tree"
+    player = make_player(device, shared.plan if interpreted else level_by_level(shared))
     for seed in range(5):
         player.poison()
         arrays = inputs_of(graph, seed)

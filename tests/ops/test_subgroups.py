@@ -1,7 +1,7 @@
 """Neighbours that hand each other numbers: the same answers as through local memory.
 
 Kernels for GPUs are played on any device: with its own sub-groups where it has such, and with those
-of NVIDIA by `emulated_warps`.
+of NVIDIA by `emulated_warps`; the interpreter has both.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from emulated_warps import emulated
+from interpreted_devices import KHR
 from random_graphs import build
 from side_by_side import level_by_level, share
 
@@ -22,18 +23,20 @@ from fourfold.kernel.combine import group_combine
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression, load, maximum, minimum
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.functions import function_of
-from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES, build_options, prelude_text
-from fourfold.kernel.opencl.renderer import render
+from fourfold.kernel.language import make_target
+from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES
+from fourfold.kernel.registry import find_language
 from fourfold.kernel.walk import special_nodes
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
+from fourfold.plan.requirements import Requirements
 from fourfold.players import ask_facts, make_player, probe
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import trials
 from fourfold.rewrite import rewrite
 from fourfold.types import DType, TensorType
 
+INTERPRETED = (KHR,)
 # Groups of 256 all, since all of them meet where they are emulated.
 STAGES = """
 input x: f32[3,1031]
@@ -120,7 +123,7 @@ def test_graphs(title: str, spelling: str, precision: str, device: DeviceInfo) -
     for subgroups in (spelling, ""):
         facts = replace(facts, subgroups=subgroups)
         plan = make_plan(rewrite(graph), facts, KernelOptions(precision, form="list"))
-        assert ("exchange(" in plan.program.text) == bool(subgroups)
+        assert plan.requirements.subgroups == subgroups
         results.append(played(device, plan, [x]))
     for name, exchanged, plain in zip(graph.outputs, *results, strict=True):
         assert not np.isnan(exchanged).any()
@@ -133,9 +136,10 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
     """A group of 256 makes rows and teams one after the other, in the same local memory."""
     facts = replace(like_a_gpu(device, "khr"), resident=True, compute_units=2)
     graph = rewrite(build(STAGES))
-    plan = level_by_level(share(graph, facts, KernelOptions()))
-    assert "exchange(" in plan.program.text
-    assert "meet_beside(seat, 256)" in plan.program.text
+    shared = share(graph, facts, KernelOptions())
+    assert shared.plan.requirements.subgroups == "khr"
+    assert {stage.kernel.local_items for stage in shared.stages} == {256}
+    plan = shared.plan if device.language == "tree" else level_by_level(shared)
     x = np.random.default_rng(6).uniform(-1, 1, graph.types["x"].shape).astype(np.float32)
     wanted = evaluate(graph, {"x": x})
     for name, result in zip(graph.outputs, played(device, plan, [x]), strict=True):
@@ -143,7 +147,9 @@ def test_stages_of_one_launch(device: DeviceInfo) -> None:
         assert np.abs(result - wanted[name]).max() <= limit
 
 
-def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str) -> Plan:
+def team_plan(
+    spelling: str, lanes: int, rows: int, combine: Combine, kind: str, language: str = "opencl"
+) -> Plan:
     """Every work-item of some groups leaves what its team makes of their numbers."""
     kernel = Kernel("teams", literal=True)
     kernel.subgroup_size = SUBGROUP_SIZES.get(spelling, 1)
@@ -155,12 +161,14 @@ def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str)
     group_combine(kernel, values, lanes, combine, row=kernel.local_id(1))
     for number, value in enumerate(values):
         kernel.store(target, place * 2 + number, value)
-    head = prelude_text({function_of(node) for node in special_nodes([kernel])}, subgroups=spelling)
-    text = f"{head}\n{render(kernel, 'teams')}"
+    written = find_language(language)
+    target = make_target(written, replace(NULL_GPU, subgroups=spelling), KernelOptions())
+    prelude = written.prelude(special_nodes([kernel]), target)
+    text = f"{prelude.text}\n{written.render(kernel, 'teams')}"
     type_ = TensorType(dtype, (GROUPS * rows, lanes, 2))
     return Plan(
         name="teams",
-        program=Program(text, build_options(spelling)),
+        program=Program(text, prelude.build_options),
         buffers=(
             Buffer("arena", "arena", 0),
             Buffer("constants", "constants", 64),
@@ -174,6 +182,7 @@ def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str)
         outputs=(Port("y", type_, 3),),
         constants=np.zeros(64, np.uint8),
         precision="fp32",
+        requirements=Requirements(language=language, subgroups=spelling),
     )
 
 
@@ -181,16 +190,17 @@ def team_plan(spelling: str, lanes: int, rows: int, combine: Combine, kind: str)
 def test_teams_of_any_shape(spelling: str, lanes: int, rows: int, device: DeviceInfo) -> None:
     """Whole sub-groups or parts of them; every work-item gets the same bits, NaN or not."""
     like_a_gpu(device, spelling)
+    shape, language = (spelling, lanes, rows), device.language
     generator = np.random.default_rng(lanes * 31 + rows)
     whole = generator.integers(-99, 99, (GROUPS * rows, lanes, 2)).astype(np.int32)
-    plan = team_plan(spelling, lanes, rows, minimum, "int")
+    plan = team_plan(*shape, minimum, "int", language)
     (least,) = played(device, plan, [whole])
     np.testing.assert_array_equal(least, np.broadcast_to(whole.min(1, keepdims=True), least.shape))
     real = generator.uniform(-1, 1, whole.shape).astype(np.float32)
-    (sums,) = played(device, team_plan(spelling, lanes, rows, operator.add, "float"), [real])
+    (sums,) = played(device, team_plan(*shape, operator.add, "float", language), [real])
     assert np.abs(sums - real.sum(1, keepdims=True)).max() <= 1e-6 * lanes
     real[:, generator.integers(0, lanes), 1] = np.nan
-    (most,) = played(device, team_plan(spelling, lanes, rows, maximum, "float"), [real])
+    (most,) = played(device, team_plan(*shape, maximum, "float", language), [real])
     for result in (sums, most):
         bits = result.view(np.int32)
         np.testing.assert_array_equal(bits, np.broadcast_to(bits[:, :1], bits.shape))
@@ -207,6 +217,8 @@ def test_a_warp_alone_needs_no_local_memory() -> None:
 def test_the_probe_looks_at_the_numbers(
     wrong: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if device.api != "opencl":
+        pytest.skip("there is nothing to probe")
     claim = device.claims["subgroups"] or "khr"
     like_a_gpu(device, claim)
     monkeypatch.setitem(EXCHANGES, claim, wrong)
@@ -224,5 +236,5 @@ def test_a_cpu_does_not_exchange(device: DeviceInfo) -> None:
         pytest.skip("a GPU may")
     graph = build(GRAPHS["walks over channels"])
     plan = make_plan(rewrite(graph), replace(device, subgroups="khr"), KernelOptions(form="list"))
-    assert "exchange(" not in plan.program.text
+    assert not plan.requirements.subgroups
     assert "CL3.0" not in plan.program.options

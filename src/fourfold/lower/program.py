@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.language import Language
+from fourfold.kernel.language import Language, Prelude
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.walk import Node, special_nodes
 from fourfold.lower.bind import Bound
@@ -21,13 +22,16 @@ _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
 @dataclass(frozen=True)
 class Written:
-    """A program with its launches, and one kernel of each text in it."""
+    """A program with its launches, one kernel of each text in it, what goes before them, and how
+    many groups of a launch wait for each other, so that all of them must be there at once.
+    """
 
     program: Program
     launches: tuple[Launch, ...]
     kernels: tuple[Kernel, ...]
     special: tuple[Node, ...]  # of all kernels
-    version: str  # of the language
+    prelude: Prelude
+    resident_groups: int = 0
 
 
 def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
@@ -47,7 +51,7 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     prelude = language.prelude(special, target)
     named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
-    return Written(program, tuple(launches), kernels, special, prelude.version)
+    return Written(program, tuple(launches), kernels, special, prelude)
 
 
 def write_one(
@@ -72,4 +76,6 @@ def write_one(
     special = tuple(special_nodes(joined.kernels))
     prelude = language.prelude(special, target)
     program = Program(prelude.text + joined.text, prelude.build_options)
-    return Written(program, tuple(launches), joined.kernels, special, prelude.version)
+    shares = language.persistent.shares(target.device)
+    groups = prod(joined.grid) // prod(joined.local) if shares else 0
+    return Written(program, tuple(launches), joined.kernels, special, prelude, groups)

@@ -38,22 +38,22 @@ def limited(language: Language, device: DeviceInfo) -> DeviceInfo:
     return make_target(language, device, KernelOptions()).device
 
 
-@pytest.mark.parametrize("device", [X86, NVIDIA, EXTENDED, IMAGES])
-def test_opencl_can_use_all_facts(device: DeviceInfo) -> None:
-    assert limited(OPENCL, device) is device
+@pytest.mark.parametrize("like", [X86, NVIDIA, EXTENDED, IMAGES])
+def test_opencl_can_use_all_facts(like: DeviceInfo) -> None:
+    assert limited(OPENCL, like) is like
 
 
-@pytest.mark.parametrize("device", [X86, NVIDIA, EXTENDED, IMAGES])
-def test_what_cannot_be_said_is_no_fact(device: DeviceInfo) -> None:
-    facts = limited(Mute(), device)
+@pytest.mark.parametrize("like", [X86, NVIDIA, EXTENDED, IMAGES])
+def test_what_cannot_be_said_is_no_fact(like: DeviceInfo) -> None:
+    facts = limited(Mute(), like)
     lost = (facts.dot_products, facts.subgroups, facts.packs_bytes, facts.matrix_units)
     lost += (facts.resident, facts.reaches_host, facts.half_arithmetic, facts.image_texels)
     assert not any((*lost, facts.prefers_images))
     assert (facts.local_memory, facts.max_work_group) == (0, 1)
     assert (facts.name, facts.kind, facts.compute_units) == (
-        device.name,
-        device.kind,
-        device.compute_units,
+        like.name,
+        like.kind,
+        like.compute_units,
     )
 
 

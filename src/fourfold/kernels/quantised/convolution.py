@@ -18,7 +18,7 @@ from fourfold.kernel.location import Layout, Location
 from fourfold.kernel.statement import DotAccumulate
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps
-from fourfold.kernels.conv.tile import Tile, Work, choose_tile
+from fourfold.kernels.conv.tile import ConvTile, Work, choose_tile
 from fourfold.kernels.conv.tiled import Convolution, Source, pack_bias, work_of
 from fourfold.types import DType
 
@@ -90,7 +90,7 @@ def at_once(columns: int) -> int:
     return columns if columns <= WRITTEN_OUT else 1
 
 
-def pack_words(weights: np.ndarray, tile: Tile, once: int) -> np.ndarray:
+def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> np.ndarray:
     """[O, taps, I] -> [group][some taps][slice of four inputs][tap][output], four inputs in a
     word.
     """
@@ -109,15 +109,15 @@ def pack_ones(inputs: int) -> np.ndarray:
     return padded.view(np.int32)
 
 
-def dot_tile(context: NodeContext, work: Work) -> Tile:
+def dot_tile(context: NodeContext, work: Work) -> ConvTile:
     """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
     if work.pixels < RUN or not context.device.packs_bytes:
         return choose_tile(context.target, work, None)
     pairs = -(-work.slices // 2)
     if pairs == 1:
-        return Tile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
+        return ConvTile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
     groups = min(range(LARGEST, 1, -1), key=lambda count: -(-pairs // count) * count)
-    return Tile(RUN, groups, 8)
+    return ConvTile(RUN, groups, 8)
 
 
 class DotConvolution(Convolution):
@@ -220,9 +220,11 @@ class DotConvolution(Convolution):
                 kernel.emit(DotAccumulate(total, widen(word, width), factor))
 
     def _corners(self, bases: list[tuple[Expression, ...]]) -> list[Expression]:
-        """Where each pixel's window starts; neighbours are a known step apart."""
+        """Where each pixel's window starts. Neighbours are a known step apart, but not where a
+        work-item leaves them to others.
+        """
         first = self.kernel.let(convert(bases[0][-1], "long"), "corner")
-        if self.taps.neighbours:
+        if self.taps.neighbours and self.tile.local[0] == 1:
             return [first + number for number in range(len(bases))]
         others = [convert(base[-1], "long") for base in bases[1:]]
         return [first, *(self.kernel.let(place, "corner") for place in others)]

@@ -1,0 +1,47 @@
+"""Trees as a language of kernels: all that any device can do, for a player that reads trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import Target
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.kernel.tree.persistent import StageList
+from fourfold.kernel.tree.render import render
+from fourfold.kernel.walk import Node
+
+VERSION = "1.0"
+WARP = 32
+_CAPABILITIES = Capabilities(
+    language="kernel trees",
+    images=True,
+    host_addresses=True,
+    matrix_fragments=True,
+    extents=True,
+    dot_products=frozenset(("", "x86", "khr", "ptx")),
+    subgroups={"khr": None, "ptx": WARP},
+)
+
+
+class Tree:
+    """Kernels as they are, written down."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
+
+    @property
+    def persistent(self) -> Persistent | None:
+        return StageList()
+
+    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+        return render(kernel, entry, images)
+
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
+        """Trees need nothing before them."""
+        return Prelude("", "", VERSION)
+
+
+LANGUAGE: Language = Tree()

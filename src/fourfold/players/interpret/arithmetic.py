@@ -1,0 +1,82 @@
+"""What the operators and functions of the kernel language compute, in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Unary = Callable[[np.ndarray], np.ndarray]
+Binary = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+KINDS: dict[str, np.dtype] = {
+    "float": np.dtype(np.float32),
+    "half": np.dtype(np.float16),
+    "int": np.dtype(np.int32),
+    "uint": np.dtype(np.uint32),
+    "long": np.dtype(np.int64),
+    "bool": np.dtype(np.bool_),
+}
+
+
+def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whole numbers without the remainder, towards zero; real numbers as they are."""
+    if a.dtype.kind == "f":
+        return np.true_divide(a, b)
+    quotient = np.floor_divide(a, b)
+    if quotient.size and quotient.min() < 0:
+        quotient = quotient + (np.fmod(a, b) != 0) * (quotient < 0)
+    return quotient.astype(a.dtype, copy=False)
+
+
+def round_away(x: np.ndarray) -> np.ndarray:
+    """The nearest whole number, of two the one further from zero."""
+    wide = x.astype(np.float64)
+    return np.trunc(wide + np.copysign(0.5, wide)).astype(x.dtype)
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    return np.asarray(_erf(x.astype(np.float64))).astype(x.dtype)
+
+
+def reciprocal_root(x: np.ndarray) -> np.ndarray:
+    return (1 / np.sqrt(x.astype(np.float32))).astype(x.dtype)
+
+
+BINARY: dict[str, Binary] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": divide,
+    "%": np.fmod,  # with the sign of the first
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "==": np.equal,
+    "!=": np.not_equal,
+    "&&": np.logical_and,
+    "||": np.logical_or,
+}
+FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": reciprocal_root,
+    "tanh": np.tanh,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_even": np.rint,
+    "round_away": round_away,
+    "sin": np.sin,
+    "cos": np.cos,
+    "atan2": np.arctan2,
+    "fmod": np.fmod,
+    "erf": erf,
+    "pow": np.power,
+    "fabs": np.abs,
+}

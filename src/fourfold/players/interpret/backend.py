@@ -1,0 +1,60 @@
+"""The interpreter as a back end: one device, offered to those alone who ask for it by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, cast
+
+from fourfold.device import DeviceInfo, Fact
+from fourfold.lazy import lazy_import
+from fourfold.plan import Plan, Program
+from fourfold.players.protocol import BuiltProgram, LaunchTimer, Player
+
+if TYPE_CHECKING:
+    from fourfold.players.interpret import device as devices
+    from fourfold.players.interpret import kernel as kernels
+    from fourfold.players.interpret import player as players
+    from fourfold.players.interpret import timer as timers
+else:
+    # A start on another device has no use for any of them.
+    devices = lazy_import("fourfold.players.interpret.device")
+    kernels = lazy_import("fourfold.players.interpret.kernel")
+    players = lazy_import("fourfold.players.interpret.player")
+    timers = lazy_import("fourfold.players.interpret.timer")
+
+
+class InterpretBackend:
+    """Plays plans whose programs are kernel trees, for any device's facts."""
+
+    name = "interpret"
+    listed = False
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return (devices.PLAIN_GPU,)
+
+    def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+        """What the facts of a device say is so."""
+        return {name: getattr(device, name) for name in names}
+
+    def start_compiler(self, device: DeviceInfo) -> None:
+        """There is none."""
+
+    def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
+        return None
+
+    def load_program(
+        self, device: DeviceInfo, program: Program, binary: bytes
+    ) -> BuiltProgram | None:
+        """There are no binaries."""
+        return None
+
+    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
+        return False
+
+    def make_player(
+        self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
+    ) -> Player:
+        return players.Player(device, plan, cast("kernels.RunnableProgram | None", program))
+
+    def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
+        return timers.LaunchTimer(device, plan)

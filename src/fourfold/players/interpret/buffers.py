@@ -1,0 +1,132 @@
+"""The buffers of a plan as memory, and what kernels find behind their pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fourfold.errors import DeviceError
+from fourfold.plan import Buffer, Plan
+from fourfold.plan.host_protocol import pieces
+from fourfold.players.interpret.memory import Memory
+from fourfold.players.interpret.place import GLOBAL, Place, element_type
+from fourfold.players.interpret.schedule import Work
+
+
+class Buffers:
+    """All buffers of a plan."""
+
+    def __init__(self, plan: Plan, works: Sequence[Work]) -> None:
+        self.plan = plan
+        cells = _cells(plan, works)
+        self.memories = [
+            Memory(one.bytes, size) for one, size in zip(plan.buffers, cells, strict=True)
+        ]
+        self._given = _given(plan)
+        for buffer, memory in self._all():
+            if buffer.kind == "constants":
+                memory.fill(plan.constants)
+        self.reset()
+
+    def forget(self) -> None:
+        """All that was done so far can be relied on."""
+        for memory in self.memories:
+            memory.forget()
+
+    def begin(self) -> None:
+        """A new run: whatever arena and outputs hold was never written."""
+        inputs = {port.buffer for port in self.plan.inputs}
+        for number, (buffer, memory) in enumerate(self._all()):
+            if buffer.kind in ("arena", "output", "host") and number not in inputs:
+                memory.flags[: memory.size] = 0
+                memory.complete = False
+
+    def put(self, arrays: Sequence[np.ndarray]) -> None:
+        """Bring the inputs."""
+        for port, array in zip(self.plan.inputs, arrays, strict=True):
+            self.memories[port.buffer].fill(np.ascontiguousarray(array))
+
+    def take(self) -> list[np.ndarray]:
+        """The outputs; an error where one was not written."""
+        found = []
+        for port in self.plan.outputs:
+            memory, dtype = self.memories[port.buffer], port.type.dtype.numpy
+            missing = memory.first_missing(port.type.bytes)
+            if missing is not None:
+                what = f"output '{port.name}' is not written by any kernel"
+                why = f"element {missing // dtype.itemsize} of {port.type.elements} is missing"
+                raise DeviceError(what, why, "look at the kernel that should write it")
+            elements = memory.elements(dtype)[: port.type.elements]
+            found.append(elements.reshape(port.type.shape).copy())
+        return found
+
+    def reset(self) -> None:
+        """Set variables to what they begin with."""
+        for buffer, memory in self._of_kind("variable"):
+            memory.fill(self.plan.start_of(buffer))
+
+    def poison(self) -> None:
+        """Make all of arena and outputs NaN."""
+        outputs = {port.buffer for port in self.plan.outputs}
+        for number, (buffer, memory) in enumerate(self._all()):
+            if buffer.kind in ("arena", "output") or (buffer.kind == "host" and number in outputs):
+                memory.blank()
+
+    def saved(self) -> list[np.ndarray]:
+        """What the variables hold."""
+        return [memory.bytes[: memory.size].copy() for _, memory in self._of_kind("variable")]
+
+    def restore(self, saved: Sequence[np.ndarray]) -> None:
+        for content, (_, memory) in zip(saved, self._of_kind("variable"), strict=True):
+            memory.fill(content)
+
+    def _all(self) -> list[tuple[Buffer, Memory]]:
+        return list(zip(self.plan.buffers, self.memories, strict=True))
+
+    def _of_kind(self, kind: str) -> list[tuple[Buffer, Memory]]:
+        return [(buffer, memory) for buffer, memory in self._all() if buffer.kind == kind]
+
+    def place(self, work: Work, number: int, watched: frozenset[int]) -> Place:
+        """What lies behind a pointer of a kernel; buffers that are `watched` may be written by
+        others meanwhile.
+        """
+        pointer, use = work.kernel.kernel.buffers[number].pointer, work.uses[number]
+        memory, dtype = self.memories[use.buffer], element_type(pointer.dtype)
+        extent = memory.bytes.nbytes // dtype.itemsize - use.offset
+        if use.image is not None:
+            extent = use.image.elements
+        elif use.elements is not None:
+            extent = min(extent, use.elements)
+        return Place(
+            pointer.name,
+            memory,
+            dtype,
+            use.offset,
+            extent,
+            GLOBAL,
+            watched=use.buffer in watched,
+            constant=self.plan.buffers[use.buffer].kind == "constants",
+            given=self._given.get(use.buffer),
+        )
+
+
+def _cells(plan: Plan, works: Sequence[Work]) -> list[int]:
+    """For each buffer the bytes of the smallest element that kernels reach there."""
+    sizes = [8] * len(plan.buffers)
+    for work in works:
+        for argument, use in zip(work.kernel.kernel.buffers, work.uses, strict=True):
+            size = element_type(argument.pointer.dtype).itemsize
+            sizes[use.buffer] = min(sizes[use.buffer], size)
+    return sizes
+
+
+def _given(plan: Plan) -> dict[int, int]:
+    """For inputs in host memory, how many pieces of others are brought before them."""
+    found, before = {}, 0
+    for port in plan.inputs:
+        buffer = plan.buffers[port.buffer]
+        if buffer.kind == "host":
+            found[port.buffer] = before
+            before += pieces(buffer.bytes)
+    return found

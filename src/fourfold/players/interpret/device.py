@@ -1,0 +1,33 @@
+"""Devices that are interpreted: the facts of another one, real or made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.device import PROBED, DeviceInfo
+from fourfold.players.null import NULL_GPU
+
+API, LANGUAGE, VERSION = "interpret", "tree", "1.0"
+
+
+def device(like: DeviceInfo) -> DeviceInfo:
+    """A device for which plans are made as for another one, and which the interpreter plays.
+
+    All of its facts count as known: nothing is tried.
+    """
+    return replace(
+        like,
+        name=f"{like.name}, interpreted",
+        platform="fourfold",
+        api=API,
+        language=LANGUAGE,
+        language_version=VERSION,
+        probed=PROBED,
+        claims={},
+        uuid="",
+        others=(),
+        ordinal=0,
+    )
+
+
+PLAIN_GPU = replace(device(NULL_GPU), name="interpreter", version="kernel trees")

@@ -1,0 +1,202 @@
+"""What the work-items of some groups hold while a kernel runs, all of them side by side.
+
+A value is an array of lanes by work-items: as many rows as a vector has lanes, or one where all
+lanes are equal, and as many columns as there are work-items, or one where all have the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fourfold.players.interpret.races import LEVEL
+
+NOTHING = np.zeros((1, 1), np.int32)
+
+
+class Elements(Protocol):
+    """What is behind a pointer."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+    def read(self, frame: Frame, index: np.ndarray, width: int, apart: int = 1) -> np.ndarray:
+        """`width` elements from each index on, which must be a multiple of `apart`."""
+
+    def write(
+        self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, apart: int = 1
+    ) -> None:
+        """Put the lanes of a value at each index and behind it."""
+
+    def further(self, title: str, distance: np.ndarray) -> Elements:
+        """The same memory from another element on."""
+
+    def kept(self, keep: Callable[[np.ndarray], np.ndarray]) -> Elements:
+        """The same for some of the work-items."""
+
+
+class Mask:
+    """Which work-items take part: at least one, and not all."""
+
+    __slots__ = ("count", "first", "items")
+
+    def __init__(self, items: np.ndarray, count: int) -> None:
+        self.items, self.count = items, count
+        self.first = int(items.argmax())
+
+
+NOBODY = Mask(np.zeros((1, 1), np.bool_), 0)
+
+
+def _mask(items: np.ndarray, count: int) -> Mask:
+    return Mask(items, count) if count else NOBODY
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many groups of which size there are, along each of three axes."""
+
+    counts: tuple[int, int, int]
+    local: tuple[int, int, int]
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return self.local[0] * self.local[1] * self.local[2]
+
+    @property
+    def groups(self) -> int:
+        return self.counts[0] * self.counts[1] * self.counts[2]
+
+    @staticmethod
+    def of(sizes: Sequence[int], local: Sequence[int]) -> Grid:
+        """The grid of a launch, whose sizes count work-items."""
+        counts = [size // group for size, group in zip(sizes, local, strict=True)]
+        return Grid(_three(counts), _three(local))
+
+    def name(self, number: int) -> str:
+        """A work-item by its place in its group, and the group's in the grid."""
+        group, item = divmod(number, self.items)
+        own, its = (
+            ", ".join(str(int(at)) for at in spread(np.array(which), sizes))
+            for which, sizes in ((item, self.local), (group, self.counts))
+        )
+        return f"work-item ({own}) of group ({its})"
+
+
+def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = [*sizes, 1, 1][:3]
+    return x, y, z
+
+
+def spread(number: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray, ...]:
+    """Where a number is along three axes of these sizes, the first one fastest."""
+    x, y, _ = sizes
+    return number % x, number // x % y, number // (x * y)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A kernel's place among all that a run does.
+
+    `stamp` is that of its first work-item (see races.py), `live` the lowest of those that it has
+    not waited for. `owner` names the work-item that a stamp belongs to.
+    """
+
+    title: str
+    stamp: int
+    live: int
+    owner: Callable[[int], str]
+
+
+class Frame:
+    """The work-items of some groups: one group after the other, and in each the first axis fastest.
+
+    `mask` is who takes part just now: None for all, NOBODY for none. `meetings` counts the
+    barriers that each has passed, `pieces` those that it has waited for the host to bring. Until
+    a kernel that awaits its inputs has done so it is `early`.
+    """
+
+    def __init__(self, grid: Grid, groups: np.ndarray, turn: Turn, early: bool) -> None:
+        self.grid, self.turn, self.early = grid, turn, early
+        self.lanes = groups.size * grid.items
+        self.values: list[np.ndarray] = []
+        self.places: list[Elements] = []
+        self.mask: Mask | None = None
+        self.left: np.ndarray | None = None
+        self.items = np.tile(np.arange(grid.items, dtype=np.int64), groups.size)[None]
+        whole = np.repeat(groups.astype(np.int64), grid.items)[None]
+        self.numbers = whole * grid.items + self.items  # of each work-item in its launch
+        self.local_ids = [at.astype(np.int32) for at in spread(self.items, grid.local)]
+        pairs = zip(spread(whole, grid.counts), grid.local, self.local_ids, strict=True)
+        self.global_ids = [(at * size).astype(np.int32) + own for at, size, own in pairs]
+        self.meetings = np.zeros((1, self.lanes), np.int64)
+        self.pieces = np.zeros((1, self.lanes), np.int64)
+        self.subgroup = 1
+
+    def narrowed(self, condition: np.ndarray) -> Mask | None:
+        """Those of the work-items that take part for whom a condition holds."""
+        outer = self.mask
+        if condition.shape[1] == 1:
+            return outer if condition[0, 0] else NOBODY
+        items = condition if outer is None else condition & outer.items
+        count = int(np.count_nonzero(items))
+        if count == (self.lanes if outer is None else outer.count):
+            return outer
+        return _mask(items, count)
+
+    def leave(self) -> None:
+        """Whoever takes part does no more."""
+        items = np.ones((1, self.lanes), np.bool_) if self.mask is None else self.mask.items
+        self.left = items if self.left is None else self.left | items
+        self.mask = NOBODY
+
+    def rest_of(self, mask: Mask | None, left: np.ndarray | None) -> Mask | None:
+        """Those of a mask who are still there; so many had `left` when it was made."""
+        if self.left is left or self.left is None:
+            return mask
+        items = ~self.left if mask is None else mask.items & ~self.left
+        return _mask(items, int(np.count_nonzero(items)))
+
+    def settled(self, value: np.ndarray) -> np.ndarray:
+        """A value in which those who do not take part have what one has who does."""
+        mask = self.mask
+        if mask is None or value.shape[1] == 1:
+            return value
+        return np.where(mask.items, value, value[:, mask.first : mask.first + 1])
+
+    def merged(self, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+        """The new value for those who take part, the old one for the others."""
+        return new if self.mask is None else np.where(self.mask.items, new, old)
+
+    @property
+    def stamps(self) -> tuple[np.ndarray, int]:
+        """Who is here, and the first stamp of those whose work cannot be relied on."""
+        return self.settled(self.numbers + self.turn.stamp), self.turn.live
+
+    @property
+    def local_stamps(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same within groups, where a barrier is what can be relied on."""
+        live = self.settled(self.meetings << LEVEL)
+        return live | self.settled(self.items), live
+
+    def forget_left(self) -> None:
+        """Go on with those alone who take part."""
+        mask = self.mask
+        if mask is None or mask is NOBODY:
+            return
+        chosen, lanes = mask.items[0], self.lanes
+
+        def kept(value: np.ndarray) -> np.ndarray:
+            return value[:, chosen] if value.shape[1] == lanes > 1 else value
+
+        self.values = [kept(value) for value in self.values]
+        self.items, self.numbers = kept(self.items), kept(self.numbers)
+        self.meetings, self.pieces = kept(self.meetings), kept(self.pieces)
+        self.local_ids = [kept(at) for at in self.local_ids]
+        self.global_ids = [kept(at) for at in self.global_ids]
+        self.places = [place.kept(kept) for place in self.places]
+        self.lanes, self.mask, self.left = mask.count, None, None

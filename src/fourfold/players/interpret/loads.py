@@ -1,0 +1,107 @@
+"""Loads of a kernel: elements as kinds that are computed with, and as words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression
+from fourfold.players.interpret.arithmetic import KINDS
+from fourfold.players.interpret.frame import NOBODY, Frame
+
+Evaluate = Callable[[Frame], np.ndarray]
+_HALVES = np.dtype(np.uint16)
+
+
+def _load(place: int, item: Expression, index: Evaluate) -> Evaluate:
+    """`width` elements at `index * width`, converted."""
+    width, dtype = item.width, KINDS[item.kind]
+
+    def read(frame: Frame) -> np.ndarray:
+        start = index(frame).astype(np.int64) * width
+        found = frame.places[place].read(frame, start, width, width)
+        return found if found.dtype == dtype else found.astype(dtype)
+
+    return read
+
+
+def _words(
+    place: int, item: Expression, index: Evaluate, inside: Evaluate | None = None
+) -> Evaluate:
+    """Four halves at `index * 4` in two words."""
+    return _halves(place, 4, lambda frame: index(frame).astype(np.int64) * 4, inside)
+
+
+def _streamed_words(place: int, item: Expression, index: Evaluate) -> Evaluate:
+    """Four halves from an element on."""
+    return _halves(place, 4, index, None)
+
+
+def _double_words(place: int, item: Expression, index: Evaluate, inside: Evaluate) -> Evaluate:
+    """Eight halves from an element on in four words."""
+    return _halves(place, 8, index, inside)
+
+
+def _halves(place: int, count: int, index: Evaluate, inside: Evaluate | None) -> Evaluate:
+    """So many halves as they lie in memory, two in a word; zeros where they are not `inside`."""
+
+    def read(frame: Frame) -> np.ndarray:
+        start, outer = index(frame), frame.mask
+        holds = None if inside is None else inside(frame).astype(np.bool_, copy=False)
+        frame.mask = outer if holds is None else frame.narrowed(holds)
+        words = np.zeros((count // 2, 1), np.uint32)
+        if frame.mask is not NOBODY:
+            halves = frame.places[place].read(frame, start, count, count)
+            words = join_halves(halves.view(_HALVES))
+        every, frame.mask = frame.mask is outer, outer
+        return words if every or holds is None else np.where(holds, words, np.uint32(0))
+
+    return read
+
+
+def join_halves(halves: np.ndarray) -> np.ndarray:
+    """Rows of 16 bits as half as many rows of 32, the first of two below."""
+    wide = halves.astype(np.uint32)
+    return wide[0::2] | wide[1::2] << np.uint32(16)
+
+
+def split_halves(words: np.ndarray) -> np.ndarray:
+    """The halves of words, in twice as many rows."""
+    rows, items = words.shape
+    halves = np.empty((2 * rows, items), _HALVES)
+    halves[0::2], halves[1::2] = words & np.uint32(0xFFFF), words >> np.uint32(16)
+    return halves.view(np.float16)
+
+
+def _bytes(place: int, item: Expression, index: Evaluate) -> Evaluate:
+    """Eight bytes from an element on, as numbers."""
+    return lambda frame: frame.places[place].read(frame, index(frame), 8).astype(np.float32)
+
+
+def _taps(place: int, item: Expression, index: Evaluate, step: Evaluate) -> Evaluate:
+    """Two times four words, each four a matrix of bytes, transposed."""
+
+    def read(frame: Frame) -> np.ndarray:
+        start = index(frame)
+        parts = [frame.places[place].read(frame, at, 4) for at in (start, start + step(frame))]
+        return np.concatenate([_transposed(part) for part in parts])
+
+    return read
+
+
+def _transposed(words: np.ndarray) -> np.ndarray:
+    """Four rows of words as four columns of bytes: row n gets byte n of each."""
+    bytes_ = np.ascontiguousarray(words.T).view(np.uint8).reshape(-1, 4, 4)
+    columns = np.ascontiguousarray(bytes_.transpose(0, 2, 1)).view(np.int32)
+    return np.ascontiguousarray(columns[:, :, 0].T)
+
+
+LOADS: dict[str, Callable[..., Evaluate]] = {
+    "load": _load,
+    "load_words": _words,
+    "load_words_streamed": _streamed_words,
+    "load_double_words": _double_words,
+    "load_bytes": _bytes,
+    "load_taps": _taps,
+}

@@ -1,0 +1,95 @@
+"""In which order kernels of a plan run, and who of them can rely on whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
+from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.players.interpret.frame import Grid
+from fourfold.players.interpret.kernel import RunnableKernel, RunnableProgram
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel that runs over a grid: a launch, or a stage of one.
+
+    It can rely on all that was `published` at a level below the one at which it was `released`.
+    """
+
+    kernel: RunnableKernel
+    grid: Grid
+    uses: tuple[BufferUse, ...]
+    sizes: tuple[int, ...]
+    launch: int = 0  # its number in the plan
+    released: int = 0
+    published: int = 0
+    first: int = 0  # how many work-items of the plan come before its own
+
+    @property
+    def items(self) -> int:
+        return self.grid.groups * self.grid.items
+
+    @property
+    def written(self) -> frozenset[int]:
+        """The buffers that it may write."""
+        pairs = zip(self.kernel.kernel.buffers, self.uses, strict=True)
+        return frozenset(use.buffer for argument, use in pairs if argument.pointer.writable)
+
+
+def all_works(plan: Plan, program: RunnableProgram) -> list[Work]:
+    """What a plan runs, in order."""
+    found: list[Work] = []
+    level = items = 0
+    for number, launch in enumerate(plan.launches):
+        table = program.tables.get(launch.entry)
+        if table is None:
+            works = [_launched(launch, program.kernels[launch.entry])]
+        else:
+            kernels = [program.kernels[name] for name in table.kernels]
+            works = [*_stages(_rows(plan, launch, table.stride), kernels)]
+        for work in works:
+            released, published = work.released + level, work.published + level
+            found.append(
+                replace(work, launch=number, released=released, published=published, first=items)
+            )
+            items += work.items
+        level = found[-1].published + 1
+    return found
+
+
+def _launched(launch: Launch, kernel: RunnableKernel) -> Work:
+    uses = tuple(one for one in launch.arguments if isinstance(one, BufferUse))
+    sizes = tuple(one for one in launch.arguments if not isinstance(one, BufferUse))
+    return Work(kernel, Grid.of(launch.grid, launch.local), uses, sizes)
+
+
+def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
+    """The table of a launch, which lies among the constants."""
+    *_, stages, start = launch.arguments
+    assert isinstance(stages, int)
+    assert isinstance(start, int)
+    table = plan.constants[start : start + stages * stride * 4].view(np.int32)
+    return [[int(number) for number in row] for row in table.reshape(stages, stride)]
+
+
+def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) -> Iterator[Work]:
+    """The stages of a table. All groups meet where one arrives, and another waits later on: what
+    runs in between may run with those before the meeting, and with those behind it.
+    """
+    arrived = waited = 0
+    for row in rows:
+        kernel, flags = kernels[row[0]], row[5]
+        waited = arrived if flags & AWAITS else waited
+        buffers, sizes = len(kernel.kernel.buffers), len(kernel.kernel.sizes)
+        pairs = row[HEAD : HEAD + 2 * buffers]
+        uses = tuple(BufferUse(*pair) for pair in zip(pairs[::2], pairs[1::2], strict=True))
+        numbers = tuple(row[HEAD + 2 * buffers : HEAD + 2 * buffers + sizes])
+        x, y = row[3], row[4]
+        local = Grid.of(kernel.kernel.local, (1,) * len(kernel.kernel.local)).counts
+        grid = Grid((x, y, row[1] // (x * y)), local)
+        yield Work(kernel, grid, uses, numbers, released=waited, published=arrived)
+        arrived += flags & ARRIVES

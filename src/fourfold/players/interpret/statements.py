@@ -1,0 +1,316 @@
+"""Statements of a kernel as Python functions: each runs for all work-items that take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.statement import (
+    Assign,
+    AwaitHost,
+    AwaitInputs,
+    Barrier,
+    Branch,
+    Declare,
+    DiagonalMultiply,
+    DotAccumulate,
+    Leave,
+    LocalArray,
+    Loop,
+    MatrixMultiply,
+    Prefetch,
+    Shift,
+    Statement,
+    Store,
+    StoreRounded,
+)
+from fourfold.players.interpret.expressions import Evaluate, Scope, run_steps
+from fourfold.players.interpret.faults import fault, first_lane
+from fourfold.players.interpret.frame import NOBODY, Frame
+from fourfold.players.interpret.rounding import rounded_bytes
+from fourfold.players.interpret.warps import check_warps, multiply, picked
+
+Run = Callable[[Frame], None]
+
+
+def make_block(scope: Scope, body: Sequence[Statement], alone: bool = False) -> Run:
+    """The statements of a block, until nobody is left. Where work-items are `alone`, those who
+    leave are forgotten.
+    """
+    runs = [make_statement(scope, statement) for statement in body]
+
+    def run(frame: Frame) -> None:
+        for one in runs:
+            one(frame)
+            if frame.mask is NOBODY:
+                return
+            if alone and frame.left is not None:
+                frame.forget_left()
+
+    return run
+
+
+def make_statement(scope: Scope, statement: Statement) -> Run:
+    return _MAKERS[type(statement)](scope.statement(), statement)
+
+
+def _pass(scope: Scope, statement: object) -> Run:
+    """What has no effect here: a hint, or what is set up before the kernel runs."""
+    return lambda frame: None
+
+
+def _declare(scope: Scope, statement: Declare) -> Run:
+    steps, value = scope.share(statement.value), scope.of(statement.value)
+    slot = scope.declare(statement.target.operands[0])
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        frame.values[slot] = value(frame)
+
+    return run
+
+
+def _assign(scope: Scope, statement: Assign) -> Run:
+    steps, value = scope.share(statement.value), scope.of(statement.value)
+    slot, adds = scope.names[statement.target.operands[0]], statement.op == "+"
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        new, old = value(frame), frame.values[slot]
+        frame.values[slot] = frame.merged(old + new if adds else new, old)
+
+    return run
+
+
+def _store(scope: Scope, statement: Store) -> Run:
+    steps = scope.share(statement.index, statement.value)
+    index, value = scope.of(statement.index), scope.of(statement.value)
+    pointer, width = scope.pointer(statement.pointer), statement.value.width
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        place, start = frame.places[pointer], index(frame).astype(np.int64) * width
+        stored = value(frame).astype(place.dtype, copy=False)
+        place.write(frame, start, stored, width, width)
+
+    return run
+
+
+def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
+    """Sixteen bytes, from any element on."""
+    parts = [statement.first, statement.second, statement.high]
+    parts += [] if statement.zero is None else [statement.zero]
+    steps = scope.share(statement.index, *parts)
+    index, pointer = scope.of(statement.index), scope.pointer(statement.pointer)
+    operands = [scope.of(part) for part in parts]
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        place, stored = frame.places[pointer], rounded_bytes(*(part(frame) for part in operands))
+        place.write(frame, index(frame), stored, 16)
+
+    return run
+
+
+def _loop(scope: Scope, statement: Loop) -> Run:
+    limits = (statement.start, statement.stop, statement.step)
+    steps = scope.share(*limits)
+    start, stop, step = (scope.of(limit) for limit in limits)
+    slot = scope.declare(statement.variable.operands[0])
+    body = make_block(scope, statement.body)
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        first, end, by = start(frame), stop(frame), step(frame)
+        _check_step(frame, by)
+        if first.size == end.size == by.size == 1:
+            for number in range(int(first[0, 0]), int(end[0, 0]), int(by[0, 0])):
+                frame.values[slot] = np.array([[number]], np.int32)
+                body(frame)
+                if frame.mask is NOBODY:
+                    return
+            return
+        _run_each(frame, slot, (first, end, by), body)
+
+    return run
+
+
+def _run_each(
+    frame: Frame, slot: int, limits: tuple[np.ndarray, np.ndarray, np.ndarray], body: Run
+) -> None:
+    """A loop that work-items go through from here or there, and more or less often."""
+    (number, end, step), outer, left = limits, frame.mask, frame.left
+    while True:
+        frame.mask = frame.rest_of(outer, left)
+        frame.mask = NOBODY if frame.mask is NOBODY else frame.narrowed(number < end)
+        if frame.mask is NOBODY:
+            break
+        frame.values[slot] = number
+        body(frame)
+        number = number + step
+    frame.mask = frame.rest_of(outer, left)
+
+
+def _check_step(frame: Frame, step: np.ndarray) -> None:
+    backwards = frame.settled(step) <= 0
+    if backwards.any():
+        lane = first_lane(frame, backwards)
+        fix = "let the step be at least one"
+        raise fault(frame, lane, "has a loop without an end", "takes no step forward in it", fix)
+
+
+def _branch(scope: Scope, statement: Branch) -> Run:
+    steps, condition = scope.share(statement.condition), scope.of(statement.condition)
+    body = make_block(scope, statement.body)
+    otherwise = make_block(scope, statement.otherwise) if statement.otherwise else None
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        holds, outer, left = condition(frame), frame.mask, frame.left
+        frame.mask = frame.narrowed(holds)
+        all_inside = frame.mask is outer
+        if frame.mask is not NOBODY:
+            body(frame)
+        if otherwise is not None and not all_inside:
+            frame.mask = outer
+            frame.mask = frame.narrowed(~holds)
+            if frame.mask is not NOBODY:
+                otherwise(frame)
+        frame.mask = frame.rest_of(outer, left)
+
+    return run
+
+
+def _leave(scope: Scope, statement: Leave) -> Run:
+    return Frame.leave
+
+
+def _shift(scope: Scope, statement: Shift) -> Run:
+    steps, index = scope.share(statement.index), scope.of(statement.index)
+    base, target = scope.pointer(statement.base), scope.pointer(statement.target)
+    title, width = statement.target.name, statement.target.width
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        distance = index(frame).astype(np.int64) * width
+        frame.places[target] = frame.places[base].further(title, distance)
+
+    return run
+
+
+def _barrier(scope: Scope, statement: Barrier) -> Run:
+    """All of a group meet, or none of it."""
+
+    def run(frame: Frame) -> None:
+        if frame.mask is None:
+            frame.meetings = frame.meetings + 1
+            return
+        some = frame.mask.items.reshape(-1, frame.grid.items)
+        parts = np.repeat(some.any(1) & ~some.all(1), frame.grid.items)[None] & frame.mask.items
+        if parts.any():
+            why = "waits at a barrier that others of its group do not reach"
+            fix = "put the barrier where all of a group come by, or none"
+            raise fault(frame, first_lane(frame, parts), "has a barrier for a part", why, fix)
+        frame.meetings = frame.meetings + frame.mask.items
+
+    return run
+
+
+def _await_inputs(scope: Scope, statement: AwaitInputs) -> Run:
+    def run(frame: Frame) -> None:
+        frame.early = False
+
+    return run
+
+
+def _await_host(scope: Scope, statement: AwaitHost) -> Run:
+    steps, needed = scope.share(statement.needed), scope.of(statement.needed)
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        wanted = np.maximum(frame.pieces, needed(frame))
+        frame.pieces = frame.merged(wanted, frame.pieces)
+
+    return run
+
+
+def _accumulate(
+    function: Callable[..., np.ndarray],
+    scope: Scope,
+    target: Expression,
+    operands: Sequence[Expression],
+) -> Run:
+    """target = function(frame, target, ...) for those who take part."""
+    steps, slot = scope.share(*operands), scope.names[target.operands[0]]
+    values: list[Evaluate] = [scope.of(part) for part in operands]
+
+    def run(frame: Frame) -> None:
+        run_steps(frame, steps)
+        total = frame.values[slot]
+        made = function(frame, total, *(value(frame) for value in values))
+        frame.values[slot] = frame.merged(made, total)
+
+    return run
+
+
+def _dots(scope: Scope, statement: DotAccumulate) -> Run:
+    return _accumulate(_add_dots, scope, statement.target, (statement.bytes, statement.weights))
+
+
+def _add_dots(
+    frame: Frame, total: np.ndarray, bytes_: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Four products of unsigned and signed bytes in each word."""
+    shape = np.broadcast_shapes(bytes_.shape, weights.shape)
+    a, b = (np.broadcast_to(words, shape) for words in (bytes_, weights))
+    left = np.ascontiguousarray(a).view(np.uint8).reshape(*shape, 4).astype(np.int32)
+    right = np.ascontiguousarray(b).view(np.int8).reshape(*shape, 4).astype(np.int32)
+    return total + (left * right).sum(axis=-1, dtype=np.int32)
+
+
+def _matrices(scope: Scope, statement: MatrixMultiply) -> Run:
+    operands = (statement.upper, statement.lower, statement.factor)
+    return _accumulate(_multiply, scope, statement.target, operands)
+
+
+def _multiply(frame: Frame, total: np.ndarray, *operands: np.ndarray) -> np.ndarray:
+    check_warps(frame)
+    upper, lower, factor = operands
+    return multiply(frame, total, upper, lower, factor)
+
+
+def _diagonals(scope: Scope, statement: DiagonalMultiply) -> Run:
+    rows = (statement.upper_a, statement.lower_a, statement.upper_b, statement.lower_b)
+    weights = (statement.a, statement.b, statement.pick)
+    return _accumulate(_multiply_diagonals, scope, statement.target, (*rows, *weights))
+
+
+def _multiply_diagonals(frame: Frame, total: np.ndarray, *operands: np.ndarray) -> np.ndarray:
+    check_warps(frame)
+    wide = [np.broadcast_to(part, (1, frame.lanes)) for part in operands]
+    upper_a, lower_a, upper_b, lower_b, a, b, pick = wide
+    factor = np.concatenate([picked(a, pick), picked(b, pick)])
+    upper, lower = np.concatenate([upper_a, upper_b]), np.concatenate([lower_a, lower_b])
+    return multiply(frame, total, upper, lower, factor)
+
+
+_MAKERS: dict[type, Callable[..., Run]] = {
+    Declare: _declare,
+    Assign: _assign,
+    Store: _store,
+    StoreRounded: _store_rounded,
+    Loop: _loop,
+    Branch: _branch,
+    Leave: _leave,
+    Shift: _shift,
+    Prefetch: _pass,
+    LocalArray: _pass,
+    Barrier: _barrier,
+    AwaitInputs: _await_inputs,
+    AwaitHost: _await_host,
+    DotAccumulate: _dots,
+    MatrixMultiply: _matrices,
+    DiagonalMultiply: _diagonals,
+}
