@@ -63,8 +63,8 @@ class Persistent(Protocol):
         """Why these stages cannot be one launch, or None."""
 
     def shares(self, device: DeviceInfo) -> bool:
-        """Whether groups share the work of a stage and meet at barriers, so that stages that need
-        nothing of each other may run side by side.
+        """Whether groups share the work of a stage and wait at grid barriers, so that stages that
+        need nothing of each other may run side by side.
         """
 
     def waits_cheaply(self, device: DeviceInfo) -> bool:
