@@ -17,12 +17,12 @@ from typing import Any
 
 import click
 import numpy as np
+from peers.litert import open_litert
 from PIL import Image
 from setting import SHARED, describe_setting, relative_error, write_json
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
-from fourfold.cli._litert import open_litert
 from fourfold.players import find_device
 
 PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # and the error that is allowed

@@ -19,7 +19,7 @@ from setting import SHARED
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
-from fourfold.cpu.litert import make_interpreter
+from fourfold.cpu.litert.interpreter import make_interpreter
 
 ROUNDS, TURN, SECONDS = 60, 4, 2.0
 Run = Callable[[], object]

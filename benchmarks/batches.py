@@ -13,11 +13,11 @@ from pathlib import Path
 
 import click
 import numpy as np
+from peers.litert import open_litert
 from setting import SHARED, relative_error
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
-from fourfold.cli._litert import open_litert
 
 BATCH, ALLOWED = 3, 1e-4
 

@@ -15,9 +15,9 @@ from setting import SHARED, describe_setting, relative_error, replace_section, w
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
+from fourfold.cpu.litert.interpreter import open_file
 from fourfold.formats.tflite.file import read_file
 from fourfold.players import find_device
-from fourfold.report.verify import run_litert
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
 HEADING = "## Models"
@@ -47,9 +47,9 @@ def _run(path: Path, device: str, precision: str, errors: dict[str, float]) -> d
         inputs = random_inputs(session.inputs, seed=0)
         ours = list(session.run(inputs).values())
         placement = session.placement
-    theirs = run_litert(content, list(inputs.values()))
+    theirs = open_file(content, list(inputs.values()), None)()
     other = random_inputs(session.inputs, seed=1)
-    reacts = relative_error(run_litert(content, list(other.values())), theirs)
+    reacts = relative_error(open_file(content, list(other.values()), None)(), theirs)
     errors[precision] = relative_error(ours, theirs)
     return {
         "reacts": reacts,

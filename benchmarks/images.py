@@ -14,24 +14,22 @@ from statistics import median
 
 import click
 
-from fourfold.device import DeviceInfo
-from fourfold.formats import read_model
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
+from fourfold.compile import load_model, prepare_lowering
+from fourfold.device import IMAGES, DeviceInfo
+from fourfold.options import CompileOptions
 from fourfold.plan import BufferUse, Plan
-from fourfold.players import find_device, make_player, probe
-from fourfold.players.opencl.probe import with_images
-from fourfold.rewrite import rewrite
+from fourfold.players import ask_facts, find_device, make_player
 
 WAYS = {"buffer": False, "image": True}
 WARM_UP = 3
 
 
 def plans_of(model: Path, device: DeviceInfo, precision: str) -> dict[str, Plan]:
-    graph, options = rewrite(read_model(str(model)).main), KernelOptions(precision, form="list")
-    facts = with_images(probe(device))
+    options = CompileOptions(precision, launches="list")
+    lowering = prepare_lowering(load_model(str(model), options).graph, device, options)
+    facts = ask_facts(lowering.device, IMAGES)
     return {
-        way: make_plan(graph, replace(facts, prefers_images=prefers), options)
+        way: lowering._replace(device=replace(facts, prefers_images=prefers)).plan()
         for way, prefers in WAYS.items()
     }
 

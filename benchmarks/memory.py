@@ -14,13 +14,11 @@ from typing import Any
 
 import click
 
+from fourfold.compile import load_model, prepare_lowering
 from fourfold.device import DeviceInfo
-from fourfold.formats import read_model
 from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import find_device, probe
-from fourfold.rewrite import rewrite
+from fourfold.options import CompileOptions
+from fourfold.players import find_device
 from fourfold.types import DType
 
 PRECISIONS = ("fp32", "mixed")
@@ -52,10 +50,11 @@ def least_bytes(graph: Graph, half: bool) -> int:
 
 
 def memory_of(model: Path, device: DeviceInfo) -> dict[str, Any]:
-    graph = rewrite(read_model(str(model)).main)
     row: dict[str, Any] = {"model": model.stem}
     for precision in PRECISIONS:
-        plan = make_plan(graph, probe(device), KernelOptions(precision))
+        options = CompileOptions(precision)
+        lowering = prepare_lowering(load_model(str(model), options).graph, device, options)
+        graph, plan = lowering.graph, lowering.plan()
         half = precision != "fp32"
         floats = sum(one.nbytes for one in graph.constants.values())
         row[precision] = {

@@ -21,13 +21,13 @@ from typing import Any
 
 import click
 from networks import NETWORKS, network_file
+from peers.litert import open_litert
 from rich.console import Console
 from rich.table import Table
 from setting import SHARED, WORK, describe_setting, relative_error, write_json
 
 import fourfold
 from fourfold.cli._inputs import random_inputs
-from fourfold.cli._litert import open_litert
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.players import find_device
 

@@ -38,7 +38,7 @@ from fourfold.players import find_device
 EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
 PEER_ROUNDS = 3
 PARTS = ("python", "imports", "device", "open", "make", "build", "upload", "run")
-MADE = ("imports of makers", "read", "rewrite", "lower", "keep")
+MADE = ("read", "rewrite", "probe", "lower", "keep")
 OURS = """
 import sys, time
 began = time.time()

@@ -10,27 +10,20 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from fourfold.device import DeviceInfo
-from fourfold.formats import read_model
-from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.players import find_device, make_player, probe
-from fourfold.rewrite import rewrite
+from fourfold.compile import LoweringInput, load_model, prepare_lowering
+from fourfold.options import CompileOptions
+from fourfold.players import find_device, make_player
 from fourfold.tune import level_named, tune
 
 
-def seconds(
-    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: dict[str, str], runs: int
-) -> tuple[float, float]:
+def seconds(lowering: LoweringInput, choices: dict[str, str], runs: int) -> tuple[float, float]:
     """The median and the shortest time from array to array."""
-    player = make_player(device, make_plan(graph, device, options, choices))
+    player, graph = make_player(lowering.device, lowering.plan(choices)), lowering.graph
     random = np.random.default_rng(0)
     arrays = [
         np.asarray(random.uniform(-1, 1, graph.types[n].shape), graph.types[n].dtype.numpy)
@@ -55,17 +48,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
-    device = probe(find_device(arguments.device))
-    options, kept = KernelOptions(arguments.precision), {}
+    device = find_device(arguments.device)
+    options, kept = CompileOptions(arguments.precision), {}
     print(f"{device}, {arguments.precision}")
     print(f"{'model':32} {'level':10} {'search s':>9} {'median ms':>10} {'min ms':>8} {'gain':>6}")
     for path in arguments.models:
-        graph, base = rewrite(read_model(str(path)).main), 0.0
+        lowering = prepare_lowering(load_model(str(path), options).graph, device, options)
+        base = 0.0
         for level in arguments.levels.split(","):
             began = time.perf_counter()
-            found = tune(graph, device, replace(options), level_named(level, arguments.deadline))
+            found = tune(*lowering, level_named(level, arguments.deadline))
             cost = time.perf_counter() - began
-            middle, least = seconds(graph, device, options, found, arguments.runs)
+            middle, least = seconds(lowering, found, arguments.runs)
             base = base or middle
             numbers = f"{cost:9.1f} {middle * 1e3:10.3f} {least * 1e3:8.3f} {base / middle:6.2f}"
             print(f"{path.stem:32} {level:10} {numbers}", flush=True)

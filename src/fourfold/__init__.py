@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from fourfold.capabilities import BestOptions, Support, best_options, is_supported
     from fourfold.custom import register_op
     from fourfold.pixels import Pixels
+    from fourfold.placement import Placement
 
 __version__ = VERSION
-_LATER = {
+_LAZY = {
     "BestOptions": _lazy_import("fourfold.capabilities"),
     "Pixels": _lazy_import("fourfold.pixels"),
+    "Placement": _lazy_import("fourfold.placement"),
     "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
     "is_supported": _lazy_import("fourfold.capabilities"),
@@ -45,6 +47,7 @@ __all__ = [
     "KernelTime",
     "ModelError",
     "Pixels",
+    "Placement",
     "Refusal",
     "Session",
     "Support",
@@ -59,8 +62,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """What a run does not need is imported when it is asked for."""
-    if name in _LATER:
-        return getattr(_LATER[name], name)
+    if name in _LAZY:
+        return getattr(_LAZY[name], name)
     raise AttributeError(f"module 'fourfold' has no attribute {name!r}")
 
 

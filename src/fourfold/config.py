@@ -7,11 +7,14 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Literal, get_args
 
 from fourfold.errors import InputError, nearest
 
-PRECISIONS = ("fp32", "mixed", "fp16")
-PLACEMENTS = ("auto", "gpu", "cpu")
+Precision = Literal["fp32", "mixed", "fp16"]
+PlacementName = Literal["auto", "gpu", "cpu"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+PLACEMENTS: tuple[str, ...] = get_args(PlacementName)
 LAUNCHES = ("auto", "list", "one")
 SIZES = ("auto", "literal", "argument")
 BINARIES = ("auto", "always", "never")

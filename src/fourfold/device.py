@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-GPU, LITERT, NUMPY = "gpu", "litert", "numpy"  # where a part of a model can run
-
 Fact = bool | int | str
 WAITING = ("resident", "reaches_host")
 IMAGES = ("image_texels", "image_windows", "prefers_images")

@@ -8,15 +8,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
 
 from fourfold import players
 from fourfold.config import Config
 from fourfold.delegate.claim import Claims
-from fourfold.delegate.engine import Workshop
+from fourfold.delegate.claimable_graph import ClaimableGraph, read_claimable
 from fourfold.delegate.native import NativeDelegate
-from fourfold.delegate.options import GpuOptions
-from fourfold.delegate.source import Source, read_source
+from fourfold.delegate.options import GpuOptions, Preference, Priority
+from fourfold.delegate.session_factory import SessionFactory
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
 
@@ -32,20 +31,43 @@ class GpuDelegate:
     interpreter. Further options are those of TFLite's own GPU delegate; see GpuOptions.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an option that callers know by name
         self,
         model: str | os.PathLike[str] | bytes,
         device: str | int | DeviceInfo | None = None,
         on_fallback: Callable[[Refusal], None] | None = None,
-        **options: Any,
+        *,
+        precision_loss_allowed: bool | None = None,
+        quantized_models_allowed: bool = True,
+        inference_preference: Preference = "fast_single_answer",
+        inference_priority1: Priority = "max_precision",
+        inference_priority2: Priority = "auto",
+        inference_priority3: Priority = "auto",
+        serialization_dir: str | os.PathLike[str] | None = None,
+        model_token: str | None = None,
+        max_delegated_partitions: int = 1,
+        first_delegate_node: int = 0,
+        last_delegate_node: int | None = None,
     ) -> None:
-        self.options = GpuOptions.of(options)
+        self.options = GpuOptions(
+            precision_loss_allowed=precision_loss_allowed,
+            quantized_models_allowed=quantized_models_allowed,
+            inference_preference=inference_preference,
+            inference_priority1=inference_priority1,
+            inference_priority2=inference_priority2,
+            inference_priority3=inference_priority3,
+            serialization_dir=serialization_dir,
+            model_token=model_token,
+            max_delegated_partitions=max_delegated_partitions,
+            first_delegate_node=first_delegate_node,
+            last_delegate_node=last_delegate_node,
+        )
         config = Config.from_environment()
         self.device = players.find_device(config.device if device is None else device)
         self._model, self._on_fallback = model, on_fallback
-        self._native = NativeDelegate(self._source, Workshop(self.device, self.options))
-        self._native.on_claims = self._tell
-        self._sources: dict[int, Source | None] = {0: self._read_first()}
+        self._native = NativeDelegate(self._graph, SessionFactory(self.device, self.options))
+        self._native.on_claims = self._report_fallbacks
+        self._graphs: dict[int, ClaimableGraph | None] = {0: self._read_first()}
 
     @property
     def precision(self) -> str:
@@ -65,21 +87,21 @@ class GpuDelegate:
         """What interpreters ask a delegate for."""
         return self._native.address
 
-    def _read_first(self) -> Source | None:
+    def _read_first(self) -> ClaimableGraph | None:
         """The main graph; None if its very inputs are nothing for a GPU."""
         try:
-            return read_source(self._model, self.options)
+            return read_claimable(self._model, self.options)
         except UnsupportedError as error:
             self._native.last_error = error
             log.warning("nothing of this model runs on the GPU: %s", error)
             return None
 
-    def _source(self, number: int) -> Source | None:
-        if number not in self._sources:
-            self._sources[number] = read_source(self._model, self.options, number)
-        return self._sources[number]
+    def _graph(self, number: int) -> ClaimableGraph | None:
+        if number not in self._graphs:
+            self._graphs[number] = read_claimable(self._model, self.options, number)
+        return self._graphs[number]
 
-    def _tell(self, claims: Claims) -> None:
+    def _report_fallbacks(self, claims: Claims) -> None:
         if self._on_fallback is not None:
             for refusal in claims.refusals:
                 self._on_fallback(refusal)

@@ -1,28 +1,66 @@
-"""What a caller may ask of placement."""
+"""What a caller says of a model: what is to be compiled of it, and where it may run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fourfold.config import PLACEMENTS
+from fourfold.config import PLACEMENTS, PRECISIONS, Config
 from fourfold.errors import InputError, nearest
+from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.split import Row
+    from fourfold.pixels import PixelsOption
+    from fourfold.placement import OperatorPlacement
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What is to be compiled: in which precision, for which shapes, in which form."""
+
+    precision: str = "fp32"
+    shapes: Mapping[str, Shape] = field(default_factory=dict)  # of inputs by name, if not their own
+    literal_sizes: bool = False  # sizes are numbers in kernels: good code, but one build a layer
+    launches: str = "auto"  # a 'list' of them, 'one', or as the device likes
+    quantized: bool = True  # whether quantised operators may run as their float view
+    follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
+    pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            what, why = f"there is no precision {self.precision!r}", ", ".join(PRECISIONS)
+            fix = nearest(str(self.precision), PRECISIONS)
+            raise InputError(what, f"precisions are {why}", fix)
+
+    @staticmethod
+    def from_config(
+        config: Config,
+        precision: str | None = None,
+        shapes: Mapping[str, Shape] | None = None,
+        pixels: PixelsOption | None = None,
+    ) -> CompileOptions:
+        """What the settings say, where the caller does not."""
+        return CompileOptions(
+            precision=config.precision if precision is None else precision,
+            shapes=dict(shapes or {}),
+            literal_sizes=config.sizes == "literal",
+            launches=config.launches,
+            pixels=pixels,
+        )
 
 
 @dataclass(frozen=True)
 class PlacementOptions:
-    """What a caller may ask of placement; see Session."""
+    """Where a model may run; see Session. Without a caller's word, 'auto' goes by estimates."""
 
     placement: str = "auto"
+    measured: bool = False  # 'auto' runs the model on the device and on the CPU, and compares
     strict: bool = False
     max_partitions: int | None = None
     threads: int | None = None
-    on_fallback: Callable[[Row], None] | None = None
+    on_fallback: Callable[[OperatorPlacement], None] | None = None
     reason: str = ""  # why everything is to be on the CPU, where the caller did not ask for it
 
     def __post_init__(self) -> None:
@@ -34,5 +72,11 @@ class PlacementOptions:
             raise InputError(what, "it counts parts on the GPU", "pass 0 or more, or leave it out")
 
     @property
-    def workers(self) -> int:
+    def only_cpu(self) -> bool:
+        """Whether it is clear beforehand that nothing runs on the device."""
+        return self.placement == "cpu" or self.max_partitions == 0
+
+    @property
+    def thread_count(self) -> int:
+        """Threads of the CPU: all processors where the caller does not say."""
         return self.threads or os.cpu_count() or 1

@@ -91,10 +91,10 @@ def _words(numbers: float | Sequence[float]) -> str:
     return " ".join(map(repr, numbers)) if isinstance(numbers, tuple) else repr(numbers)
 
 
-Given = Pixels | Mapping[str, Pixels]
+PixelsOption = Pixels | Mapping[str, Pixels]  # of the only picture, or of inputs by name
 
 
-def checked_pixels(given: object) -> Given | None:
+def checked_pixels(given: object) -> PixelsOption | None:
     """What a caller passed, if it says how pixels are read."""
     named = given if isinstance(given, Mapping) else {"": given}
     for name, one in named.items():
@@ -105,7 +105,7 @@ def checked_pixels(given: object) -> Given | None:
     return given or None  # type: ignore[return-value]
 
 
-def pixels_text(given: Given | None) -> str:
+def pixels_text(given: PixelsOption | None) -> str:
     """The same in words, for keys."""
     if given is None or isinstance(given, Pixels):
         return "" if given is None else str(given)

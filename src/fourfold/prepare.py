@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fourfold.compile import CompileOptions, compile_model, load_model
-from fourfold.compile.placement import compile_hybrid, decide, read_problem
-from fourfold.device import GPU, DeviceInfo
+from fourfold.compile import compile_model
+from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
+from fourfold.compile.placement import read_problem
+from fourfold.cpu.registry import find_engine
+from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
-from fourfold.graph import Graph
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.options import PlacementOptions
+from fourfold.formats import find_format
+from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan
-from fourfold.players import (
-    Player,
-    keep_facts,
-    make_player,
-    probe,
-    recall_facts,
-    with_known_facts,
-)
+from fourfold.players import Player, keep_facts, make_player, recall_facts, with_known_facts
 from fourfold.players.null import NULL_GPU
-from fourfold.rewrite import rewrite
-from fourfold.runtime.hybrid_player import make_hybrid_player
-from fourfold.runtime.hybrid_runner import Engine
+from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.models import digest_file
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
-from fourfold.tune import LEVELS, Level, Listener, level_named, tune
+from fourfold.timings import Timings
+from fourfold.tune import LEVELS, Level, Listener, tune
 from fourfold.tune.race import Result
 
 # Devices of which nothing is known but what all of their kind have.
@@ -48,16 +39,7 @@ Progress = Callable[[int, int, str, float], None]
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
 
-@dataclass(frozen=True)
-class PrepareOptions:
-    """How models are prepared: how plans are made, and how long kernels are tuned before."""
-
-    compile: CompileOptions = field(default_factory=CompileOptions)
-    level: str = "none"
-    deadline: float | None = None
-
-
-class ChoiceKeeper(Listener):
+class ChoiceSaver(Listener):
     """Keeps each choice the moment it is found, so that an interruption loses none."""
 
     def __init__(
@@ -68,14 +50,19 @@ class ChoiceKeeper(Listener):
 
     def found(self, key: str, result: Result) -> None:
         if self._store is not None:
-            self._store.put_choice(self._device, key, result.way, result.seconds, self._effort)
+            self._store.put_choice(self._device, key, result.choice, result.seconds, self._effort)
 
     def progress(self, done: int, total: int, title: str, left: float) -> None:
         self._progress(done, total, title, left)
 
 
 def tune_model(
-    model: str, device: DeviceInfo, how: PrepareOptions, store: Store | None, progress: Progress
+    model: str,
+    device: DeviceInfo,
+    options: CompileOptions,
+    level: Level,
+    store: Store | None,
+    progress: Progress,
 ) -> dict[str, str]:
     """The tuned choices for a device: those that are kept, and what a search adds to them."""
     known = dict(known_choices(device))
@@ -84,46 +71,26 @@ def tune_model(
         known |= store.choices(device_key(device))
         efforts |= store.efforts(device_key(device))
         recall_facts(device, store)
-    if how.level == "none":
+    if not level.candidates:
         return known
-    level = level_named(how.level, how.deadline)
-    options = KernelOptions(how.compile.precision, how.compile.literal)
-    listener = ChoiceKeeper(store, device, level, progress)
-    for graph in _graphs(model, device, how, known):
-        known = tune(
-            graph,
-            probe(device, has_quantised_steps(graph)),
-            options,
-            level,
-            known,
-            efforts,
-            listener,
-        )
+    listener = ChoiceSaver(store, device, level, progress)
+    for lowering in lowering_inputs(model, device, options, known):
+        known = tune(*lowering, level, known, efforts, listener)
     if store is not None:
         keep_facts(device, store)
     return known
 
 
-def _graphs(
-    model: str, device: DeviceInfo, how: PrepareOptions, known: Mapping[str, str]
-) -> list[Graph]:
-    """What runs on the device: all of the model, or those of its parts that do."""
-    try:
-        graph = rewrite(load_model(model, how.compile).graph)
-        make_plan(graph, probe(device, has_quantised_steps(graph)), how.compile.options, known)
-    except UnsupportedError:
-        situation = read_problem(model, model, device, how.compile, PlacementOptions())
-        parts = decide(situation, known).choice.parts
-        return [rewrite(situation.part_graph(part)) for part in parts if part.target == GPU]
-    return [graph]
-
-
 def prepare_model(
-    draft: Draft, model: Path, device: DeviceInfo, how: PrepareOptions, choices: Mapping[str, str]
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    options: CompileOptions,
+    choices: Mapping[str, str],
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
-    timings: dict[str, float] = {}
-    compiled, players, player = _ready(draft, model, device, how, choices, timings)
+    timings = Timings()
+    compiled, players, player = _add_model(draft, model, device, options, choices, timings)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
@@ -142,26 +109,25 @@ def prepare_model(
     return {"launches": len(compiled.plan.launches), "binary": size, **timings}
 
 
-def _ready(
+def _add_model(
     draft: Draft,
     model: Path,
     device: DeviceInfo,
-    how: PrepareOptions,
+    options: CompileOptions,
     choices: Mapping[str, str],
-    timings: dict[str, float],
-) -> tuple[Compiled, Sequence[Player], Engine]:
+    timings: Timings,
+) -> tuple[Compiled, Sequence[Player], Player | HybridPlayer]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
-    shapes = how.compile.shapes
+    shapes = options.shapes
     try:
-        compiled = compile_model(str(model), device, how.compile, choices, timings)
+        compiled = compile_model(str(model), device, options, choices, timings)
     except UnsupportedError:
-        hybrid = _compile_parts(model, device, how.compile, choices)
+        hybrid = _compile_parts(model, device, options, choices)
         if hybrid is None:
             raise _not_data(model) from None
         draft.add_hybrid(_number(draft, model), with_known_facts(device), hybrid, shapes)
-        parts = make_hybrid_player(
-            hybrid, lambda plan: make_player(device, plan), PlacementOptions().workers
-        )
+        threads = PlacementOptions().thread_count
+        parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
         return hybrid.compiled, parts.players, parts
     draft.add_plan(_number(draft, model), with_known_facts(device), compiled, shapes)
     player = make_player(device, compiled.plan)
@@ -174,14 +140,18 @@ def _compile_parts(
     """A model in parts; None where a part of it is no data."""
     problem = read_problem(str(model), model.name, device, options, PlacementOptions())
     hybrid = compile_hybrid(problem, choices)
-    return hybrid if hybrid.keepable else None
+    return hybrid if hybrid.is_data else None
 
 
 def _not_data(model: Path) -> InputError:
+    name, fix = find_format(str(model)).cpu_engine, "open the model itself instead"
+    if name is not None and not find_engine(name).installed():
+        engine = find_engine(name)
+        fix = f"install {engine.title}, which runs most of them: {engine.install}"
     return InputError(
         f"{model.name} cannot be prepared",
         "operators of it run by their definitions in NumPy, which no file can hold",
-        "install LiteRT, which runs most of them: pip install 'fourfold[litert]'",
+        fix,
     )
 
 
@@ -190,15 +160,15 @@ def _number(draft: Draft, model: Path) -> int:
 
 
 def prepare_generic(
-    draft: Draft, model: Path, how: PrepareOptions, kinds: Iterable[str]
+    draft: Draft, model: Path, options: CompileOptions, kinds: Iterable[str]
 ) -> list[dict[str, Any]]:
     """For each kind of device a plan that any such device can play, built from text there.
 
     It is a list of launches without special instructions, of which none waits for another. Not all
     devices compute in half precision: then halves are in memory only.
     """
-    precision = how.compile.precision
-    options = replace(how.compile, form="list", precision=precision.replace("fp16", "mixed"))
+    precision = options.precision.replace("fp16", "mixed")
+    options = replace(options, launches="list", precision=precision)
     made = []
     for kind in sorted({kind if kind in GENERIC else "gpu" for kind in kinds}):
         device = GENERIC[kind]
@@ -213,7 +183,7 @@ def _add_generic(
     draft: Draft, model: Path, device: DeviceInfo, options: CompileOptions
 ) -> Plan | None:
     try:
-        compiled = compile_model(str(model), device, options, {}, {})
+        compiled = compile_model(str(model), device, options, {}, Timings())
     except UnsupportedError:
         hybrid = _compile_parts(model, device, options, {})
         if hybrid is None:

@@ -4,41 +4,44 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fourfold import players
-from fourfold.config import PRECISIONS, Config, count
+from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, InputError, nearest
+from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
+from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, feed, name_shapes
-from fourfold.runtime.instance import AUTO, InstanceCache, KernelTime, ModelInstance, not_direct
-from fourfold.runtime.loading import Model, Request
+from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, match_inputs, name_shapes
+from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
+from fourfold.runtime.instance_cache import InstanceCache
+from fourfold.runtime.request import Request
+from fourfold.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold import compile as chain
-    from fourfold import pixels as pictures
+    from fourfold import compile as compiler
+    from fourfold import pixels as pixel_options
+    from fourfold.placement import OperatorPlacement, Placement
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
-    chain, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    pictures = lazy_import("fourfold.pixels")
+    compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
+    pixel_options = lazy_import("fourfold.pixels")
 
-MEMORY = "memory"
-TFLITE_WORDS = ("serialization_dir", "model_token")
-OWN_WORDS = ("quantized", "kept_shapes", "follow_batch", "pixels")
-PLACEMENT_WORDS = ("placement", "strict", "max_partitions", "on_fallback", "threads")
+Model = str | os.PathLike[str] | bytes
+Stage = Literal["graph", "rewritten", "plan", "kernels"]
+AUTO, MEMORY = "auto", "memory"
 
 
 class Session:
@@ -49,83 +52,92 @@ class Session:
     `fourfold.devices()`). `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic)
     or 'fp16'. `shapes` sets the shape of inputs by name. `cache` is where plans and binaries are
     kept: 'auto' (the user's folder, or FOURFOLD_CACHE), a folder, 'memory' (of this process), or
-    None. TFLite's words `serialization_dir` and `model_token` are understood, too.
+    None. TFLite's names `serialization_dir` and `model_token` are understood, too.
 
     What cannot run on the device, or does not pay there, runs on the CPU; `session.placement` says
-    what and why. Further words: `placement` is 'auto' (the model is run on the device and on the
-    CPU once, and stays where it is faster), 'gpu' (all that can) or 'cpu', for which `device='cpu'`
-    stands, too; without it the model stays on the device as far as that pays; `strict=True` makes
-    anything on the CPU an error; `max_partitions` limits the parts on the GPU; `on_fallback` is
-    called with each operator that stays on the CPU; `threads` are those of the CPU.
-    `quantized=False` keeps quantised operators off the device, as TFLite's option does: they run
-    on the CPU, or with `strict=True` are an error. `kept_shapes` is for how many shapes the model
-    stays ready (see `resize`); `follow_batch=False` takes reshapes literally where a batch is
-    changed, as LiteRT does. `pixels` makes an input take the bytes of a picture instead of floats:
-    a `fourfold.Pixels` for the only picture, or a dict of them by name.
+    what and why. `placement` is 'auto' (the model is run on the device and on the CPU once, and
+    stays where it is faster), 'gpu' (all that can) or 'cpu', for which `device='cpu'` stands, too;
+    without it the model stays on the device as far as that pays. `strict=True` makes anything on
+    the CPU an error; `max_partitions` limits the parts on the GPU; `on_fallback` is called with
+    each operator that stays on the CPU; `threads` are those of the CPU. `quantized=False` keeps
+    quantised operators off the device, as TFLite's option does: they run on the CPU, or with
+    `strict=True` are an error.
+
+    `kept_shapes` is for how many shapes the model stays ready (see `resize`);
+    `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
+    `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
+    the only picture, or a dict of them by name.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is an option that callers know by name
         self,
         source: Model,
         device: str | int | DeviceInfo | None = None,
-        precision: str | None = None,
+        precision: Precision | None = None,
         shapes: Mapping[str, Shape] | None = None,
         *,
         cache: Cache = AUTO,
         model: str | None = None,
-        **words: Any,
+        placement: PlacementName | None = None,
+        strict: bool = False,
+        max_partitions: int | None = None,
+        on_fallback: Callable[[OperatorPlacement], None] | None = None,
+        threads: int | None = None,
+        quantized: bool = True,
+        follow_batch: bool = True,
+        kept_shapes: int | None = None,
+        pixels: pixel_options.PixelsOption | None = None,
+        serialization_dir: str | os.PathLike[str] | None = None,
+        model_token: str = "",
     ) -> None:
-        config = Config.from_environment()
-        _check_words(words, cache)
-        store = _store(words.get("serialization_dir", cache), config)
-        self.timings: dict[str, float] = {}
-        began = time.perf_counter()
+        config, self.timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
-        wishes = _wishes(words, wanted)
-        on_cpu = wishes.get("placement") == "cpu"
-        self.device = CPU if on_cpu else players.find_device(wanted)
-        self.timings["device"] = time.perf_counter() - began
-        _check_precision(config, precision, self.device, store)
-        request = Request(
-            model=source if isinstance(source, bytes) else os.fspath(source),
-            device=self.device,
-            config=config,
-            precision=precision,
-            shapes=shapes,
-            name=model,
-            token=str(words.get("model_token", "")),
-            quantized=bool(words.get("quantized", True)),
-            follow=bool(words.get("follow_batch", True)),
-            pixels=_pixels(words.get("pixels")),
-            timings=self.timings,
+        placement_options = PlacementOptions(
+            placement="cpu" if wanted == "cpu" else placement or "auto",
+            measured=placement == "auto" and wanted != "cpu",
+            strict=strict,
+            max_partitions=max_partitions,
+            threads=threads,
+            on_fallback=on_fallback,
         )
+        with self.timings.stage("device"):
+            on_cpu = placement_options.placement == "cpu"
+            self.device = CPU if on_cpu else players.find_device(wanted)
+        pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
+        options = CompileOptions.from_config(config, precision, shapes, pixels)
+        options = replace(options, quantized=quantized, follow_batch=follow_batch)
+        store = _find_store(cache, serialization_dir, config)
+        _check_precision(options.precision, self.device, store)
+        content = source if isinstance(source, bytes) else os.fspath(source)
+        request = Request(content, self.device, config, options, placement_options, self.timings)
+        request = request._replace(name=model, token=model_token, any_precision=precision is None)
         self._lock, self._closed = threading.Lock(), False
-        limit = count("kept_shapes", words.get("kept_shapes", config.kept_shapes))
-        make = partial(ModelInstance, store=store, wishes=wishes, lock=self._lock)
-        self._shapes = InstanceCache(request, make, limit)
-        self._direct = self._ready.direct
+        make = partial(ModelInstance, store=store, lock=self._lock)
+        limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
+        self._instances = InstanceCache(request, make, limit)
+        self._direct = self._instance.direct
 
     @property
-    def _ready(self) -> ModelInstance:
-        return self._shapes.current
+    def _instance(self) -> ModelInstance:
+        return self._instances.current
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """What the model takes, with the shapes that it has now."""
-        return self._ready.inputs
+        return self._instance.inputs
 
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
-        return self._ready.outputs
+        return self._instance.outputs
 
     @property
     def plan(self) -> Plan:
-        return self._ready.plan
+        return self._instance.plan
 
     @property
-    def placement(self) -> Any:
+    def placement(self) -> Placement:
         """Where every operator runs and why: a table as text, `to_json()`, HTML in notebooks."""
-        return self._ready.placement
+        return self._instance.placement
 
     @property
     def precision(self) -> str:
@@ -134,7 +146,7 @@ class Session:
     @property
     def origin(self) -> str:
         """Where the plan came from: 'file' (a prepared one), 'store', or made from the 'model'."""
-        return self._ready.origin
+        return self._instance.origin
 
     @property
     def hit(self) -> bool:
@@ -152,7 +164,7 @@ class Session:
             return found
         with self._lock:
             arrays = self._arrays(inputs)
-            return self._ready.run(arrays)
+            return self._instance.run(arrays)
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
@@ -167,15 +179,15 @@ class Session:
             self._change(name_shapes(self.inputs, shapes, named))
 
     def _change(self, shapes: Mapping[str, Shape]) -> None:
-        if self._shapes.change(shapes):
-            self.timings, self._direct = self._ready.request.timings, self._ready.direct
+        if self._instances.change(shapes):
+            self.timings, self._direct = self._instance.request.timings, self._instance.direct
 
     def reset(self) -> None:
         """Forget what operators such as LSTM kept from run to run, as in a new session."""
         with self._lock:
             self._check_open()
-            self._ready.reset()
-            self._direct = self._ready.direct
+            self._instance.reset()
+            self._direct = self._instance.direct
 
     def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
         """The shortest time of every launch over some runs, by the device's own clock.
@@ -184,13 +196,13 @@ class Session:
         """
         with self._lock:
             arrays = self._arrays(inputs)
-            return self._ready.profile(arrays, runs)
+            return self._instance.profile(arrays, runs)
 
     def close(self) -> None:
         """Free the device's memory; the session cannot run afterwards."""
         with self._lock:
             self._closed, self._direct = True, not_direct
-            self._shapes.close()
+            self._instances.close()
 
     def __enter__(self) -> Session:
         return self
@@ -210,59 +222,41 @@ class Session:
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         """The inputs as they go in, after the model has taken on their shapes."""
         self._check_open()
-        arrays, shapes = feed(self._ready.inputs, inputs)
+        arrays, shapes = match_inputs(self._instance.inputs, inputs)
         if shapes:
             self._change(shapes)
         return arrays
 
 
-def _pixels(given: object) -> pictures.Given | None:
-    return None if given is None else pictures.checked_pixels(given)
-
-
-def _wishes(words: Mapping[str, Any], device: object) -> dict[str, Any]:
-    """What the caller asks of placement; the device 'cpu' is a placement."""
-    wishes = {word: words[word] for word in PLACEMENT_WORDS if word in words}
-    return {**wishes, "placement": "cpu"} if device == "cpu" else wishes
-
-
-def stage(
+def explain_stage(
     model: Model,
-    stage: str,
+    stage: Stage,
     device: str | int | None = None,
-    precision: str | None = None,
+    precision: Precision | None = None,
     shapes: Mapping[str, Shape] | None = None,
-    pixels: pictures.Given | None = None,
+    pixels: pixel_options.PixelsOption | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
-    config = Config.from_environment()
+    options = CompileOptions.from_config(Config.from_environment(), precision, shapes, pixels)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    literal, form = config.sizes == "literal", config.launches
-    wish = chain.CompileOptions(
-        precision or config.precision, literal, dict(shapes or {}), form, pixels=pixels
-    )
     source = model if isinstance(model, bytes) else os.fspath(model)
-    return str(chain.stage_text(source, stage, info, wish))
+    return str(compiler.stage_text(source, stage, info, options))
 
 
-def _check_words(words: Mapping[str, object], cache: Cache) -> None:
-    for word in words:
-        if word not in (*TFLITE_WORDS, *PLACEMENT_WORDS, *OWN_WORDS):
-            own = ("cache", "device", "model", "precision", "shapes", *OWN_WORDS)
-            known = (*own, *TFLITE_WORDS, *PLACEMENT_WORDS)
+def _find_store(
+    cache: Cache, folder: str | os.PathLike[str] | None, config: Config
+) -> stores.Store | None:
+    """The store that a session uses; `folder` is what TFLite's option says."""
+    if folder is not None:
+        if cache != AUTO:
+            why = "serialization_dir is TFLite's name for the folder of the store, cache ours"
             raise InputError(
-                f"Session has no option {word!r}", "options have names", nearest(word, known)
+                "both cache and serialization_dir were passed", why, "pass one of them"
             )
-    if "serialization_dir" in words and cache != AUTO:
-        why = "serialization_dir is TFLite's word for the folder of the store, which is cache here"
-        raise InputError("both cache and serialization_dir were passed", why, "pass one of them")
-
-
-def _store(cache: Cache, config: Config) -> stores.Store | None:
-    """The store that a session uses."""
+        cache = folder
     if cache == MEMORY:
         return stores.memory_store()
     cache = config.cache if cache == AUTO else cache
@@ -271,14 +265,8 @@ def _store(cache: Cache, config: Config) -> stores.Store | None:
     return cache
 
 
-def _check_precision(
-    config: Config, precision: str | None, device: DeviceInfo, store: stores.Store | None
-) -> None:
-    wanted = config.precision if precision is None else precision
-    if wanted not in PRECISIONS:
-        why = f"precisions are {', '.join(PRECISIONS)}"
-        raise InputError(f"there is no precision {wanted!r}", why, nearest(str(wanted), PRECISIONS))
-    if wanted != "fp16":
+def _check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
+    if precision != "fp16":
         return
     if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
         raise DeviceError(

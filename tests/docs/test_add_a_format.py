@@ -21,7 +21,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.session import stage
+from fourfold.session import explain_stage
 
 PAGE = ROOT / "docs" / "add-a-format.md"
 FOLDER = Path("src/fourfold/formats/toy")
@@ -93,12 +93,32 @@ def test_what_stays_on_the_cpu_runs_in_numpy(overlay: list[Path]) -> None:
         assert {row.target for row in session.placement.rows} == {"numpy"}
 
 
+def test_it_is_checked_and_compared_with_numpy(overlay: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "model.toy"
+    path.write_bytes(content())
+    alone = "Toy models have no CPU runtime of their own"
+    checked = CliRunner().invoke(main, ["check", str(path), "--device", "null"])
+    assert checked.exit_code == 0, checked.output
+    assert "all 3 operators run on null" in checked.output
+    for words in ([], ["--layers"], ["--shape", "x=5x3"]):
+        verified = CliRunner().invoke(main, ["verify", str(path), *words])
+        assert verified.exit_code == 0, verified.output
+        assert f"compared with NumPy: {alone}" in verified.output
+        assert "all agree with NumPy" in verified.output
+    short = ["--runs", "2", "--seconds", "0"]
+    measured = CliRunner().invoke(main, ["bench", str(path), *short])
+    assert measured.exit_code == 0, measured.output
+    assert f"nothing is measured beside it: {alone}" in measured.output
+    told = CliRunner().invoke(main, ["bench", str(path), *short, "--json"])
+    assert json.loads(told.stdout)["compared"] is False
+
+
 def test_the_model_says_what_it_is(overlay: list[Path]) -> None:
     model = read_model(content())
     assert (model.format, model.cpu_engine, model.source_graph) == ("Toy", None, None)
     assert model.open_sizes == ((-1, 3),)
     assert model.output_names == ("y",)
-    assert stage(content(), "graph").splitlines() == [
+    assert explain_stage(content(), "graph").splitlines() == [
         "input x: f32[1,3]",
         "h = fully_connected(x, w, b): f32[1,2]",
         "r = relu(h): f32[1,2]",

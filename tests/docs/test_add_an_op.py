@@ -19,7 +19,7 @@ from fourfold.formats.tflite import convert
 from fourfold.formats.tflite.rule import RULES
 from fourfold.kernel.context import KernelOptions
 from fourfold.op.registry import registry
-from fourfold.session import stage
+from fourfold.session import explain_stage
 
 PAGE = ROOT / "docs" / "add-an-op.md"
 PACKAGES = (ops, convert)
@@ -84,7 +84,7 @@ def test_cases_of_the_new_op(overlay: list[str], precision: str, device: DeviceI
 
 
 def test_a_model_that_uses_it(overlay: list[str], device: DeviceInfo) -> None:
-    lines = stage(model(), "rewritten").splitlines()
+    lines = explain_stage(model(), "rewritten").splitlines()
     assert len(lines) == 3
     assert lines[1].endswith("|> softplus: f32[1,8,8,4]")
     x = np.random.default_rng(6).uniform(-9, 9, (1, 8, 8, 3)).astype(np.float32)
@@ -98,10 +98,10 @@ def test_other_custom_operators_are_still_refused(overlay: list[str]) -> None:
     tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
     content = write(tensors, [Operator("CUSTOM", ["x"], ["y"], custom_code="Other")], ["x"], ["y"])
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Other"):
-        stage(content, "graph")
+        explain_stage(content, "graph")
 
 
 def test_nothing_of_it_stays_behind() -> None:
     assert "softplus" not in registry()
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Softplus"):
-        stage(model(), "graph")
+        explain_stage(model(), "graph")

@@ -13,10 +13,14 @@ ROOMS = (
     "lazy",
     "errors",
     "types",
+    "timings",
     "pixels",
     "custom",
     "device",
+    "targets",
+    "placement",
     "config",
+    "options",
     "graph",
     "plan",
     "kernel",
@@ -26,7 +30,6 @@ ROOMS = (
     "formats",
     "rewrite",
     "split",
-    "options",
     "lower",
     "store",
     "players",
@@ -51,7 +54,14 @@ STRANGERS = {
     "lower": {"formats", "players", "store"},
     "players": {"formats", "rewrite", "split", "lower"},
 }
-OPTIONAL = {("cli/_images.py", "PIL"), ("cli/_litert.py", "ai_edge_litert")}
+# The stages from a graph to a plan, and who strings them together; tuning times what it is given.
+STAGES = {
+    "fourfold.rewrite.rewrite": {"rewrite", "compile"},
+    "fourfold.lower.make_plan": {"lower", "compile", "tune"},
+    "fourfold.players.probe": {"players", "compile"},
+    "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
+}
+OPTIONAL = {("cli/_images.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:
@@ -90,6 +100,25 @@ def test_rooms_do_not_know_their_strangers() -> None:
         for module in modules()
         for node, name in targets(module)
         if room_of(name) in STRANGERS.get(module.room, ())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_compile_strings_the_stages_together() -> None:
+    wrong = [
+        f"{module.at(node)}: {module.room} may not import {name}"
+        for module in modules()
+        for node in module.nodes(ast.Import, ast.ImportFrom)
+        for name in imported(node)
+        if module.room not in STAGES.get(name, {module.room})
+    ]
+    wrong += [
+        f"{module.at(node)}: {module.room} may not make KernelOptions"
+        for module in modules()
+        for node in module.nodes(ast.Call)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "KernelOptions"
+        and module.room not in ("compile", "lower")
     ]
     assert not wrong, "\n".join(wrong)
 

@@ -9,9 +9,11 @@ import pytest
 from fake_devices import H200
 
 import fourfold
-from fourfold.compile import CompileOptions, compile_model
+from fourfold.compile import compile_model
 from fourfold.device import DeviceInfo
+from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
+from fourfold.timings import Timings
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 MODELS = (
@@ -35,11 +37,13 @@ def test_no_launch_and_no_copy_more(name: str, facts: str, device: DeviceInfo) -
     # By itself a plan might become one launch because less is read.
     form = "one" if facts == "tensor cores" else "list"
     for precision in ("fp32", "mixed"):
-        plain = compile_model(path, where, CompileOptions(precision, form=form), {}, {}).plan
+        plain = compile_model(
+            path, where, CompileOptions(precision, launches=form), {}, Timings()
+        ).plan
         for order, bytes_ in (("bgr", 3), ("rgba", 4)):
             pixels = fourfold.Pixels(127.5, 127.5, order)
-            wish = CompileOptions(precision, form=form, pixels=pixels)
-            made = compile_model(path, where, wish, {}, {}).plan
+            options = CompileOptions(precision, launches=form, pixels=pixels)
+            made = compile_model(path, where, options, {}, Timings()).plan
             assert (len(made.launches), made.stages) == (len(plain.launches), plain.stages)
             assert made.bytes("arena") == plain.bytes("arena")
             assert made.bytes("input") * 12 == plain.bytes("input") * bytes_

@@ -201,7 +201,7 @@ def test_a_chain_in_all_its_forms(name: str, precision: str, device: DeviceInfo)
         if search.title.startswith("joined")
     )
     kernels = set()
-    for way in search.ways:
+    for way in search.candidates:
         choices = {search.key: str(way)}
         kernels.add(len(make_plan(rewrite(graph), device, options, choices).launches))
         compare(graph, play(graph, device, options, 7, choices), precision, seed=7)

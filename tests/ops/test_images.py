@@ -14,7 +14,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv.tile import Tile
+from fourfold.kernels.conv.tile import ConvTile
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import node_contexts
 from fourfold.lower.locations import choose_locations
@@ -131,7 +131,7 @@ def test_a_choice_asks_for_an_image_and_gets_it_where_there_are_some(able: Devic
         one.key
         for one in node_contexts(graph, choose_locations(graph, options), target_of(able, options))
     ]
-    chosen = {keys[1]: f"tiled: {Tile(3, 1, 8, image=True)}"}
+    chosen = {keys[1]: f"tiled: {ConvTile(3, 1, 8, image=True)}"}
     plan = make_plan(graph, able, options, chosen)
     assert [use.image.shape[0] for use in images(plan) if use.image] == [5 * 4 * 5 * 2]
     check(plan, able, graph)

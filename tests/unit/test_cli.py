@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -70,7 +70,13 @@ class FakeSession:
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(
-        self, model: str, device: Any, precision: Any, shapes: Any, pixels: Any = None
+        self,
+        model: str,
+        device: Any,
+        precision: Any,
+        shapes: Any,
+        follow_batch: bool = True,
+        pixels: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append({"model": model, "device": device, "precision": precision})
@@ -309,10 +315,11 @@ def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stage(*arguments: object) -> str:
+    def explain_stage(*arguments: object) -> str:
         return repr(arguments[1:])
 
-    pretend(monkeypatch, "explain", "fourfold.session", stage=stage)
+    stages = Literal["graph", "plan"]
+    pretend(monkeypatch, "explain", "fourfold.session", Stage=stages, explain_stage=explain_stage)
     result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3")
     assert result.output == "('plan', None, None, {'x': (2, 3)}, None)\n"
     report = json.loads(invoke("explain", model, "--json").output)
@@ -353,7 +360,8 @@ def test_bench_beside_the_other_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("bench", "--help")
-    monkeypatch.setattr("fourfold.cli.bench.open_litert", lambda *arguments: lambda: None)
+    opened = {"LiteRT CPU": lambda: None}
+    monkeypatch.setattr("fourfold.cli.bench.open_rival", lambda *arguments: opened)
     report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
     assert {name: found["runs"] for name, found in report["seconds"].items()} == {
         "fourfold": 7,

@@ -12,14 +12,16 @@ import fourfold
 from fourfold.cpu import litert
 from fourfold.errors import InputError
 
-pytestmark = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch):
     """On the CPU, and with no other way than the direct one."""
     with fourfold.Session(matrix(repeat=True), device="cpu", cache=None) as made:
-        monkeypatch.setattr(made._ready.player, "run", lambda arrays: pytest.fail("the long way"))
+        monkeypatch.setattr(
+            made._instance.player, "run", lambda arrays: pytest.fail("the long way")
+        )
         yield made
 
 

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 import fourfold
 from fourfold.cli import main
-from fourfold.compile import placement as placing
+from fourfold.compile import hybrid
 from fourfold.cpu import litert
 from fourfold.custom import CUSTOM_OPS
-from fourfold.device import GPU, LITERT, DeviceInfo
+from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
@@ -29,8 +29,9 @@ from fourfold.store import log
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store
+from fourfold.targets import GPU
 
-pytestmark = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 X = np.random.default_rng(11).uniform(-2, 2, (3, 7)).astype(np.float32)
 WEIGHTS = np.random.default_rng(12).uniform(-1, 1, (5, 7)).astype(np.float32)
 RIGHT = np.maximum(np.tanh(X @ WEIGHTS.T), 0) * 3
@@ -76,14 +77,14 @@ def folder(tmp_path: Path) -> Path:
 def decisions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Notes every decision that is made."""
     made: list[Any] = []
-    decide = placing.decide
-    monkeypatch.setattr(placing, "decide", lambda *words: made.append(words) or decide(*words))
+    decide = hybrid.decide
+    monkeypatch.setattr(hybrid, "decide", lambda *given: made.append(given) or decide(*given))
     return made
 
 
-def start(source: Path | bytes, device: DeviceInfo, cache: Path | None, **words: Any) -> str:
-    words.setdefault("placement", "gpu")
-    with fourfold.Session(source, device, cache=cache, **words) as session:
+def start(source: Path | bytes, device: DeviceInfo, cache: Path | None, **options: Any) -> str:
+    options.setdefault("placement", "gpu")
+    with fourfold.Session(source, device, cache=cache, **options) as session:
         for _ in range(2):
             np.testing.assert_allclose(session.run(X)["y"], RIGHT, atol=1e-6)
     return session.origin
@@ -100,24 +101,29 @@ def test_what_is_said_of_it_is_the_same(model: Path, device: DeviceInfo, folder:
     told: list[list[Any]] = [[], []]
     found = []
     for rows in told:
-        words = {"placement": "gpu", "on_fallback": rows.append}
-        with fourfold.Session(model, device, cache=folder, **words) as session:
+        options = {"placement": "gpu", "on_fallback": rows.append}
+        with fourfold.Session(model, device, cache=folder, **options) as session:
             found.append((session.placement, session.inputs, session.outputs, str(session.plan)))
     assert found[0] == found[1]
-    assert [part.target for part in found[1][0].parts] == [GPU, LITERT, GPU]
+    assert [part.target for part in found[1][0].parts] == [GPU, "litert", GPU]
     assert told[0] == told[1]
     assert [row.op for row in told[1]] == ["TANH"]
 
 
-def test_other_wishes_are_other_entries(
+def test_other_options_are_other_entries(
     model: Path, device: DeviceInfo, folder: Path, decisions: list[Any]
 ) -> None:
-    wishes: list[dict[str, Any]] = [{}, {"max_partitions": 1}, {"placement": "cpu"}, {"threads": 1}]
-    for words in wishes:
-        assert start(model, device, folder, **words) == "model"
-    for words in wishes:
-        assert start(model, device, folder, **words) == "store"
-    assert len(decisions) == len(wishes)
+    several: list[dict[str, Any]] = [
+        {},
+        {"max_partitions": 1},
+        {"placement": "cpu"},
+        {"threads": 1},
+    ]
+    for options in several:
+        assert start(model, device, folder, **options) == "model"
+    for options in several:
+        assert start(model, device, folder, **options) == "store"
+    assert len(decisions) == len(several)
 
 
 CHILD = """
@@ -215,7 +221,7 @@ def test_why_knows_models_in_parts(model: Path, device: DeviceInfo, folder: Path
     command = ["cache", "--folder", str(folder), "why", str(model), "--device", str(device.index)]
     start(model, device, folder, placement="auto", max_partitions=3)
     shown = CliRunner().invoke(main, command)
-    assert "other wishes of placement were passed" in " ".join(shown.output.split())
+    assert "other placement options were passed" in " ".join(shown.output.split())
     with fourfold.Session(model, device, cache=folder) as session:
         assert session.origin == "model"
     shown = CliRunner().invoke(main, command)
@@ -245,7 +251,7 @@ def test_a_prepared_file_needs_no_decision(
     model: Path, device: DeviceInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = prepare(model, device, tmp_path)
-    monkeypatch.setattr(placing, "decide", None)
+    monkeypatch.setattr(hybrid, "decide", None)
     assert start(path, device, None) == "file"
     assert start(path.read_bytes(), device, None, model="model") == "file"
     shown = CliRunner().invoke(main, ["inspect", str(path), "--json"])

@@ -11,7 +11,6 @@ import pytest
 import tflite_writer as writer
 
 import fourfold
-from fourfold.compile import CompileOptions
 from fourfold.cpu import litert
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
@@ -19,12 +18,13 @@ from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
+from fourfold.options import CompileOptions
 from fourfold.pixels import ORDERS, Pixels, pixels_text
-from fourfold.prepare import PrepareOptions, prepare_model
-from fourfold.session import stage
+from fourfold.prepare import prepare_model
+from fourfold.session import explain_stage
 from fourfold.store.draft import Draft
 
-needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 PIXELS = Pixels(MEAN, STD, "bgra")
 OWN = (1, 23, 19, 3)
@@ -154,8 +154,8 @@ def test_in_parts(tmp_path: Path, device: DeviceInfo, monkeypatch: pytest.Monkey
     """The first part runs in LiteRT, or on the device."""
     picture, results = photograph((*OWN[:3], 4)), []
     for _ in range(2):
-        words = {"cache": tmp_path, "pixels": PIXELS, "placement": "gpu"}
-        with fourfold.Session(image_model(), device, **words) as session:
+        options = {"cache": tmp_path, "pixels": PIXELS, "placement": "gpu"}
+        with fourfold.Session(image_model(), device, **options) as session:
             results.append(session.run(picture)["y"])
             origin, parts = session.origin, session.placement.parts
     assert origin == "store"
@@ -182,7 +182,7 @@ def test_a_prepared_file_takes_bytes(tmp_path: Path, device: DeviceInfo) -> None
     path, out = tmp_path / "model.tflite", tmp_path / "out.fourfold"
     path.write_bytes(image_model())
     draft = Draft()
-    prepare_model(draft, path, device, PrepareOptions(CompileOptions(pixels=PIXELS)), {})
+    prepare_model(draft, path, device, CompileOptions(pixels=PIXELS), {})
     draft.write(out)
     for given in (None, PIXELS, {"image": PIXELS}):
         with fourfold.Session(out, device, cache=None, pixels=given) as session:
@@ -191,7 +191,7 @@ def test_a_prepared_file_takes_bytes(tmp_path: Path, device: DeviceInfo) -> None
             agrees(session, photograph((*OWN[:3], 4)), PIXELS, 2e-6)
     with pytest.raises(InputError, match=r"it was prepared for: bgra, mean 123\.675 116"):
         fourfold.Session(out, device, cache=None, pixels=Pixels())
-    prepare_model(draft, path, device, PrepareOptions(), {})
+    prepare_model(draft, path, device, CompileOptions(), {})
     draft.write(out)
     for given, dtype in ((None, np.float32), (PIXELS, np.uint8)):
         with fourfold.Session(out, device, cache=None, pixels=given) as session:
@@ -207,7 +207,7 @@ def test_a_prepared_file_in_parts(
     path, out = tmp_path / "model.tflite", tmp_path / "out.fourfold"
     path.write_bytes(image_model())
     draft = Draft()
-    prepare_model(draft, path, device, PrepareOptions(CompileOptions(pixels=PIXELS)), {})
+    prepare_model(draft, path, device, CompileOptions(pixels=PIXELS), {})
     draft.write(out)
     picture = photograph((*OWN[:3], 4))
     with fourfold.Session(out, device, cache=None) as session:
@@ -218,10 +218,10 @@ def test_a_prepared_file_in_parts(
 
 
 def test_no_kernel_more() -> None:
-    plain, taken = (stage(image_model(), "plan", pixels=given) for given in (None, PIXELS))
+    plain, taken = (explain_stage(image_model(), "plan", pixels=given) for given in (None, PIXELS))
     assert len(plain.splitlines()) == len(taken.splitlines())
     assert "input image: u8[1,23,19,4]" in taken
-    assert "uchar" in stage(image_model(), "kernels", pixels=PIXELS)
+    assert "uchar" in explain_stage(image_model(), "kernels", pixels=PIXELS)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         ({"z": numbers(1)}, "no input 'z'"),
         ({}, "'x' is missing"),
@@ -85,10 +85,10 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
         (numbers(1, rows=3), "has shape (3, 4), not (2, 4)"),
     ],
 )
-def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, words: str) -> None:
+def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, message: str) -> None:
     with pytest.raises(InputError) as caught:
         session.run(given)  # type: ignore[arg-type]
-    assert words in caught.value.what
+    assert message in caught.value.what
     assert caught.value.why
     assert caught.value.fix
 
@@ -144,10 +144,8 @@ def test_profile_names_every_kernel(session: fourfold.Session) -> None:
 
 def test_persistent_kernels_take_turns_on_a_gpu() -> None:
     """Two of them could each hold half of a GPU and wait for ever; a CPU's groups never wait so."""
-    gpu, cpu = NULL_GPU, replace(NULL_GPU, kind="cpu")
-    plan = fourfold.Session(matrix(), cache=None).plan
-    joined = replace(plan, launches=(plan.launches[0]._replace(stages=7),))
-    assert exclusive_run(gpu, joined) is exclusive_run(gpu, joined)
-    for info, one in ((gpu, plan), (cpu, joined)):
-        with exclusive_run(info, one), exclusive_run(info, one):
-            pass  # nobody waits
+    gpu, plan = NULL_GPU, fourfold.Session(matrix(), cache=None).plan
+    waits = replace(plan, requirements=plan.requirements._replace(resident_groups=16))
+    assert exclusive_run(gpu, waits) is exclusive_run(gpu, waits)
+    with exclusive_run(gpu, plan), exclusive_run(gpu, plan):
+        pass  # nobody waits

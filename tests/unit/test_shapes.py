@@ -10,13 +10,14 @@ import pytest
 from tflite_writer import Operator, Tensor, write
 
 import fourfold
-from fourfold.compile import CompileOptions
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
-from fourfold.prepare import PrepareOptions, prepare_model
+from fourfold.options import CompileOptions
+from fourfold.prepare import prepare_model
 from fourfold.runtime import loading
+from fourfold.runtime.request import Request
 from fourfold.store.draft import Draft
 
 OPEN = (-1, -1, -1, 3)
@@ -144,8 +145,8 @@ def test_the_least_recently_used_goes_first(
     made: list[dict[str, tuple[int, ...]]] = []
     compile_request = loading.compile_request
 
-    def noted(request: loading.Request, *rest: object) -> object:
-        made.append(dict(request.shapes or {}))
+    def noted(request: Request, *rest: object) -> object:
+        made.append(dict(request.compile_options.shapes))
         return compile_request(request, *rest)
 
     monkeypatch.setattr(loading, "compile_request", noted)
@@ -176,7 +177,7 @@ def test_a_prepared_file_has_the_shapes_that_were_prepared(
     draft = Draft()
     for shape in (SHAPES[0], OWN, SHAPES[1]):
         sizes = {} if shape == OWN else {"x": shape}
-        prepare_model(draft, path, device, PrepareOptions(CompileOptions(shapes=sizes)), {})
+        prepare_model(draft, path, device, CompileOptions(shapes=sizes), {})
     draft.write(prepared)
     with fourfold.Session(prepared, device, cache=None, kept_shapes=1) as session:
         assert session.inputs[0].shape == OWN
@@ -217,7 +218,7 @@ def test_the_same_kernels_are_built_once(device: DeviceInfo) -> None:
         fourfold.Session(image_model(), device, cache=None) as other,
     ):
         assert one.plan.program == other.plan.program
-        programs = {id(session._ready.player._program) for session in (one, other)}
+        programs = {id(session._instance.player._program) for session in (one, other)}
         assert len(programs) == 1
         assert agrees(one, picture(OWN))
         assert agrees(other, picture(OWN, 1))

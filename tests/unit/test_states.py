@@ -18,15 +18,16 @@ from stateful_models import (
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.prepare import PrepareOptions, prepare_model
+from fourfold.options import CompileOptions
+from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
 
 interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
 TOLERANCE = {"fp32": 1e-5, "mixed": 2e-2}
 
 
-def opened(model: bytes, device: DeviceInfo | str, **words: Any) -> fourfold.Session:
-    return fourfold.Session(model, device, **{"cache": None, **words})
+def opened(model: bytes, device: DeviceInfo | str, **options: Any) -> fourfold.Session:
+    return fourfold.Session(model, device, **{"cache": None, **options})
 
 
 def agrees(session: fourfold.Session, rival: InStep, seed: int) -> None:
@@ -53,12 +54,12 @@ def test_runs_go_on_from_each_other_as_in_litert(
     rival = InStep(interpreters, model)
     with opened(model, device, precision=precision, placement="gpu", strict=True) as session:
         for seed in range(4):
-            session._ready.player.poison()
+            session._instance.player.poison()
             agrees(session, rival, seed)
         session.reset()
         rival.reset()
         for seed in (7, 8):
-            session._ready.player.poison()
+            session._instance.player.poison()
             agrees(session, rival, seed)
 
 
@@ -96,13 +97,13 @@ def test_variables_begin_as_the_file_says_and_go_on(
 ) -> None:
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "one" if where == "one" else "list")
     model = STREAMS[name]()
-    words: dict[str, Any] = {} if where == "cpu" else {"placement": "gpu", "strict": True}
-    with opened(model, "cpu" if where == "cpu" else device, **words) as session:
+    options: dict[str, Any] = {} if where == "cpu" else {"placement": "gpu", "strict": True}
+    with opened(model, "cpu" if where == "cpu" else device, **options) as session:
         for _ in range(2):
             rival = InStep(interpreters, model)
             for seed in range(3):
                 if where != "cpu":
-                    session._ready.player.poison()
+                    session._instance.player.poison()
                 agrees(session, rival, seed)
             session.reset()
 
@@ -188,7 +189,7 @@ def test_a_prepared_file_remembers(device: DeviceInfo, tmp_path: Path) -> None:
     path, file = tmp_path / "lstm.tflite", tmp_path / "lstm.fourfold"
     path.write_bytes(sequence_lstm())
     draft = Draft()
-    prepare_model(draft, path, device, PrepareOptions(), {})
+    prepare_model(draft, path, device, CompileOptions(), {})
     draft.write(file)
     rival = InStep(interpreters, path.read_bytes())
     with fourfold.Session(file, device, cache=None) as session:

@@ -19,6 +19,7 @@ from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.options import CompileOptions
 from fourfold.store.keys import device_key
 from fourfold.store.store import folder_store
 
@@ -41,13 +42,13 @@ class BestOptions:
     faults: tuple[Fault, ...] = ()
 
     def for_session(self) -> dict[str, Any]:
-        """These options as words of Session."""
+        """These options as keywords of Session."""
         if self.place == "cpu":
             return {"device": "cpu", "threads": self.threads}
         return {"device": self.device, "precision": self.precision, "threads": self.threads}
 
     def for_delegate(self) -> dict[str, Any]:
-        """These options as words of GpuDelegate."""
+        """These options as keywords of GpuDelegate."""
         loss = self.precision != "fp32"
         return {
             "device": self.device,
@@ -94,7 +95,7 @@ def best_options(device: Device = None) -> BestOptions:
     wrong = _complaint(info, "fp32")
     faults = faults_of(info)
     if wrong or info.is_cpu:
-        why = wrong or "it is the CPU under OpenCL, and LiteRT is made for that"
+        why = wrong or "it is the CPU under OpenCL; a runtime made for the CPU does better"
         options = (info.name, "cpu", "fp32", "fast_single_answer", threads)
         return BestOptions(*options, (f"{info.name}: {why}",), faults)
     tuned = _measured(info)
@@ -116,9 +117,9 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
         return Support("cpu", name, 0, 0, 0.0, (Refusal(name, "device", wrong),), on_cpu)
     content = model if isinstance(model, bytes) else os.fspath(model)
     title = "the model" if isinstance(content, bytes) else Path(content).name
-    check, chain = import_module("fourfold.report.check"), import_module("fourfold.compile")
+    check = import_module("fourfold.report.check")
     try:
-        placement = check.check_model(content, title, info, chain.CompileOptions()).placement
+        placement = check.check_model(content, title, info, CompileOptions()).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
     return _support(placement, info, on_cpu)
@@ -132,8 +133,8 @@ def _support(placement: Any, info: DeviceInfo, on_cpu: str) -> Support:
         "partly": "see 'fourfold check MODEL' for what could be changed",
         "cpu": on_cpu,
     }[verdict]
-    if verdict == "gpu" and info.is_cpu:
-        advice = f"{info.name} is the CPU under OpenCL; LiteRT may be faster: {on_cpu}"
+    if verdict == "gpu" and info.is_cpu and placement.engine:
+        advice = f"{info.name} is the CPU under OpenCL; {placement.engine} may be faster: {on_cpu}"
     return Support(
         verdict=verdict,
         device=info.name,

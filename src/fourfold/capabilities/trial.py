@@ -6,15 +6,14 @@ from functools import cache
 
 import numpy as np
 
+from fourfold.compile import plan_graph
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
 from fourfold.graph import Graph, Node
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
-from fourfold.players import make_player, probe
-from fourfold.rewrite import rewrite
+from fourfold.options import CompileOptions
+from fourfold.players import make_player
 from fourfold.types import TensorType
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}  # of the largest number
@@ -26,9 +25,7 @@ def complaint(device: DeviceInfo, precision: str) -> str:
     graph, image = _graph()
     expected = evaluate(graph, {"x": image})["y"]
     try:
-        player = make_player(
-            device, make_plan(rewrite(graph), probe(device), KernelOptions(precision))
-        )
+        player = make_player(device, plan_graph(graph, device, CompileOptions(precision)))
         try:
             found = player.run([image])[0]
         finally:

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 Error = FourfoldError | click.ClickException
 
 
-def describe(error: Error) -> dict[str, str]:
+def describe_error(error: Error) -> dict[str, str]:
     """An error as plain data."""
     if isinstance(error, FourfoldError):
         parts = {"what": error.what, "why": error.why, "fix": error.fix}
@@ -32,7 +32,7 @@ def describe(error: Error) -> dict[str, str]:
 def show(error: Error, as_json: bool) -> None:
     """An error as the command line shows it: three parts in colour, or one JSON object."""
     if as_json:
-        click.echo(json.dumps({"error": describe(error)}, indent=2))
+        click.echo(json.dumps({"error": describe_error(error)}, indent=2))
     elif isinstance(error, click.ClickException):
         error.show()
     else:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import numpy as np
 
-from fourfold.cli._options import Command, Engine
+from fourfold.cli._options import Command, ModelArguments
 from fourfold.errors import InputError
 from fourfold.pixels import ORDERS, Pixels
 
@@ -76,12 +76,12 @@ def scaling_options(command: Command) -> Command:
 
 
 def pixels_options(command: Command) -> Command:
-    """The same for a command that reads no pictures, as part of its `engine`."""
+    """The same for a command that reads no pictures, as part of its `arguments`."""
 
     @scaling_options
     @functools.wraps(command)
-    def wrapped(engine: Engine, scaling: Scaling, **rest: Any) -> None:
-        command(engine=replace(engine, pixels=scaling.only_pixels()), **rest)
+    def wrapped(arguments: ModelArguments, scaling: Scaling, **rest: Any) -> None:
+        command(arguments=replace(arguments, pixels=scaling.only_pixels()), **rest)
 
     return wrapped
 

@@ -12,7 +12,7 @@ from fourfold.cli._images import Scaling, read_image
 from fourfold.errors import InputError, nearest
 
 
-class Port(Protocol):
+class InputPort(Protocol):
     """What is needed to know of one input of a session."""
 
     @property
@@ -24,7 +24,7 @@ class Port(Protocol):
 
 
 def gather_inputs(
-    ports: Sequence[Port], files: Iterable[str], scaling: Scaling, seed: int
+    ports: Sequence[InputPort], files: Iterable[str], scaling: Scaling, seed: int
 ) -> dict[str, np.ndarray]:
     """One array for every input: what the files hold, else seeded random numbers."""
     arrays = random_inputs(ports, seed)
@@ -54,7 +54,7 @@ def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def read_input(path: Path, port: Port, scaling: Scaling) -> np.ndarray:
+def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
     if not path.is_file():
         raise InputError(
             f"the file {path} for input '{port.name}' is not there",
@@ -75,13 +75,13 @@ def read_input(path: Path, port: Port, scaling: Scaling) -> np.ndarray:
     return array
 
 
-def random_inputs(ports: Iterable[Port], seed: int) -> dict[str, np.ndarray]:
+def random_inputs(ports: Iterable[InputPort], seed: int) -> dict[str, np.ndarray]:
     """The same numbers for the same seed, each input its own."""
     pairs = enumerate(ports)
     return {port.name: _random(port, np.random.default_rng([seed, place])) for place, port in pairs}
 
 
-def _random(port: Port, generator: np.random.Generator) -> np.ndarray:
+def _random(port: InputPort, generator: np.random.Generator) -> np.ndarray:
     dtype, shape = np.dtype(port.dtype), tuple(port.shape)
     if dtype.kind in "iu":  # bytes are pixels; wider numbers are places, which must stay small
         limits = np.iinfo(dtype)

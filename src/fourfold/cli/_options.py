@@ -11,29 +11,40 @@ from typing import Any
 import click
 
 import fourfold
-from fourfold.config import PRECISIONS
+from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.errors import InputError
+from fourfold.options import CompileOptions
 
 Command = Callable[..., None]
 
 
 @dataclass(frozen=True)
-class Engine:
+class ModelArguments:
     """Which model to run, and how; what is None is left to the session."""
 
     model: str
     device: str | None
-    precision: str | None
+    precision: Precision | None
     shapes: Mapping[str, tuple[int, ...]] | None
     pixels: fourfold.Pixels | None = None
 
-    def open(self, **words: Any) -> fourfold.Session:
-        words |= {} if self.pixels is None else {"pixels": self.pixels}
-        return fourfold.Session(self.model, self.device, self.precision, self.shapes, **words)
+    def open(self, follow_batch: bool = True) -> fourfold.Session:
+        return fourfold.Session(
+            self.model,
+            self.device,
+            self.precision,
+            self.shapes,
+            follow_batch=follow_batch,
+            pixels=self.pixels,
+        )
+
+    def compile_options(self, config: Config) -> CompileOptions:
+        """The same for who compiles without a session."""
+        return CompileOptions.from_config(config, self.precision, self.shapes, self.pixels)
 
 
-def engine_options(command: Command) -> Command:
-    """MODEL, --device, --precision and --shape, given to the command as one `engine`."""
+def model_options(command: Command) -> Command:
+    """MODEL, --device, --precision and --shape, given to the command as one `arguments`."""
 
     @click.argument("model", type=click.Path(exists=True, dir_okay=False))
     @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
@@ -47,10 +58,14 @@ def engine_options(command: Command) -> Command:
     )
     @functools.wraps(command)
     def wrapped(
-        model: str, device: str | None, precision: str | None, shapes: tuple[str, ...], **rest: Any
+        model: str,
+        device: str | None,
+        precision: Precision | None,
+        shapes: tuple[str, ...],
+        **rest: Any,
     ) -> None:
         sizes = dict(parse_shape(text) for text in shapes)
-        command(engine=Engine(model, device, precision, sizes or None), **rest)
+        command(arguments=ModelArguments(model, device, precision, sizes or None), **rest)
 
     return wrapped
 

@@ -60,7 +60,7 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.3f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
-def number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 

@@ -1,4 +1,5 @@
-"""Measure a model's speed, beside LiteRT's CPU runtime where it is installed.
+"""Measure a model's speed, beside its format's own CPU runtime where that is installed: LiteRT for
+TFLite.
 
 Runs until the times settle, then takes turns run by run: inputs from NumPy, outputs to NumPy.
 """
@@ -19,29 +20,31 @@ import numpy as np
 import fourfold
 from fourfold.cli._images import pixels_options
 from fourfold.cli._inputs import random_inputs
-from fourfold.cli._litert import open_litert
-from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
-from fourfold.errors import InputError
+from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
+from fourfold.report.rival import find_rival
 
-OURS, THEIRS = "fourfold", "LiteRT CPU"
+OURS = "fourfold"
 
 
 @click.command(help=__doc__)
-@engine_options
+@model_options
 @click.option("--runs", type=click.IntRange(1), default=200, show_default=True, help="At most.")
 @click.option(
     "--seconds", type=click.FloatRange(0), default=10.0, show_default=True, help="At most."
 )
 @click.option("--profile", is_flag=True, help="Time each kernel, too.")
-@click.option("--compare/--no-compare", default=True, help="With LiteRT, if it is installed.")
-@click.option("--threads", type=click.IntRange(1), help="Of LiteRT.  [default: all processors]")
+@click.option("--compare/--no-compare", default=True, help="With the CPU runtime.")
+@click.option(
+    "--threads", type=click.IntRange(1), help="Of the CPU runtime.  [default: all processors]"
+)
 @pixels_options
 @json_option
 def command(
-    engine: Engine,
+    arguments: ModelArguments,
     runs: int,
     seconds: float,
     profile: bool,
@@ -49,19 +52,18 @@ def command(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    report: dict[str, Any] = {"model": engine.model}
+    report: dict[str, Any] = {"model": arguments.model}
     began = time.perf_counter()
-    with engine.open() as session, progress() as bar:
+    with arguments.open() as session, progress() as bar:
         report |= {"device": str(session.device), "precision": session.precision}
         report["start"] = {"total": time.perf_counter() - began, **session.timings}
         report["launches"] = len(session.plan.launches)
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        given = real_inputs(session, inputs, engine.pixels)
-        rival = open_rival(engine, given, threads) if compare else None
-        if rival is not None:
-            calls[THEIRS] = rival
+        given = real_inputs(session, inputs, arguments.pixels)
+        rival = open_rival(arguments.model, given, threads) if compare else {}
+        calls |= rival
         for name, call in calls.items():
             bar.add_task(f"warming up {name}", total=None)
             warm_up(call, limit=max(seconds, 1.0))
@@ -69,17 +71,17 @@ def command(
         times = take_turns(calls, runs, seconds, partial(bar.advance, task))
         kernels = session.profile(inputs) if profile else []
     report["seconds"] = {name: found.as_data() for name, found in times.items()}
-    if THEIRS in times:
-        report["ratio"] = times[OURS].median / times[THEIRS].median
-    report["compared"] = THEIRS in times
+    report["compared"] = bool(rival)
+    for name in rival:
+        report |= {"rival": name, "ratio": times[OURS].median / times[name].median}
     report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
-    (show_json if as_json else show)(report)
+    (show_json if as_json else _show)(report)
 
 
 def real_inputs(
     session: fourfold.Session, inputs: Mapping[str, np.ndarray], pixels: Pixels | None
 ) -> Mapping[str, np.ndarray]:
-    """What LiteRT gets: pictures as floats, ready made."""
+    """What the CPU runtime gets: pictures as floats, ready made."""
     if pixels is None:
         return inputs
     pictures = {one.name: pixels.real(inputs[one.name]) for one in session.inputs if one.pixels}
@@ -87,16 +89,24 @@ def real_inputs(
 
 
 def open_rival(
-    engine: Engine, inputs: Mapping[str, np.ndarray], threads: int | None
-) -> Call | None:
+    model: str, inputs: Mapping[str, np.ndarray], threads: int | None
+) -> Mapping[str, Call]:
+    """The CPU runtime of the model's format by its title; none where there is nothing to measure
+    beside, which is told.
+    """
     try:
-        return open_litert(engine.model, list(inputs.values()), threads or os.cpu_count() or 1)
-    except InputError as error:
+        rival = find_rival(model)
+        if rival.reason:
+            click.echo(f"nothing is measured beside it: {rival.reason}", err=True)
+            return {}
+        run = rival.engine.open_model(model, inputs, threads or os.cpu_count() or 1)
+    except (InputError, ModelError) as error:
         click.echo(f"{error.what}: {error.why}", err=True)
-        return None
+        return {}
+    return {f"{rival.engine.title} CPU": run}
 
 
-def show(report: Mapping[str, Any]) -> None:
+def _show(report: Mapping[str, Any]) -> None:
     rows = [
         (name, *(duration(found[key]) for key in ("median", "min", "p90")), found["runs"])
         for name, found in report["seconds"].items()
@@ -104,7 +114,7 @@ def show(report: Mapping[str, Any]) -> None:
     title = f"{Path(report['model']).name} on {report['device']}, {report['precision']}"
     show_table(title, ("", ">median", ">min", ">p90", ">runs"), rows)
     if report["compared"]:
-        click.echo(f"{OURS} takes {report['ratio']:.2f}× the time of {THEIRS}")
+        click.echo(f"{OURS} takes {report['ratio']:.2f}× the time of {report['rival']}")
     stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
     click.echo(f"start: {stages}")
     memory = byte_count(report["arena"])

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from fourfold.cli._images import pixels_options
-from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.cli.inspect import age
 from fourfold.config import Config, byte_size
@@ -20,11 +20,12 @@ from fourfold.errors import InputError
 from fourfold.options import PlacementOptions
 from fourfold.players import find_device
 from fourfold.runtime.hybrid_loading import hybrid_key_parts
-from fourfold.runtime.loading import Request, request_parts
+from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.entry import HYBRID, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Answer, explain
+from fourfold.timings import Timings
 
 
 @click.group(help=__doc__)
@@ -79,6 +80,7 @@ def info(store: Store, as_json: bool) -> None:
         "binaries": sum(entry.kind == "binary" for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
+        "facts": len(store.fact_rows()),
         "quarantined": [list(row) for row in store.quarantined()],
     }
     if as_json:
@@ -88,32 +90,32 @@ def info(store: Store, as_json: bool) -> None:
     click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
     click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries")
     click.echo(f"choices   {report['choices']}")
+    click.echo(f"facts     {report['facts']} of devices, told by trials")
     click.echo(f"hits      {report['hits']}")
     for name, reason, since in report["quarantined"]:
         click.echo(f"not used  binary {name[:12]}: {reason}, {age(since)} ago")
 
 
 @command.command()
-@engine_options
+@model_options
 @pixels_options
 @json_option
 @click.pass_obj
-def why(store: Store, engine: Engine, as_json: bool) -> None:
+def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
     """Whether a model would start from the store; if not, what the nearest entry lacks."""
     config = Config.from_environment()
-    device = find_device(config.device if engine.device is None else engine.device)
-    request = Request(
-        engine.model, device, config, engine.precision, engine.shapes, pixels=engine.pixels
-    )
-    parts, entries = request_parts(request, store), store.entries()
+    device = find_device(config.device if arguments.device is None else arguments.device)
+    options = arguments.compile_options(config)
+    request = Request(arguments.model, device, config, options, PlacementOptions(), Timings())
+    parts, entries = plan_key_parts(request, store), store.entries()
     kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
     if HYBRID in kinds and PLAN not in kinds:
-        parts = hybrid_key_parts(request, store, PlacementOptions())
+        parts = hybrid_key_parts(request, store)
     answer = explain(parts, entries, request.title)
     if as_json:
-        show_json({"model": engine.model, "parts": parts, **asdict(answer)})
+        show_json({"model": arguments.model, "parts": parts, **asdict(answer)})
     else:
-        _show_answer(engine.model, answer)
+        _show_answer(arguments.model, answer)
 
 
 def _show_answer(model: str, answer: Answer) -> None:

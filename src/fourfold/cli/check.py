@@ -10,32 +10,30 @@ from pathlib import Path
 import click
 
 from fourfold import players
-from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, show_json, show_table
-from fourfold.compile import CompileOptions
 from fourfold.config import Config
+from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
-from fourfold.split.placement import TITLES, Placement
 
 
 @click.command(help=__doc__)
-@engine_options
+@model_options
 @json_option
-def command(engine: Engine, as_json: bool) -> None:
+def command(arguments: ModelArguments, as_json: bool) -> None:
     config = Config.from_environment()
-    wanted = engine.device or config.device
+    wanted = arguments.device or config.device
     device = NULL_GPU if wanted == "null" else players.find_device(wanted)
-    precision = engine.precision or config.precision
-    wish = CompileOptions(precision, config.sizes == "literal", dict(engine.shapes or {}))
-    report = check_model(engine.model, Path(engine.model).name, device, wish)
+    options, title = arguments.compile_options(config), Path(arguments.model).name
+    report = check_model(arguments.model, title, device, options)
     if as_json:
-        show_json({"model": engine.model, "device": str(device), **report.to_json()})
+        show_json({"model": arguments.model, "device": str(device), **report.to_json()})
     else:
-        show(Path(engine.model).name, report)
+        _show(title, report)
 
 
-def show(title: str, report: Report) -> None:
+def _show(title: str, report: Report) -> None:
     placement = report.placement
     click.echo(f"{title}: {placement.summary}")
     alone = duration(placement.cpu_seconds)
@@ -43,7 +41,7 @@ def show(title: str, report: Report) -> None:
     show_parts(placement)
     if placement.fallbacks:
         rows = (
-            (len(rows), op, TITLES[place], reason, ", ".join(row.name for row in rows[:4]))
+            (len(rows), op, placement.title(place), reason, ", ".join(row.name for row in rows[:4]))
             for (op, place, reason), rows in placement.grouped()
         )
         show_table("not on the GPU", (">count", "op", "runs on", "why", "operators"), rows)
@@ -58,7 +56,7 @@ def show_parts(placement: Placement) -> None:
     rows = (
         (
             number,
-            TITLES[part.target],
+            placement.title(part.target),
             part.operators,
             duration(part.seconds),
             duration(part.transfer),

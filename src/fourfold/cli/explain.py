@@ -6,25 +6,31 @@ kernels: their text. Without --device it shows what a GPU of no particular make 
 
 from __future__ import annotations
 
+from typing import get_args
+
 import click
 
-from fourfold import session
 from fourfold.cli._images import pixels_options
-from fourfold.cli._options import Engine, engine_options, json_option
+from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import show_json
-
-STAGES = ("graph", "rewritten", "plan", "kernels")
+from fourfold.session import Stage, explain_stage
 
 
 @click.command(help=__doc__)
-@engine_options
-@click.option("--stage", type=click.Choice(STAGES), default="graph", show_default=True)
+@model_options
+@click.option("--stage", type=click.Choice(get_args(Stage)), default="graph", show_default=True)
 @pixels_options
 @json_option
-def command(engine: Engine, stage: str, as_json: bool) -> None:
-    how = (engine.device, engine.precision, engine.shapes, engine.pixels)
-    text = session.stage(engine.model, stage, *how)
+def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
+    text = explain_stage(
+        arguments.model,
+        stage,
+        arguments.device,
+        arguments.precision,
+        arguments.shapes,
+        arguments.pixels,
+    )
     if as_json:
-        show_json({"model": engine.model, "stage": stage, "text": text})
+        show_json({"model": arguments.model, "stage": stage, "text": text})
     else:
         click.echo(text)

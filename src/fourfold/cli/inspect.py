@@ -29,11 +29,11 @@ def command(file: str, as_json: bool) -> None:
         raise InputError(what, why, "make one with 'fourfold prepare MODEL -o out.fourfold'")
     prepared = Prepared.open(file)
     prepared.file.verify()
-    report = describe(prepared)
-    (show_json if as_json else show)({"file": file, **report})
+    report = _describe(prepared)
+    (show_json if as_json else _show)({"file": file, **report})
 
 
-def describe(prepared: Prepared) -> dict[str, Any]:
+def _describe(prepared: Prepared) -> dict[str, Any]:
     """What is inside, as plain data."""
     sizes = prepared.file.section_size
     index = prepared.index
@@ -67,13 +67,13 @@ def describe(prepared: Prepared) -> dict[str, Any]:
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
-    """The bytes of constants, and of models for LiteRT."""
+    """The bytes of constants, and of models for CPU engines."""
     names = prepared.file.names
     kinds = ("constants", "model")
     return sum(prepared.file.section_size(one) for one in sections if names[one] in kinds)
 
 
-def show(report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any]) -> None:
     title = f"{report['file']}: {byte_count(report['bytes'])}, by {report['made_by']}, whole"
     rows = [
         (one["name"], byte_count(one["bytes"]), age(one["added"]), one["digest"])

@@ -18,7 +18,7 @@ from fourfold.types import TensorType
 @click.command(help=__doc__)
 @json_option
 def command(as_json: bool) -> None:
-    ops = {name: describe(op) for name, op in sorted(registry().items())}
+    ops = {name: _describe(op) for name, op in sorted(registry().items())}
     sources = {folder: dict(sorted(form.operators().items())) for folder, form in formats().items()}
     if as_json:
         show_json({**sources, "ops": ops})
@@ -34,7 +34,7 @@ def command(as_json: bool) -> None:
     click.echo(", ".join((*counts, f"{len(ops)} ops of fourfold")))
 
 
-def describe(op: Op) -> dict[str, Any]:
+def _describe(op: Op) -> dict[str, Any]:
     """What the registry knows of an op, as plain data."""
     runs = {"pointwise": op.pointwise, "view": op.view, "kernel": op.variants}
     texts = {text for case in op.cases for text in case.inputs if text is not None}

@@ -21,23 +21,16 @@ from rich.progress import TextColumn
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import json_option, parse_shape
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
-from fourfold.compile import CompileOptions
 from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
+from fourfold.options import CompileOptions
 from fourfold.players import find_device
-from fourfold.prepare import (
-    GENERIC,
-    PrepareOptions,
-    Progress,
-    prepare_generic,
-    prepare_model,
-    tune_model,
-)
+from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, folder_store
-from fourfold.tune import LEVELS
+from fourfold.tune import LEVELS, Level, level_named
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -65,39 +58,36 @@ def command(
     add: bool,
     everywhere: bool,
     as_json: bool,
-    **how: Any,
+    **stated: Any,
 ) -> None:
     began = time.perf_counter()
     draft = _start(output, add)
     config = Config.from_environment()
-    options = _options(config, **how)
+    options, level = _read_options(config, **stated)
     store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
     found = [find_device(name) for name in devices or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]
     rows, generic = [], []
     for model in models:
-        rows += [_prepare(draft, model, device, options, store) for device in found]
+        rows += [_prepare(draft, model, device, options, level, store) for device in found]
         generic += prepare_generic(draft, model, options, kinds)
     size = draft.write(output)
     report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
     (show_json if as_json else _show)({**report, "prepared": rows, "generic": generic})
 
 
-def _options(
+def _read_options(
     config: Config,
     precision: str | None,
     shapes: tuple[str, ...],
     level: str,
     deadline: float | None,
     scaling: Scaling,
-) -> PrepareOptions:
+) -> tuple[CompileOptions, Level]:
+    """What is to be compiled, and how hard to look for its best kernels."""
     sizes = dict(parse_shape(text) for text in shapes)
-    literal = config.sizes == "literal"
-    pixels = scaling.only_pixels()
-    options = CompileOptions(
-        precision or config.precision, literal, sizes, config.launches, pixels=pixels
-    )
-    return PrepareOptions(options, level, deadline)
+    options = CompileOptions.from_config(config, precision, sizes, scaling.only_pixels())
+    return options, level_named(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:
@@ -112,15 +102,20 @@ def _start(output: Path, add: bool) -> Draft:
 
 
 def _prepare(
-    draft: Draft, model: Path, device: DeviceInfo, how: PrepareOptions, store: Store | None
+    draft: Draft,
+    model: Path,
+    device: DeviceInfo,
+    options: CompileOptions,
+    level: Level,
+    store: Store | None,
 ) -> dict[str, Any]:
     began = time.perf_counter()
     with _tuning(f"tuning {model.name}") as report:
-        choices = tune_model(str(model), device, how, store, report)
+        choices = tune_model(str(model), device, options, level, store, report)
     tuned = time.perf_counter() - began
-    facts = prepare_model(draft, model, device, how, choices)
+    facts = prepare_model(draft, model, device, options, choices)
     seconds = time.perf_counter() - began
-    names = {"model": model.stem, "device": device.name, "precision": how.compile.precision}
+    names = {"model": model.stem, "device": device.name, "precision": options.precision}
     return {**names, "tuning": tuned, "seconds": seconds, **facts}
 
 

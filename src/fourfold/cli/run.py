@@ -21,20 +21,20 @@ import numpy as np
 
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._inputs import gather_inputs, summarise
-from fourfold.cli._options import Engine, engine_options, json_option, seed_option
-from fourfold.cli._show import duration, number, shape_text, show_json, show_table
+from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
+from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
 
 
 @click.command(help=__doc__)
-@engine_options
+@model_options
 @click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
 @scaling_options
 @seed_option
 @json_option
 def command(
-    engine: Engine,
+    arguments: ModelArguments,
     files: tuple[str, ...],
     output: Path | None,
     scaling: Scaling,
@@ -42,7 +42,7 @@ def command(
     as_json: bool,
 ) -> None:
     began = time.perf_counter()
-    with replace(engine, pixels=scaling.pixels).open() as session:
+    with replace(arguments, pixels=scaling.pixels).open() as session:
         start = time.perf_counter() - began
         inputs = gather_inputs(session.inputs, files, scaling, seed)
         began = time.perf_counter()
@@ -52,23 +52,23 @@ def command(
         stages = dict(session.timings)
     saved = {} if output is None else save(output, results)
     report = {
-        "model": engine.model,
+        "model": arguments.model,
         "device": device,
         "precision": precision,
         "seconds": {"start": start, "stages": stages, "run": seconds},
         "outputs": summarise(results),
         "files": {name: str(path) for name, path in saved.items()},
     }
-    (show_json if as_json else show)(report)
+    (show_json if as_json else _show)(report)
 
 
-def show(report: Mapping[str, Any]) -> None:
+def _show(report: Mapping[str, Any]) -> None:
     rows = [
         (
             row["name"],
             shape_text(row["shape"]),
             row["dtype"],
-            *(number(row[key]) for key in ("min", "max", "mean")),
+            *(number_text(row[key]) for key in ("min", "max", "mean")),
         )
         for row in report["outputs"]
     ]
@@ -76,7 +76,7 @@ def show(report: Mapping[str, Any]) -> None:
     show_table(title, ("output", ">shape", "type", ">min", ">max", ">mean"), rows)
     for row in report["outputs"]:
         if "top" in row:
-            best = ((item["class"], number(item["score"])) for item in row["top"])
+            best = ((item["class"], number_text(item["score"])) for item in row["top"])
             show_table(f"best of {row['name']}", (">class", ">score"), best)
     seconds = report["seconds"]
     stages = ", ".join(f"{name} {duration(t)}" for name, t in seconds["stages"].items())

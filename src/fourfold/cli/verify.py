@@ -1,4 +1,5 @@
-"""Compare a model's outputs, and with --layers every value on the way, with LiteRT's.
+"""Compare a model's outputs, and with --layers every value on the way, with those of its format's
+own CPU runtime: LiteRT for TFLite. Without one, they are compared with the definitions in NumPy.
 
 Inputs come from a folder: NAME.npy for each input, or, where the model has one input, any number
 of arrays and pictures. Without one they are random. Ends with 1 if anything differs.
@@ -7,6 +8,7 @@ of arrays and pictures. Without one they are random. Ends with 1 if anything dif
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +17,18 @@ import numpy as np
 
 import fourfold
 from fourfold.cli._images import Scaling
-from fourfold.cli._inputs import Port, random_inputs, read_input
-from fourfold.cli._options import Engine, engine_options, json_option, seed_option
+from fourfold.cli._inputs import InputPort, random_inputs, read_input
+from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
 from fourfold.cli._show import shape_text, show_json, show_table
-from fourfold.compile import CompileOptions
 from fourfold.config import Config
+from fourfold.cpu.protocol import CpuEngine
 from fourfold.errors import InputError
+from fourfold.report.rival import find_rival
 from fourfold.report.verify import (
     Layer,
     Verification,
     compare_layers,
     compare_outputs,
-    run_litert,
 )
 
 Sample = tuple[str, dict[str, np.ndarray]]
@@ -34,43 +36,53 @@ FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
 
 
 @click.command(help=__doc__)
-@engine_options
+@model_options
 @click.option("--inputs", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--layers", is_flag=True, help="Every value on the way, too.")
 @seed_option
 @json_option
-def command(engine: Engine, folder: Path | None, layers: bool, seed: int, as_json: bool) -> None:
+def command(
+    arguments: ModelArguments, folder: Path | None, layers: bool, seed: int, as_json: bool
+) -> None:
     reports: dict[str, Any] = {}
-    with engine.open(follow_batch=False) as session:  # as LiteRT takes reshapes
+    rival = find_rival(arguments.model)
+    if rival.reason:
+        click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
+    with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
         for title, arrays in samples(session.inputs, folder, seed):
-            found = verify(engine, session, arrays, layers)
+            found = verify_sample(arguments, session, rival.engine, arrays, layers)
             reports[title] = found.to_json()
             if not as_json:
-                show(f"{Path(engine.model).name} with {title}", found)
+                _show(f"{Path(arguments.model).name} with {title}", found)
     agrees = all(report["agrees"] for report in reports.values())
     if as_json:
-        show_json({"model": engine.model, "agrees": agrees, "samples": reports})
+        show_json({"model": arguments.model, "agrees": agrees, "samples": reports})
     click.get_current_context().exit(0 if agrees else 1)
 
 
-def verify(
-    engine: Engine, session: fourfold.Session, arrays: dict[str, np.ndarray], layers: bool
+def verify_sample(
+    arguments: ModelArguments,
+    session: fourfold.Session,
+    engine: CpuEngine,
+    arrays: dict[str, np.ndarray],
+    layers: bool,
 ) -> Verification:
     session.reset()
     ours = list(session.run(arrays).values())
     names = [info.name for info in session.outputs]
-    inputs = list(arrays.values())
-    theirs = run_litert(Path(engine.model).read_bytes(), inputs)
+    theirs = engine.open_model(arguments.model, arrays, None)()
     outputs = compare_outputs(ours, theirs, names, session.precision)
     on_the_way: tuple[Layer, ...] = ()
     if layers:
-        literal = Config.from_environment().sizes == "literal"
-        wish = CompileOptions(session.precision, literal, dict(engine.shapes or {}), follow=False)
-        on_the_way = compare_layers(engine.model, session.device, wish, inputs)
-    return Verification(session.precision, str(session.device), outputs, on_the_way)
+        options = arguments.compile_options(Config.from_environment())
+        options = replace(options, precision=session.precision, follow_batch=False)
+        inputs = list(arrays.values())
+        on_the_way = compare_layers(arguments.model, session.device, options, inputs)
+    device = str(session.device)
+    return Verification(engine.title, session.precision, device, outputs, on_the_way)
 
 
-def samples(ports: Sequence[Port], folder: Path | None, seed: int) -> Iterator[Sample]:
+def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Iterator[Sample]:
     if folder is None:
         yield f"random inputs, seed {seed}", random_inputs(ports, seed)
         return
@@ -93,7 +105,7 @@ def short(name: str, most: int = 48) -> str:
     return first if len(first) <= most else f"…{first[-most:]}"
 
 
-def show(title: str, found: Verification) -> None:
+def _show(title: str, found: Verification) -> None:
     columns = ("value", "op", ">shape", ">largest", ">mean", ">allowed", ">NaN", "verdict")
     kept = [layer for layer in found.layers if not layer.agrees]
     rows = (
@@ -118,4 +130,4 @@ def show(title: str, found: Verification) -> None:
         first = found.first
         click.echo(f"first to differ: {first.op} '{first.name}': {first.verdict}")
     else:
-        click.echo("all agree with LiteRT")
+        click.echo(f"all agree with {found.engine}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.graph import Graph
-from fourfold.pixels import Given, Pixels
+from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures
 from fourfold.types import DType, Quantization, Shape, TensorType
 
@@ -15,7 +15,7 @@ _IMAGE_RANK = 4
 _BYTES = (DType.U8, DType.I8)
 
 
-def find_pictures(model: Model, given: Given | None) -> Pictures:
+def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
     """The values of a model's inputs that are to come as bytes; InputError where one cannot."""
     if given is None:
         return {}
@@ -63,11 +63,11 @@ def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
         raise InputError(what, "it is an output, too", "pass it as floats, without pixels")
 
 
-def _stands_for(how: Quantization | None) -> str:
-    if how is None:
+def _stands_for(grid: Quantization | None) -> str:
+    if grid is None:
         return ""
-    zero = how.zero_point[0]
-    return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {how.scale[0]:g}"
+    zero = grid.zero_point[0]
+    return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {grid.scale[0]:g}"
 
 
 def real_shapes(shapes: Mapping[str, Shape], named: Mapping[str, Pixels]) -> dict[str, Shape]:

@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from fourfold.compile import CompileOptions, Loaded, RecordedChoices, load_model
+from fourfold.compile.load import LoadedModel, load_model
+from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.support import SupportCheck
+from fourfold.cpu.registry import find_engine
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, UnsupportedError
 from fourfold.formats import Model
 from fourfold.graph import Graph
-from fourfold.lower import make_plan
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.options import PlacementOptions
-from fourfold.plan import Compiled, Plan, Port
-from fourfold.plan.hybrid import HybridPart, HybridPlan, joined
-from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.players import probe
-from fourfold.rewrite import rewrite
+from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.placement import Placement
+from fourfold.plan import Plan
 from fourfold.rewrite.take_pixels import byte_type, take_pixels
 from fourfold.split import (
-    GPU,
-    LITERT,
-    Choice,
+    Assignment,
+    AssignmentProblem,
     Costs,
-    Limits,
     Partition,
-    Placement,
-    Task,
     assign_units,
     bind_units,
+    describe_placement,
 )
+from fourfold.targets import GPU
 from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
 class PlacementProblem:
-    """A model on a device with its wishes: what placement is decided from."""
+    """A model, a device and what the caller said: all that placement is decided from."""
 
-    loaded: Loaded
+    loaded: LoadedModel
     title: str
     device: DeviceInfo
-    wish: CompileOptions
-    wishes: PlacementOptions
+    compile_options: CompileOptions
+    placement_options: PlacementOptions
 
     @property
     def model(self) -> Model:
@@ -54,8 +50,8 @@ class PlacementProblem:
         """All of it as the file has it; what comes as bytes does so at the edge of each part."""
         return self.model.main
 
-    def part_graph(self, part: Partition) -> Graph:
-        return take_pixels(part.graph(self.graph), self.loaded.pictures)
+    def part_graph(self, partition: Partition) -> Graph:
+        return take_pixels(partition.graph(self.graph), self.loaded.pictures)
 
     def type(self, value: str) -> TensorType:
         """What goes into a part, or out of it."""
@@ -63,137 +59,110 @@ class PlacementProblem:
         return type_ if pixels is None else byte_type(type_, pixels)
 
 
+class PlannedPart(NamedTuple):
+    """A part on the GPU: what was lowered, and its plan."""
+
+    lowering: LoweringInput
+    plan: Plan
+
+
 @dataclass(frozen=True)
 class Decision:
-    """Where everything runs, and the plans of the GPU's parts."""
+    """Where everything runs, and the GPU's parts by their numbers among all."""
 
-    choice: Choice
+    assignment: Assignment
     placement: Placement
-    plans: Mapping[int, Plan]
+    planned: Mapping[int, PlannedPart]
 
 
 def read_problem(
     source: str | bytes,
     title: str,
     device: DeviceInfo,
-    wish: CompileOptions,
-    wishes: PlacementOptions,
+    compile_options: CompileOptions,
+    placement_options: PlacementOptions,
 ) -> PlacementProblem:
-    return PlacementProblem(load_model(source, wish, foreign=True), title, device, wish, wishes)
+    """The problem of placing a model; what only a CPU engine knows is part of it."""
+    loaded = load_model(source, compile_options, keep_unsupported=True)
+    return PlacementProblem(loaded, title, device, compile_options, placement_options)
 
 
-def decide(situation: PlacementProblem, choices: Mapping[str, str]) -> Decision:
+def decide(problem: PlacementProblem, choices: Mapping[str, str]) -> Decision:
     """Chooses parts and plans them; what lowering refuses goes to the CPU, and it starts anew."""
-    judge = SupportCheck(situation.model)
+    support = SupportCheck(problem.model)
+    options = problem.placement_options
     while True:
-        judge.check(situation.title)
-        task = _task(situation, judge)
-        choice = assign_units(task, _limits(situation.wishes))
-        plans = _plans(situation, judge, choice, choices)
-        if plans is not None:
-            name = situation.device.name
-            placement = Placement.of(task, choice, name, situation.wishes.placement)
-            _tell(situation, placement)
-            return Decision(choice, placement, plans)
+        support.check(problem.title)
+        units = _assignment_problem(problem, support)
+        assignment = assign_units(units, options)
+        planned = _plan_parts(problem, support, assignment, choices)
+        if planned is not None:
+            placement = _describe(problem, units, assignment)
+            _report_fallbacks(problem, placement)
+            return Decision(assignment, placement, planned)
 
 
-def describe_whole(situation: PlacementProblem) -> Placement:
+def describe_whole(problem: PlacementProblem) -> Placement:
     """The placement of a model of which all runs on the device in one plan."""
-    task = replace(_task(situation, SupportCheck(situation.model)), bound=())
-    choice = task.choice({unit.name: GPU for unit in task.units}, {})
-    return Placement.of(task, choice, situation.device.name, situation.wishes.placement)
+    units = replace(_assignment_problem(problem, SupportCheck(problem.model)), bound=())
+    assignment = units.assignment({unit.name: GPU for unit in units.units}, {})
+    return _describe(problem, units, assignment)
 
 
-def _limits(wishes: PlacementOptions) -> Limits:
-    return Limits(wishes.placement, wishes.max_partitions, wishes.reason)
+def _describe(
+    problem: PlacementProblem, units: AssignmentProblem, assignment: Assignment
+) -> Placement:
+    engine, asked = problem.model.cpu_engine, problem.placement_options.placement
+    title = "" if engine is None else find_engine(engine).title
+    return describe_placement(units, assignment, problem.device.name, asked, title)
 
 
-def _task(situation: PlacementProblem, judge: SupportCheck) -> Task:
-    origin = situation.model.source_graph
-    return Task(
-        graph=situation.graph,
-        units=judge.units,
-        verdicts=judge.verdicts(),
-        costs=Costs.of(situation.graph, situation.device, situation.wishes.workers),
-        bound=bind_units(judge.units, {} if origin is None else origin.states),
+def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:
+    origin, threads = problem.model.source_graph, problem.placement_options.thread_count
+    return AssignmentProblem(
+        graph=problem.graph,
+        units=support.units,
+        support=support.by_unit(),
+        costs=Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine),
+        bound=bind_units(support.units, {} if origin is None else origin.states),
     )
 
 
-def _plans(
-    situation: PlacementProblem, judge: SupportCheck, choice: Choice, choices: Mapping[str, str]
-) -> Mapping[int, Plan] | None:
+def _plan_parts(
+    problem: PlacementProblem,
+    support: SupportCheck,
+    assignment: Assignment,
+    choices: Mapping[str, str],
+) -> Mapping[int, PlannedPart] | None:
     """A plan for each part on the GPU; None where one was refused, which is noted."""
-    plans: dict[int, Plan] = {}
-    before = len(judge.refused)
-    for number, part in enumerate(choice.parts):
-        if part.target == GPU:
+    planned: dict[int, PlannedPart] = {}
+    before = len(support.refused)
+    for number, partition in enumerate(assignment.partitions):
+        if partition.target == GPU:
             try:
-                plans[number] = make_plan_of(situation, situation.part_graph(part), choices)
+                planned[number] = _plan_part(problem, partition, choices)
             except UnsupportedError as error:
-                judge.refuse(error.refusals, part.names)
-    return plans if len(judge.refused) == before else None
+                support.refuse(error.refusals, partition.names)
+    return planned if len(support.refused) == before else None
 
 
-def make_plan_of(situation: PlacementProblem, graph: Graph, choices: Mapping[str, str]) -> Plan:
-    graph, options = rewrite(graph), situation.wish.options
-    device = probe(situation.device, has_quantised_steps(graph))
-    return make_plan(graph, device, options, choices)
+def _plan_part(
+    problem: PlacementProblem, partition: Partition, choices: Mapping[str, str]
+) -> PlannedPart:
+    graph = problem.part_graph(partition)
+    lowering = prepare_lowering(graph, problem.device, problem.compile_options)
+    return PlannedPart(lowering, lowering.plan(choices))
 
 
-def _tell(situation: PlacementProblem, placement: Placement) -> None:
+def _report_fallbacks(problem: PlacementProblem, placement: Placement) -> None:
     """Says what stays on the CPU: as an error to the strict, else to who wants to know."""
-    if situation.wishes.strict and not placement.whole:
-        why = [f"{row.op} '{row.name}': {row.reason}" for row in placement.fallbacks]
+    if problem.placement_options.strict and not placement.whole:
+        reasons = [f"{row.op} '{row.name}': {row.reason}" for row in placement.fallbacks]
         raise InputError(
-            f"{situation.title} does not run wholly on {situation.device.name}",
-            f"strict=True was asked for, and these stay on the CPU: {'; '.join(why)}",
+            f"{problem.title} does not run wholly on {problem.device.name}",
+            f"strict=True was asked for, and these stay on the CPU: {'; '.join(reasons)}",
             "leave strict out, or see 'fourfold check' for what could be changed",
         )
-    if situation.wishes.on_fallback is not None:
+    if problem.placement_options.on_fallback is not None:
         for row in placement.fallbacks:
-            situation.wishes.on_fallback(row)
-
-
-def compile_hybrid(situation: PlacementProblem, choices: Mapping[str, str]) -> HybridPlan:
-    """A model placed, planned and written down, each part as what its engine needs."""
-    asked = RecordedChoices(choices)
-    decision = decide(situation, asked)
-    model, graph = situation.model, situation.graph
-    parts = []
-    for number, part in enumerate(decision.choice.parts):
-        head = (part.target, part.inputs, part.outputs)
-        if part.target == GPU:
-            parts.append(HybridPart(*head, plan=decision.plans[number]))
-        elif part.target == LITERT:
-            parts.append(_in_litert(situation, part))
-        else:
-            parts.append(HybridPart(*head, graph=situation.part_graph(part)))
-    ends = (_ports(situation, graph.arguments), _ports(situation, graph.results))
-    plan = joined(graph.name, list(decision.plans.values()), ends, situation.wish.precision)
-    names = (model.input_names, model.output_names)
-    loaded = situation.loaded
-    compiled = Compiled(plan, *names, asked.answers, loaded.open_sizes, pixels=loaded.pixels)
-    crossing = {
-        name: situation.type(name) for part in parts for name in part.inputs if name in graph.types
-    }
-    return HybridPlan(tuple(parts), crossing, compiled, asdict(decision.placement))
-
-
-def _in_litert(situation: PlacementProblem, part: Partition) -> HybridPart:
-    origin, types = situation.model.source_graph, situation.graph.types
-    assert origin is not None
-
-    def binding(value: str) -> TensorBinding:
-        number = origin.tensor(value)
-        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
-        pixels = situation.loaded.pictures.get(value)
-        return TensorBinding(value, number, types.get(value), origin.grid(value), pixels)
-
-    content = origin.write(part.names, part.inputs, part.outputs)
-    bindings = (tuple(map(binding, part.inputs)), tuple(map(binding, part.outputs)))
-    return HybridPart(part.target, part.inputs, part.outputs, content=content, bindings=bindings)
-
-
-def _ports(situation: PlacementProblem, names: Iterable[str]) -> tuple[Port, ...]:
-    grids = situation.graph.quantization
-    return tuple(Port(name, situation.type(name), 0, grids.get(name)) for name in names)
+            problem.placement_options.on_fallback(row)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fourfold.cpu.litert import make_interpreter, runtime
+from fourfold.cpu.protocol import CpuEngine
+from fourfold.cpu.registry import find_engine
 from fourfold.custom import how_to_register
 from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats import Model
 from fourfold.ops.custom import Custom
-from fourfold.split import GPU, LITERT, NUMPY, Unit, Verdict, find_units
-
-NOT_INSTALLED = "LiteRT is not installed"
+from fourfold.split import Unit, UnitSupport, find_units
+from fourfold.targets import GPU, NUMPY
 
 
 @dataclass
@@ -21,52 +21,39 @@ class SupportCheck:
 
     model: Model
     refused: dict[str, str] = field(default_factory=dict)
-    _customs: dict[str, str] = field(default_factory=dict)
+    _answers: dict[str, str] = field(default_factory=dict)  # of the engine, by an operator's title
 
     def __post_init__(self) -> None:
         self.units: tuple[Unit, ...] = find_units(self.model.main, self.model.source_graph)
+        name = self.model.cpu_engine
+        self.engine: CpuEngine | None = None if name is None else find_engine(name)
         self._read = self._read_by_others()
 
-    def verdicts(self) -> Mapping[str, Verdict]:
-        return {unit.name: self._verdict(unit) for unit in self.units}
+    def by_unit(self) -> Mapping[str, UnitSupport]:
+        return {unit.name: self._support(unit) for unit in self.units}
 
-    def _verdict(self, unit: Unit) -> Verdict:
+    def _support(self, unit: Unit) -> UnitSupport:
         foreign = unit.foreign
-        gpu = foreign.reason if foreign else self.refused.get(unit.name, "")
-        numpy = "it has no definition in NumPy" if foreign else self._without_arrays(unit)
-        return Verdict(unit.name, {GPU: gpu, LITERT: self._litert(unit), NUMPY: numpy})
+        reasons = {GPU: foreign.reason if foreign else self.refused.get(unit.name, "")}
+        if self.engine is not None:
+            reasons[self.engine.name] = self._refusal(self.engine, unit)
+        reasons[NUMPY] = find_engine(NUMPY).refusal(self.model, unit)
+        return UnitSupport(unit.name, reasons)
 
-    def _without_arrays(self, unit: Unit) -> str:
-        types = self.model.main.types
-        values = (value for value in (*unit.reads, *unit.writes) if value in types)
-        strange = next((value for value in values if not types[value].dtype.has_numpy), None)
-        return "" if strange is None else f"'{strange}' holds what NumPy has no arrays for"
-
-    def _litert(self, unit: Unit) -> str:
+    def _refusal(self, engine: CpuEngine, unit: Unit) -> str:
+        """Why the engine of the model's format cannot run a unit."""
         if not unit.in_file:
             return "it is no operator of the file"
-        if runtime() is None:
-            return NOT_INSTALLED
+        if not engine.installed():
+            return f"{engine.title} is not installed"
         if any(isinstance(node.attributes, Custom) for node in unit.nodes):
             return "it was registered by the caller"
         hidden = self._read[unit.name] - set(unit.writes_in_file)
         if hidden:
             return f"'{min(hidden)}' is a value that the file does not have"
-        return self._custom(unit) if unit.title.startswith("CUSTOM") else ""
-
-    def _custom(self, unit: Unit) -> str:
-        """Whether LiteRT knows a custom op: asked by giving it that operator alone."""
-        if unit.title not in self._customs:
-            origin = self.model.source_graph
-            assert origin is not None
-            content = origin.write([unit.name], origin.reads(unit.name), origin.writes(unit.name))
-            try:
-                make_interpreter(content, 1).allocate_tensors()
-                self._customs[unit.title] = ""
-            except (ValueError, RuntimeError) as error:
-                reason = str(error).strip().splitlines()[0] if str(error).strip() else "it failed"
-                self._customs[unit.title] = f"LiteRT cannot run it: {reason}"
-        return self._customs[unit.title]
+        if unit.title not in self._answers:
+            self._answers[unit.title] = engine.refusal(self.model, unit)
+        return self._answers[unit.title]
 
     def _read_by_others(self) -> Mapping[str, set[str]]:
         """For each unit, those of its values that others or the caller want."""
@@ -91,28 +78,28 @@ class SupportCheck:
 
     def check(self, title: str) -> None:
         """Raises for units that can run nowhere, with what to do about it."""
-        verdicts = self.verdicts()
-        lost = [unit for unit in self.units if not any(_allowed(verdicts[unit.name]))]
+        support, engine = self.by_unit(), self.model.cpu_engine or NUMPY
+        lost = [unit for unit in self.units if not _runs_somewhere(support[unit.name])]
         if lost:
-            refusals = [Refusal(u.name, u.title, _reasons(verdicts[u.name])) for u in lost]
+            reasons = {unit.name: support[unit.name].reasons for unit in lost}
+            refusals = [
+                Refusal(u.name, u.title, f"{reasons[u.name][GPU]}; {reasons[u.name][engine]}")
+                for u in lost
+            ]
             count = "an operator" if len(lost) == 1 else f"{len(lost)} operators"
             what = f"{title} has {count} that can run nowhere"
-            raise UnsupportedError(what, refusals, _fix(lost))
+            raise UnsupportedError(what, refusals, _fix(lost, self.engine))
 
 
-def _allowed(verdict: Verdict) -> Iterator[bool]:
-    return (verdict.allows(target) for target in (GPU, LITERT, NUMPY))
+def _runs_somewhere(support: UnitSupport) -> bool:
+    return any(support.allows(target) for target in support.reasons)
 
 
-def _reasons(verdict: Verdict) -> str:
-    return f"{verdict.reasons[GPU]}; {verdict.reasons[LITERT]}"
-
-
-def _fix(lost: Sequence[Unit]) -> str:
+def _fix(lost: Sequence[Unit], engine: CpuEngine | None) -> str:
     for unit in lost:
         if unit.foreign is not None and unit.title.startswith("CUSTOM "):
             name = unit.title.removeprefix("CUSTOM ")
             return how_to_register(name, unit.foreign.inputs, unit.foreign.types)
-    return (
-        "install LiteRT, which runs most of what is not known here: pip install 'fourfold[litert]'"
-    )
+    if engine is None or engine.installed():
+        return "export the model with other operators: 'fourfold ops' lists those that are known"
+    return f"install {engine.title}, which runs most of what is not known here: {engine.install}"

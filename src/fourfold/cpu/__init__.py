@@ -1,4 +1,6 @@
-"""Who runs nodes on the CPU: LiteRT where it is installed, else the NumPy references."""
+"""Who runs what stays on the CPU. An engine is a folder of this package, found by being there: the
+runtime that the model's format names, else the ops' definitions in NumPy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from fourfold.device import DeviceInfo
 CPU = DeviceInfo(
     name="CPU",
     vendor="",
-    platform="LiteRT or NumPy",
+    platform="host",
     driver="-",
     version="",
     kind="cpu",

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fourfold.cpu.protocol import Lock
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph, Node, Step
 from fourfold.op.registry import registry
-from fourfold.types import TensorType
+from fourfold.types import Shape, TensorType
 
 Arrays = dict[str, np.ndarray]
 
@@ -93,7 +94,7 @@ def _apply(
     return (np.asarray(results),)
 
 
-class NumpyEngine:
+class NumpyPart:
     """A graph made ready to be run by the references: arrays in, arrays out, in its own order."""
 
     def __init__(self, graph: Graph) -> None:
@@ -104,6 +105,13 @@ class NumpyEngine:
         given = dict(zip(self._graph.arguments, arrays, strict=True))
         results = evaluate(self._graph, given, self._states)
         return [results[name] for name in self._graph.results]
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """None: a definition gives what the graph says."""
+        return {}
+
+    def direct(self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock) -> None:
+        """There is no shorter way than `run`."""
 
     def reset(self) -> None:
         """Forget all states."""

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fourfold.delegate.engine import Workshop
-from fourfold.delegate.host import Host, Piece
-from fourfold.delegate.partition import Partition
-from fourfold.delegate.source import Source
+from fourfold.delegate.claimable_graph import ClaimableGraph
+from fourfold.delegate.delegate_kernel import DelegateKernel
+from fourfold.delegate.host import Host, NodeSubset
+from fourfold.delegate.session_factory import SessionFactory
 from fourfold.errors import FourfoldError, Refusal, UnsupportedError
 
 TAKEN = "another delegate has it"
@@ -40,29 +40,29 @@ class Claims:
 
 
 @dataclass
-class Claim:
-    """Finds what to claim of one graph. `ready` has the pieces that were tried."""
+class ClaimSearch:
+    """Finds what to claim of one graph. `ready` has the subsets that were tried."""
 
     host: Host
-    source: Source
-    workshop: Workshop
+    graph: ClaimableGraph
+    factory: SessionFactory
     reasons: dict[int, str] = field(default_factory=dict)
-    ready: dict[Piece, Partition] = field(default_factory=dict)
+    ready: dict[NodeSubset, DelegateKernel] = field(default_factory=dict)
 
-    def choose(self) -> list[Piece]:
-        """The pieces to claim: each was made ready with the shapes of the file."""
-        count = len(self.source.operators)
+    def choose(self) -> list[NodeSubset]:
+        """The subsets to claim: each was made ready with the shapes of the file."""
+        count = len(self.graph.operators)
         present = {number for number in self.host.plan() if number < count}
         self.reasons = dict.fromkeys(set(range(count)) - present, TAKEN)
-        self.reasons |= self.source.refusals
-        value = self.source.work(self.workshop.device, os.cpu_count() or 1)
+        self.reasons |= self.graph.refusals
+        value = self.graph.work(self.factory.device, os.cpu_count() or 1)
         wanted = present - set(self.reasons)
         while wanted := self._without_lost(wanted):
-            pieces = self.host.preview(wanted)
-            pieces.sort(key=lambda piece: sum(value[n] for n in piece.nodes), reverse=True)
-            bad = self._faults(pieces)
+            subsets = self.host.preview(wanted)
+            subsets.sort(key=lambda subset: sum(value[n] for n in subset.nodes), reverse=True)
+            bad = self._faults(subsets)
             if not bad:
-                return pieces
+                return subsets
             self.reasons |= bad
             wanted = wanted - set(bad)
         return []
@@ -73,49 +73,49 @@ class Claim:
         What is left of these is part of who reads it, and its own results are never computed.
         """
         kept = set(wanted)
-        for number in sorted(wanted & self.source.fixed, reverse=True):
-            if not kept.issuperset(self.source.readers(number)):
+        for number in sorted(wanted & self.graph.fixed, reverse=True):
+            if not kept.issuperset(self.graph.readers(number)):
                 kept.discard(number)
                 self.reasons[number] = FIXED
         return kept
 
-    def _faults(self, pieces: list[Piece]) -> Mapping[int, str]:
-        """The nodes that cannot be claimed and why: they failed, or there are too many pieces."""
-        most = self.workshop.options.max_delegated_partitions
-        working = [piece for piece in pieces if not self.source.fixed.issuperset(piece.nodes)]
-        failures = [self._trial(piece) for piece in working[:most]]
+    def _faults(self, subsets: list[NodeSubset]) -> Mapping[int, str]:
+        """The nodes that cannot be claimed and why: they failed, or there are too many subsets."""
+        most = self.factory.options.max_delegated_partitions
+        working = [subset for subset in subsets if not self.graph.fixed.issuperset(subset.nodes)]
+        failures = [self._trial(subset) for subset in working[:most]]
         bad = {number: why for failure in failures for number, why in failure.items()}
         if not bad:
             why = f"max_delegated_partitions is {most}"
-            left = {number for piece in working[most:] for number in piece.nodes}
-            bad = dict.fromkeys(left - self.source.fixed, why)
+            left = {number for subset in working[most:] for number in subset.nodes}
+            bad = dict.fromkeys(left - self.graph.fixed, why)
         return bad
 
-    def _trial(self, piece: Piece) -> Mapping[int, str]:
-        """Why nodes of a piece cannot run, by making it ready; nothing if they can."""
-        if piece in self.ready:
+    def _trial(self, subset: NodeSubset) -> Mapping[int, str]:
+        """Why nodes of a subset cannot run, by making it ready; nothing if they can."""
+        if subset in self.ready:
             return {}
-        partition = Partition(self.source.part(piece), self.workshop)
+        kernel = DelegateKernel(self.graph.write_subset(subset), self.factory)
         try:
-            partition.open()
+            kernel.open()
         except UnsupportedError as error:
-            return self.source.blame(piece, error.refusals)
+            return self.graph.blame(subset, error.refusals)
         except FourfoldError as error:
-            return dict.fromkeys(piece.nodes, f"{error.what}: {error.why}")
-        self.ready[piece] = partition
+            return dict.fromkeys(subset.nodes, f"{error.what}: {error.why}")
+        self.ready[subset] = kernel
         return {}
 
-    def result(self, pieces: Iterable[Piece]) -> Claims:
-        partitions = tuple(piece.nodes for piece in pieces)
-        return Claims(len(self.source.operators), partitions, tuple(self._refusals(partitions)))
+    def result(self, subsets: Iterable[NodeSubset]) -> Claims:
+        partitions = tuple(subset.nodes for subset in subsets)
+        return Claims(len(self.graph.operators), partitions, tuple(self._refusals(partitions)))
 
     def _refusals(self, partitions: tuple[tuple[int, ...], ...]) -> Iterator[Refusal]:
         claimed = {number for partition in partitions for number in partition}
         for number in sorted(set(self.reasons) - claimed):
-            name, op = self.source.title(number)
+            name, op = self.graph.title(number)
             yield Refusal(name, op, self.reasons[number])
 
     def close(self) -> None:
-        """Free the partitions that nobody has taken."""
+        """Free the kernels that nobody has taken."""
         while self.ready:
             self.ready.popitem()[1].close()

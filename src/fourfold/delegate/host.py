@@ -7,7 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fourfold.delegate import structs
-from fourfold.delegate.structs import OK, Context, DelegateParams, Node, Registration, Tensor
+from fourfold.delegate.structs import (
+    OK,
+    TfLiteContext,
+    TfLiteDelegateParams,
+    TfLiteNode,
+    TfLiteRegistration,
+    TfLiteTensor,
+)
 from fourfold.errors import DeviceError
 from fourfold.formats.tflite.schema import operator_name
 from fourfold.types import Shape
@@ -26,7 +33,7 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Piece:
+class NodeSubset:
     """Nodes that the interpreter would hand over together, and the tensors at their border."""
 
     nodes: tuple[int, ...]
@@ -34,9 +41,9 @@ class Piece:
     outputs: tuple[int, ...]
 
     @staticmethod
-    def at(address: int) -> Piece:
-        params = DelegateParams.from_address(address)
-        return Piece(
+    def at(address: int) -> NodeSubset:
+        params = TfLiteDelegateParams.from_address(address)
+        return NodeSubset(
             structs.read_numbers(params.nodes_to_replace),
             structs.read_numbers(params.input_tensors),
             structs.read_numbers(params.output_tensors),
@@ -48,7 +55,7 @@ class Host:
 
     def __init__(self, address: int) -> None:
         self.address = address
-        self.context = Context.from_address(address)
+        self.context = TfLiteContext.from_address(address)
 
     @property
     def tensors(self) -> int:
@@ -60,8 +67,8 @@ class Host:
         """Where the tensors begin. They move when more are added."""
         return int(self.context.tensors)
 
-    def tensor(self, number: int) -> Tensor:
-        return Tensor.from_address(self.base + number * ctypes.sizeof(Tensor))
+    def tensor(self, number: int) -> TfLiteTensor:
+        return TfLiteTensor.from_address(self.base + number * ctypes.sizeof(TfLiteTensor))
 
     def shape(self, number: int) -> Shape:
         return structs.read_numbers(self.tensor(number).dims)
@@ -80,15 +87,15 @@ class Host:
         _check(status, "GetNodeAndRegistration")
         assert node.value is not None
         assert registration.value is not None
-        found = Node.from_address(node.value)
-        known = Registration.from_address(registration.value)
+        found = TfLiteNode.from_address(node.value)
+        known = TfLiteRegistration.from_address(registration.value)
         op, name = operator_name(known.builtin_code), known.custom_name or b""
         custom = name.decode(errors="replace") if op == "CUSTOM" else ""
         inputs, outputs = structs.read_numbers(found.inputs), structs.read_numbers(found.outputs)
         return Operator(op, custom, inputs, outputs)
 
-    def preview(self, nodes: Iterable[int]) -> list[Piece]:
-        """The pieces that claiming these nodes would give."""
+    def preview(self, nodes: Iterable[int]) -> list[NodeSubset]:
+        """The subsets that claiming these nodes would give."""
         wanted = structs.write_numbers(sorted(nodes))
         found, count = ctypes.c_void_p(), ctypes.c_int()
         places = ctypes.byref(found), ctypes.byref(count)
@@ -96,10 +103,10 @@ class Host:
             self.address, ctypes.addressof(wanted), *places
         )
         _check(status, "PreviewDelegatePartitioning")
-        size = ctypes.sizeof(DelegateParams)
-        return [Piece.at((found.value or 0) + size * number) for number in range(count.value)]
+        size = ctypes.sizeof(TfLiteDelegateParams)
+        return [NodeSubset.at((found.value or 0) + size * number) for number in range(count.value)]
 
-    def claim(self, nodes: Iterable[int], registration: Registration, delegate: int) -> None:
+    def claim(self, nodes: Iterable[int], registration: TfLiteRegistration, delegate: int) -> None:
         """Hand these nodes over to kernels of this registration."""
         wanted = structs.write_numbers(sorted(nodes))
         status = self.context.ReplaceNodeSubsetsWithDelegateKernels(
@@ -108,7 +115,7 @@ class Host:
         _check(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
     def resize(self, number: int, shape: Sequence[int]) -> None:
-        place = self.base + number * ctypes.sizeof(Tensor)
+        place = self.base + number * ctypes.sizeof(TfLiteTensor)
         sizes = structs.give_numbers(shape)  # it takes them over
         _check(self.context.ResizeTensor(self.address, place, sizes), "ResizeTensor")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fourfold.delegate.host import DELEGATE, Host, Operator
-from fourfold.delegate.structs import READ_ONLY, TENSOR_BYTES, TYPES, Tensor
+from fourfold.delegate.structs import READ_ONLY, TENSOR_BYTES, TYPES, TfLiteTensor
 from fourfold.errors import DeviceError, InputError
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 
@@ -22,7 +22,7 @@ WIDE = 8  # bytes of a pointer
 
 def check_layouts() -> None:
     """Raises where ctypes lays a tensor out in another way than the C compilers known so far."""
-    size = ctypes.sizeof(Tensor)
+    size = ctypes.sizeof(TfLiteTensor)
     if ctypes.sizeof(ctypes.c_void_p) == WIDE and size != TENSOR_BYTES:
         raise DeviceError(
             f"a TfLiteTensor would have {size} bytes here",
@@ -35,7 +35,7 @@ def find_graph(host: Host, file: FileRecord) -> int:
     """The number of the model's graph that the interpreter has here; raises if it is none."""
     reasons: list[str] = []
     for number, graph in enumerate(file.subgraphs):
-        reason = next(differences(host, file, graph), None)
+        reason = next(find_differences(host, file, graph), None)
         if reason is None:
             return number
         reasons.append(reason)
@@ -46,7 +46,7 @@ def find_graph(host: Host, file: FileRecord) -> int:
     )
 
 
-def differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
+def find_differences(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[str]:
     """What does not fit, the most telling first."""
     if host.tensors < len(graph.tensors):
         yield f"it has {host.tensors} tensors, and the model {len(graph.tensors)}"
@@ -99,6 +99,6 @@ def _tensors(host: Host, file: FileRecord, graph: SubgraphRecord) -> Iterator[st
                 yield f"its constant '{name}' has other values than the model's"
 
 
-def _same_bytes(tensor: Tensor, stored: np.ndarray) -> bool:
+def _same_bytes(tensor: TfLiteTensor, stored: np.ndarray) -> bool:
     size = min(stored.size, SAMPLE)
     return ctypes.string_at(tensor.data, size) == stored[:size].tobytes()

@@ -12,29 +12,29 @@ import logging
 from collections.abc import Callable
 from types import TracebackType
 
-from fourfold.delegate.claim import Claim, Claims
-from fourfold.delegate.engine import Workshop
-from fourfold.delegate.host import Host, Piece
+from fourfold.delegate.claim import Claims, ClaimSearch
+from fourfold.delegate.claimable_graph import ClaimableGraph
+from fourfold.delegate.delegate_kernel import DelegateKernel
+from fourfold.delegate.host import Host, NodeSubset
 from fourfold.delegate.match import check_layouts, find_graph
-from fourfold.delegate.partition import Partition
-from fourfold.delegate.source import Source
+from fourfold.delegate.session_factory import SessionFactory
 from fourfold.delegate.structs import (
     ALLOW_DYNAMIC_TENSORS,
     ERROR,
     OK,
-    Context,
-    Delegate,
     Free,
     Init,
-    Node,
     OnNode,
-    Registration,
+    TfLiteContext,
+    TfLiteDelegate,
+    TfLiteNode,
+    TfLiteRegistration,
 )
 from fourfold.errors import DeviceError, FourfoldError
 
 NAME = b"fourfold"
 log = logging.getLogger("fourfold")
-Sources = Callable[[int], Source | None]
+Graphs = Callable[[int], ClaimableGraph | None]
 
 
 class Guard:
@@ -61,16 +61,16 @@ class Guard:
 class NativeDelegate:
     """A TfLiteDelegate at `address`. It must outlive the interpreters that were given it."""
 
-    def __init__(self, sources: Sources, workshop: Workshop) -> None:
+    def __init__(self, graphs: Graphs, factory: SessionFactory) -> None:
         check_layouts()
-        self._sources, self._workshop = sources, workshop
+        self._graphs, self._factory = graphs, factory
         self.last_error: BaseException | None = None
         self.claims: dict[int, Claims] = {}
         self.on_claims: Callable[[Claims], None] = lambda claims: None
-        self._claiming: dict[int, Claim] = {}
-        self._partitions: dict[int, Partition] = {}
+        self._searches: dict[int, ClaimSearch] = {}
+        self._kernels: dict[int, DelegateKernel] = {}
         self._numbers = itertools.count(1)
-        self._registration = Registration(
+        self._registration = TfLiteRegistration(
             init=Init(self._init),
             free=Free(self._free),
             prepare=OnNode(self._prepare),
@@ -78,7 +78,7 @@ class NativeDelegate:
             custom_name=NAME,
             version=1,
         )
-        self._struct = Delegate(Prepare=OnNode(self._take), flags=ALLOW_DYNAMIC_TENSORS)
+        self._struct = TfLiteDelegate(Prepare=OnNode(self._take), flags=ALLOW_DYNAMIC_TENSORS)
 
     @property
     def address(self) -> int:
@@ -98,71 +98,71 @@ class NativeDelegate:
         """TFLite's Prepare of a delegate: claims nodes of a graph, or none of a strange one."""
         with self._guard(context) as guard:
             number = self._recognised(Host(context))
-            source = None if number is None else self._sources(number)
-            if number is not None and source is not None:
-                self._claim(Claim(Host(context), source, self._workshop), number)
+            graph = None if number is None else self._graphs(number)
+            if number is not None and graph is not None:
+                self._claim(ClaimSearch(Host(context), graph, self._factory), number)
         return guard.status
 
     def _recognised(self, host: Host) -> int | None:
         """Which graph of the model this is; None, and a line in the log, if it is none of them."""
-        source = self._sources(0)
+        main = self._graphs(0)
         try:
-            return None if source is None else find_graph(host, source.file)
+            return None if main is None else find_graph(host, main.file)
         except FourfoldError as error:
             self.last_error = error
             log.warning("nothing of this model runs on the GPU: %s", error)
             return None
 
-    def _claim(self, claim: Claim, number: int) -> None:
-        """Hand the chosen pieces over; the interpreter calls `_init` for each of them."""
-        pieces, host = claim.choose(), claim.host
-        self._claiming[host.address] = claim
+    def _claim(self, search: ClaimSearch, number: int) -> None:
+        """Hand the chosen subsets over; the interpreter calls `_init` for each of them."""
+        subsets, host = search.choose(), search.host
+        self._searches[host.address] = search
         try:
-            if pieces:
-                nodes = [number for piece in pieces for number in piece.nodes]
+            if subsets:
+                nodes = [number for subset in subsets for number in subset.nodes]
                 host.claim(nodes, self._registration, self.address)
         finally:
-            del self._claiming[host.address]
-            claim.close()
-        claims = claim.result(pieces)
+            del self._searches[host.address]
+            search.close()
+        claims = search.result(subsets)
         if self.claims.get(number) != claims:
             self.claims[number] = claims
-            log.log(logging.INFO if pieces else logging.WARNING, "on the GPU: %s", claims.summary)
+            log.log(logging.INFO if subsets else logging.WARNING, "on the GPU: %s", claims.summary)
             self.on_claims(claims)
 
     def _init(self, context: int, params: int, size: int) -> int:
-        """The number of a new partition; zero if it cannot be, which `_prepare` makes an error."""
+        """The number of a new kernel; zero if it cannot be, which `_prepare` makes an error."""
         number = 0
         with self._guard(context):
-            claim, piece = self._claiming[context], Piece.at(params)
-            partition = claim.ready.pop(piece, None)
-            partition = partition or Partition(claim.source.part(piece), self._workshop)
+            search, subset = self._searches[context], NodeSubset.at(params)
+            kernel = search.ready.pop(subset, None)
+            kernel = kernel or DelegateKernel(search.graph.write_subset(subset), self._factory)
             number = next(self._numbers)
-            self._partitions[number] = partition
+            self._kernels[number] = kernel
         return number
 
     def _free(self, context: int, number: int | None) -> None:
         with Guard(lambda error: log.warning("a partition was not freed: %s", error)):
-            partition = self._partitions.pop(number or 0, None)
-            if partition is not None:
-                partition.close()
+            kernel = self._kernels.pop(number or 0, None)
+            if kernel is not None:
+                kernel.close()
 
     def _prepare(self, context: int, node: int) -> int:
         with self._guard(context) as guard:
-            self._partition(node).prepare(Host(context))
+            self._kernel(node).prepare(Host(context))
         return guard.status
 
     def _invoke(self, context: int, node: int) -> int:
         with self._guard(context) as guard:
-            self._partition(node).invoke(Context.from_address(context).tensors)
+            self._kernel(node).invoke(TfLiteContext.from_address(context).tensors)
         return guard.status
 
-    def _partition(self, node: int) -> Partition:
-        number = Node.from_address(node).user_data or 0
-        if number not in self._partitions:
+    def _kernel(self, node: int) -> DelegateKernel:
+        number = TfLiteNode.from_address(node).user_data or 0
+        if number not in self._kernels:
             raise DeviceError(
                 "a partition could not be set up",
                 str(self.last_error or "nobody has asked for it"),
                 "run without the delegate, and report this with the model",
             )
-        return self._partitions[number]
+        return self._kernels[number]

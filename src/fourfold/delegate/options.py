@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Literal, get_args
 
+from fourfold.config import Precision
 from fourfold.errors import InputError, nearest
 
-MAX_PRECISION, MIN_LATENCY, MIN_MEMORY, AUTO = "max_precision", "min_latency", "min_memory", "auto"
-PRIORITIES = (AUTO, MAX_PRECISION, MIN_LATENCY, MIN_MEMORY)
+Preference = Literal["fast_single_answer", "balanced", "sustained_speed"]
+Priority = Literal["auto", "max_precision", "min_latency", "min_memory"]
+PRIORITIES: tuple[str, ...] = get_args(Priority)
+AUTO, MAX_PRECISION = "auto", "max_precision"
 # Seconds that may be spent to find the best kernels of a partition.
 PREFERENCES = {"fast_single_answer": 0.0, "balanced": 5.0, "sustained_speed": 45.0}
 
@@ -45,21 +48,12 @@ class GpuOptions:
             what = f"max_delegated_partitions is {self.max_delegated_partitions}"
             raise InputError(what, "it counts partitions on the GPU", "pass 1 or more")
 
-    @staticmethod
-    def of(words: Mapping[str, object]) -> GpuOptions:
-        known = [item.name for item in fields(GpuOptions)]
-        for word in words:
-            if word not in known:
-                what = f"GpuDelegate has no option {word!r}"
-                raise InputError(what, "options have TFLite's names", nearest(word, known))
-        return GpuOptions(**words)  # type: ignore[arg-type]
-
     @property
     def _priorities(self) -> tuple[str, str, str]:
         return self.inference_priority1, self.inference_priority2, self.inference_priority3
 
     @property
-    def precision(self) -> str:
+    def precision(self) -> Precision:
         """'fp32', or 'mixed' where something comes before precision.
 
         Mixed keeps halves in memory and computes in floats: nearly all of the speed of halves, and

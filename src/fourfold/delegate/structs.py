@@ -55,22 +55,20 @@ TYPES = {
 }
 
 
-class Quantization(ctypes.Structure):
+class TfLiteQuantization(ctypes.Structure):
     _fields_ = (("type", c_int), ("params", c_void_p))
 
 
-class LegacyQuantization(ctypes.Structure):
+class TfLiteQuantizationParams(ctypes.Structure):
     _fields_ = (("scale", c_float), ("zero_point", c_int32))
 
 
-class Tensor(ctypes.Structure):
-    """TfLiteTensor."""
-
+class TfLiteTensor(ctypes.Structure):
     _fields_ = (
         ("type", c_int),
         ("data", c_void_p),
         ("dims", c_void_p),
-        ("params", LegacyQuantization),
+        ("params", TfLiteQuantizationParams),
         ("allocation_type", c_int),
         ("bytes", c_size_t),
         ("allocation", c_void_p),
@@ -79,14 +77,14 @@ class Tensor(ctypes.Structure):
         ("buffer_handle", c_int),
         ("data_is_stale", c_bool),
         ("is_variable", c_bool),
-        ("quantization", Quantization),
+        ("quantization", TfLiteQuantization),
         ("sparsity", c_void_p),
         ("dims_signature", c_void_p),
     )
 
 
-class Node(ctypes.Structure):
-    """TfLiteNode, up to what kernels keep for themselves."""
+class TfLiteNode(ctypes.Structure):
+    """Up to what kernels keep for themselves."""
 
     _fields_ = (
         ("inputs", c_void_p),
@@ -102,8 +100,8 @@ Free = CFUNCTYPE(None, c_void_p, c_void_p)
 OnNode = CFUNCTYPE(c_int, c_void_p, c_void_p)
 
 
-class Registration(ctypes.Structure):
-    """TfLiteRegistration, longer than any so far: a callee that knows less reads less of it."""
+class TfLiteRegistration(ctypes.Structure):
+    """Longer than any so far: a callee that knows less reads less of it."""
 
     _fields_ = (
         ("init", Init),
@@ -121,8 +119,8 @@ class Registration(ctypes.Structure):
     )
 
 
-class DelegateParams(ctypes.Structure):
-    """TfLiteDelegateParams: the nodes of a partition, and the tensors at its border."""
+class TfLiteDelegateParams(ctypes.Structure):
+    """The nodes of a partition, and the tensors at its border."""
 
     _fields_ = (
         ("delegate", c_void_p),
@@ -132,8 +130,8 @@ class DelegateParams(ctypes.Structure):
     )
 
 
-class Context(ctypes.Structure):
-    """TfLiteContext, up to the last function that is called here."""
+class TfLiteContext(ctypes.Structure):
+    """Up to the last function that is called here."""
 
     _fields_ = (
         ("tensors_size", c_size_t),
@@ -149,7 +147,7 @@ class Context(ctypes.Structure):
         ),
         (
             "ReplaceNodeSubsetsWithDelegateKernels",
-            CFUNCTYPE(c_int, c_void_p, Registration, c_void_p, c_void_p),
+            CFUNCTYPE(c_int, c_void_p, TfLiteRegistration, c_void_p, c_void_p),
         ),
         ("recommended_num_threads", c_int),
         ("GetExternalContext", c_void_p),
@@ -168,9 +166,7 @@ class Context(ctypes.Structure):
     )
 
 
-class Delegate(ctypes.Structure):
-    """TfLiteDelegate."""
-
+class TfLiteDelegate(ctypes.Structure):
     _fields_ = (
         ("data", c_void_p),
         ("Prepare", OnNode),

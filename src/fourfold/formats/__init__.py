@@ -11,9 +11,10 @@ from pkgutil import iter_modules
 
 from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.format import Format
-from fourfold.formats.model import Model, Signature, SourceGraph, TensorId
+from fourfold.formats.model import Model, Signature, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
+from fourfold.plan.tensor_binding import TensorId
 
 __all__ = [
     "Format",
@@ -23,6 +24,7 @@ __all__ = [
     "Signature",
     "SourceGraph",
     "TensorId",
+    "find_format",
     "formats",
     "read_model",
 ]
@@ -49,11 +51,20 @@ def formats() -> Mapping[str, Format]:
 def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
     """The model in a file, a folder or bytes, of whichever format that is."""
     source = open_source(model)
+    return _format_of(source).read(source, options)
+
+
+def find_format(model: PathOrBytes) -> Format:
+    """The format of a model."""
+    return _format_of(open_source(model))
+
+
+def _format_of(source: ModelSource) -> Format:
     known = formats().values()
     # The path decides where two formats could be meant by the same bytes.
     for form in sorted(known, key=lambda form: not source.has_extension(form.extensions)):
         if form.matches(source):
-            return form.read(source, options)
+            return form
     raise _unknown(source)
 
 

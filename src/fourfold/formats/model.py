@@ -10,9 +10,8 @@ import numpy as np
 
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
+from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import DType, Quantization, Shape
-
-TensorId = int | str  # how a format's own files and engines tell tensors apart
 
 
 @dataclass(frozen=True)

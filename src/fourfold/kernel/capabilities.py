@@ -8,6 +8,11 @@ from dataclasses import dataclass, field
 from fourfold.kernel.signatures import KINDS, WIDTHS
 from fourfold.types import DType
 
+# What any kernel may have in memory.
+STORAGES = frozenset(
+    (DType.F32, DType.F16, DType.I8, DType.U8, DType.I16, DType.U16, DType.I32, DType.U32)
+) | {DType.I64, DType.BOOL}
+
 
 @dataclass(frozen=True)
 class Capabilities:
@@ -20,7 +25,7 @@ class Capabilities:
     language: str  # its name, for messages
     kinds: frozenset[str] = frozenset(KINDS)
     widths: frozenset[int] = frozenset(WIDTHS)
-    storages: frozenset[DType] = frozenset(DType)  # element types in memory
+    storages: frozenset[DType] = STORAGES  # element types in memory
     shifted_pointers: bool = True  # pointers to what lies further on: `Shift`
     private_arrays: bool = True
     local_memory: bool = True  # and barriers

@@ -19,11 +19,14 @@ from fourfold.kernel.stage import Stage
 class Prelude:
     """What a program needs beside its kernels: text before them, how it is built, and in which
     version of the language it is written.
+
+    `facts` are those of a device on which its spelling rests, whatever nodes the kernels have.
     """
 
     text: str
     build_options: str
     version: str
+    facts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from fourfold.plan import Argument, BufferUse
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A kernel that is launched together with others, and when groups that share it meet."""
+    """A kernel that is launched together with others, and its place among grid barriers."""
 
     kernel: Kernel
     arguments: tuple[Argument, ...]
-    awaits: bool = True  # whether all must have done what came before their last meeting
-    arrives: bool = True  # whether a group then says that it has come so far
+    awaits: bool = True  # whether groups wait here for the last grid barrier
+    arrives: bool = True  # whether a group then arrives at the next one
 
     @property
     def buffers(self) -> list[BufferUse]:

@@ -25,7 +25,7 @@ CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 LARGEST = 2**31 - 1  # that a row holds
 
 
-class Dealing(NamedTuple):
+class Distribution(NamedTuple):
     """How the virtual groups of a stage are given out: the two numbers of its row."""
 
     first: int
@@ -43,11 +43,14 @@ def row_numbers(kernel: Kernel) -> int:
 
 
 def fill_table(
-    stages: Sequence[Stage], functions: Sequence[int], dealings: Sequence[Dealing], stride: int
+    stages: Sequence[Stage],
+    functions: Sequence[int],
+    distributions: Sequence[Distribution],
+    stride: int,
 ) -> np.ndarray:
     """The rows of some stages; `functions` are the numbers of what they call."""
     table = np.zeros((len(stages), stride), np.int32)
-    for row, stage, number, how in zip(table, stages, functions, dealings, strict=True):
+    for row, stage, number, how in zip(table, stages, functions, distributions, strict=True):
         counts = stage.counts
         numbers = [number, prod(counts), how.first, counts[0], counts[1], how.second]
         for argument in stage.arguments:
@@ -59,10 +62,10 @@ def fill_table(
     return table
 
 
-def claimed(stage: Stage, parts: int) -> Dealing:
+def claimed(stage: Stage, parts: int) -> Distribution:
     """How many virtual groups a chunk has, and along which axis a stage is cut into parts."""
     size = max(1, -(-prod(stage.counts) // (CHUNKS * parts)))
-    return Dealing(size, cut_axis(stage.counts, parts))
+    return Distribution(size, cut_axis(stage.counts, parts))
 
 
 def cut_axis(counts: Sequence[int], parts: int) -> int:
@@ -73,24 +76,24 @@ def cut_axis(counts: Sequence[int], parts: int) -> int:
     return enough[0] if enough else max(range(len(counts)), key=lambda axis: counts[axis])
 
 
-def shared(stages: Sequence[Stage], groups: int) -> Iterator[Dealing]:
+def shared(stages: Sequence[Stage], groups: int) -> Iterator[Distribution]:
     """For each stage what to add to a group's number for that of its first virtual group, and when
-    groups meet. They wait only if they have arrived: not before the first stage.
+    groups wait for each other: only if they have arrived, so not before the first stage.
 
-    After a meeting the first group gets the first one. Without one, dealing goes on where it
+    After a grid barrier the first group gets the first one. Without one, dealing goes on where it
     ended: who got less of a stage begins with the next.
     """
     dealt, before, arrived = 0, False, False
     for stage in stages:
         awaits = stage.awaits and arrived
         dealt = 0 if awaits and before else dealt
-        yield Dealing(-dealt % groups, stage.arrives * ARRIVES + awaits * AWAITS)
+        yield Distribution(-dealt % groups, stage.arrives * ARRIVES + awaits * AWAITS)
         dealt, before = dealt + prod(stage.counts), stage.arrives
         arrived = before or (arrived and not awaits)
 
 
-def meetings(dealings: Sequence[Dealing]) -> tuple[int, int]:
-    """How often groups meet, and how often a stage runs meanwhile."""
-    flags = [how.second for how in dealings]
+def count_barriers(distributions: Sequence[Distribution]) -> tuple[int, int]:
+    """How many grid barriers there are, and how many of them a stage runs across."""
+    flags = [how.second for how in distributions]
     waits = [before for before, bits in pairwise(flags) if bits & AWAITS]
     return len(waits), sum(not before & ARRIVES for before in waits)

@@ -10,7 +10,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.language import Language
 from fourfold.lower.allocation import Memory
-from fourfold.lower.assemble import Draft, assemble
+from fourfold.lower.assemble import PlanDraft, assemble
 from fourfold.lower.bind import Allocation, bind_kernel
 from fourfold.lower.constants import Constants
 from fourfold.lower.extents import with_extents
@@ -24,12 +24,11 @@ from fourfold.lower.states import copy_states, settle_states
 from fourfold.plan import ARENA, Buffer, Plan, Port
 from fourfold.split.cost import flops
 
+Choices = Mapping[str, str]
+
 
 def make_plan(
-    graph: Graph,
-    device: DeviceInfo,
-    options: KernelOptions,
-    choices: Mapping[str, str] | None = None,
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices | None = None
 ) -> Plan:
     """The plan that computes the graph on a device with these facts.
 
@@ -47,7 +46,7 @@ def make_plan(
     allocation, constants = memory.allocate(), Constants(graph)
     ports = _with_starts(ports, graph, constants)
     arena = Buffer("arena", "arena", allocation.arena)
-    draft = Draft(
+    draft = PlanDraft(
         name=graph.name,
         bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
         buffers=(arena, Buffer("constants", "constants", 0), *ports),
@@ -63,8 +62,8 @@ def make_plan(
 
 
 def _as_one_launch(
-    draft: Draft, memory: Memory, allocation: Allocation, language: Language, device: DeviceInfo
-) -> Draft:
+    draft: PlanDraft, memory: Memory, allocation: Allocation, language: Language, device: DeviceInfo
+) -> PlanDraft:
     """The same work as stages of one launch, of which some may run side by side; inputs and outputs
     in host memory where kernels reach it.
     """

@@ -15,7 +15,7 @@ from fourfold.plan import CONSTANTS, Buffer, Plan, Port
 
 
 @dataclass(frozen=True, eq=False)
-class Draft:
+class PlanDraft:
     """A plan whose kernels are no text yet. The size of its constants is not known.
 
     With `runs` each of these is one launch, and the state of the persistent kernel becomes the last
@@ -31,7 +31,7 @@ class Draft:
     host_protocol: int | None = None
 
 
-def assemble(draft: Draft, constants: Constants, language: Language, target: Target) -> Plan:
+def assemble(draft: PlanDraft, constants: Constants, language: Language, target: Target) -> Plan:
     """The plan, of a model or of trials."""
     buffers = [*draft.buffers]
     if draft.runs:

@@ -26,7 +26,7 @@ CLAMPS = {
     "relu_n1_to_1": (-1.0, 1.0),
 }
 MOST_TAPS = 9
-MEETING = 2300.0  # clocks from one stage to the next, on an H200
+TRANSITION = 2300.0  # clocks from one stage to the next, on an H200
 
 
 def join_separable(graph: Graph, target: Target) -> Graph:
@@ -82,7 +82,7 @@ def _pays(graph: Graph, filter_: Node, node: Node, device: DeviceInfo, wide: boo
     point = MatrixWork(output.pixels, output.channels, source.slices // 4, wide=wide)
     whole = filter_work(source.slices // 4, output, window, wide)
     alone = 1500.0 + 0.028 * output.pixels * source.slices
-    return clocks(device, whole) < clocks(device, point) + alone + MEETING
+    return clocks(device, whole) < clocks(device, point) + alone + TRANSITION
 
 
 def _joined(filter_: Node, node: Node) -> Node:

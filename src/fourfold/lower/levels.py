@@ -1,8 +1,8 @@
-"""Which stages of one launch run side by side: an order in which groups meet as seldom as can be.
+"""Which stages of one launch run side by side: an order with as few grid barriers as can be.
 
-The stages between two meetings of all groups are a level. A stage that is needed late enough begins
-while groups wait for each other, and is due at the meeting after that: it takes up two levels, and
-the time that a meeting takes is not lost. Stages that share a level may run in any order, and at
+The stages between two grid barriers are a level. A stage that is needed late enough begins
+while groups wait for each other, and is due at the barrier after that: it takes up two levels, and
+the time that a barrier takes is not lost. Stages that share a level may run in any order, and at
 once.
 """
 
@@ -22,7 +22,7 @@ class LevelSpan(NamedTuple):
 
     @property
     def crosses(self) -> bool:
-        """Whether it runs across a meeting."""
+        """Whether it runs across a grid barrier."""
         return self.last > self.first
 
 
@@ -42,7 +42,7 @@ def between(before: int, levels: Sequence[LevelSpan], after: int) -> list[LevelS
 
 
 def arrangements(dependencies: Dependencies) -> Iterator[list[LevelSpan]]:
-    """Levels for stages that need others before them, the way with the fewest meetings first, then
+    """Levels for stages that need others before them, the way with the fewest barriers first, then
     one that keeps their order.
     """
     yield _fill_barriers(dependencies)
@@ -50,7 +50,7 @@ def arrangements(dependencies: Dependencies) -> Iterator[list[LevelSpan]]:
 
 
 def _fill_barriers(dependencies: Dependencies) -> list[LevelSpan]:
-    """As early as can be; who can wait crosses the next meeting that nobody else does."""
+    """As early as can be; who can wait crosses the next barrier that nobody else does."""
     latest = _latest(dependencies)
     levels: list[LevelSpan] = []
     crossed: set[int] = set()

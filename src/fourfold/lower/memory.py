@@ -16,7 +16,7 @@ class Span:
     first: int
     last: int
 
-    def meets(self, other: Span) -> bool:
+    def overlaps(self, other: Span) -> bool:
         """Whether both live at the same time."""
         return self.first <= other.last and other.first <= self.last
 
@@ -78,7 +78,7 @@ def _place(spans: Mapping[str, Span], order: Sequence[str]) -> Arena:
 
 def _best_gap(placed: list[tuple[int, int, Span]], span: Span) -> int:
     """The start of the smallest gap among values alive at the same time, or the end of them all."""
-    alive = sorted((start, end) for start, end, other in placed if other.meets(span))
+    alive = sorted((start, end) for start, end, other in placed if other.overlaps(span))
     best, smallest, cursor = None, None, 0
     for start, end in alive:
         gap = start - cursor

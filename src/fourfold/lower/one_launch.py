@@ -31,21 +31,21 @@ class Load:
 
 def in_level_order(bound: Sequence[Bound], levels: Sequence[LevelSpan]) -> tuple[Stage, ...]:
     """Stages level by level. In each those come first that end with it; then groups arrive, and
-    who crosses the meeting begins.
+    who crosses the barrier begins.
     """
     order = sorted(range(len(levels)), key=lambda number: (levels[number], number))
     stages = []
     for span, numbers in groupby(order, key=levels.__getitem__):
-        some, meets = list(numbers), not span.crosses
+        some, ends = list(numbers), not span.crosses
         for number in some:
-            first, last = meets and number == some[0], meets and number == some[-1]
+            first, last = ends and number == some[0], ends and number == some[-1]
             item = bound[number]
             stages.append(Stage(item.kernel, item.launch.arguments, first, last))
     return tuple(stages)
 
 
 def as_stages(bound: Sequence[Bound]) -> tuple[Stage, ...]:
-    """Stages one after the other: all meet between two of them."""
+    """Stages one after the other: a grid barrier between two of them."""
     return tuple(Stage(item.kernel, item.launch.arguments) for item in bound)
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.language import Language
+from fourfold.kernel.language import Language, Prelude
 from fourfold.kernel.stage import Stage
 from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
@@ -20,12 +21,15 @@ _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
 @dataclass(frozen=True)
 class Written:
-    """A program with its launches, and one kernel of each text in it."""
+    """A program with its launches, one kernel of each text in it, what goes before them, and how
+    many groups of a launch wait for each other, so that all of them must be there at once.
+    """
 
     program: Program
     launches: tuple[Launch, ...]
     kernels: tuple[Kernel, ...]
-    version: str  # of the language
+    prelude: Prelude
+    resident_groups: int = 0
 
 
 def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
@@ -42,9 +46,9 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
         launches.append(item.launch._replace(entry=entries[text][0]))
     kernels = tuple(kernel for _, kernel in entries.values())
     prelude = language.prelude(kernels, target)
-    named = (text.replace(_ANY, name, 1) for text, (name, _) in entries.items())
+    named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
-    return Written(program, tuple(launches), kernels, prelude.version)
+    return Written(program, tuple(launches), kernels, prelude)
 
 
 def write_one(
@@ -68,4 +72,6 @@ def write_one(
         launches.append(Launch(*form, stages=len(stages)))
     prelude = language.prelude(joined.kernels, target)
     program = Program(prelude.text + joined.text, prelude.build_options)
-    return Written(program, tuple(launches), joined.kernels, prelude.version)
+    shares = language.persistent.shares(target.device)
+    groups = prod(joined.grid) // prod(joined.local) if shares else 0
+    return Written(program, tuple(launches), joined.kernels, prelude, groups)

@@ -10,7 +10,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
 from fourfold.kernel.language import Language
 from fourfold.kernel.location import Location
-from fourfold.lower.assemble import Draft, assemble
+from fourfold.lower.assemble import PlanDraft, assemble
 from fourfold.lower.bind import Allocation, Bound, bind_kernel, memory_uses, value_bytes
 from fourfold.lower.constants import Constants
 from fourfold.lower.kernels import Built, KernelChoice, build_node, node_contexts
@@ -22,6 +22,7 @@ from fourfold.types import DType
 
 ARENA_ALIGNMENT = 256
 REPEATS = 20
+Candidates = Mapping[str, list[KernelChoice]]
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,7 @@ class _Tried:
 
 
 def plan_trials(
-    graph: Graph,
-    device: DeviceInfo,
-    options: KernelOptions,
-    wanted: Mapping[str, list[KernelChoice]],
+    graph: Graph, device: DeviceInfo, options: KernelOptions, wanted: Candidates
 ) -> Trials:
     """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
 
@@ -76,7 +74,7 @@ def plan_trials(
     locations = choose_locations(graph, target.options)
     built, tried = _build(node_contexts(graph, locations, target), wanted)
     allocation, constants = _apart(graph, built, locations), Constants(graph)
-    draft = Draft(
+    draft = PlanDraft(
         name="trials",
         bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
         buffers=(

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.context import NodeContext
-from fourfold.kernels.depthwise.rows import DepthwiseRows, depthwise_plain, row_choices, uses_rows
+from fourfold.kernels.depthwise.rows import (
+    DepthwiseRows,
+    depthwise_plain,
+    depthwise_row_choices,
+    uses_rows,
+)
 from fourfold.kernels.depthwise.walk import DepthwiseWalk, can_walk
 from fourfold.kernels.quantised.depthwise import DotDepthwise, dot_row_choices, refuses_dot_rows
 from fourfold.op import Case, Op, Types, Variant
@@ -79,7 +84,7 @@ def rows(context: NodeContext) -> None:
 
 def choices(context: NodeContext) -> list[str]:
     assert isinstance(context.attributes, DepthwiseConv2d)
-    return row_choices(context, window(context.attributes, context.input_type(1).shape))
+    return depthwise_row_choices(context, window(context.attributes, context.input_type(1).shape))
 
 
 def refuses_dots(context: NodeContext) -> str | None:

@@ -36,7 +36,7 @@ def reference(attributes: Foreign, *arrays: np.ndarray | None) -> tuple[np.ndarr
     raise ModelError(
         f"{attributes.title} has no definition here",
         attributes.reason,
-        "install LiteRT with 'pip install fourfold[litert]', or see fourfold.register_op",
+        f"install a CPU runtime of {attributes.format} models, or see fourfold.register_op",
     )
 
 

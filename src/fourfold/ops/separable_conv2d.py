@@ -14,7 +14,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import load, widen
 from fourfold.kernel.location import slice_channels
 from fourfold.kernels.conv.taps import window_taps
-from fourfold.kernels.conv.tile import Tile
+from fourfold.kernels.conv.tile import ConvTile
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.matrix.convolution import (
@@ -132,7 +132,7 @@ def plain(context: NodeContext) -> None:
     assert isinstance(attributes, SeparableConv2d)
     assert filters is not None
     assert weights is not None
-    kernel, tile = context.kernel("separable_plain"), Tile(1, 1, 4)
+    kernel, tile = context.kernel("separable_plain"), ConvTile(1, 1, 4)
     source, target = context.read(kernel, 0), context.write(kernel)
     taps = window_taps(window(attributes, filters.shape))(kernel, source, target)
     taken = context.weights(

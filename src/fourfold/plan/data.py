@@ -22,7 +22,7 @@ class Buffer(NamedTuple):
     out. 'variable' and 'state' begin as zeros and are left alone between runs: variables are the
     model's, the state is that of a persistent kernel. A variable that begins with other numbers has
     them at byte `start` of the constants. 'host' is an input or output in the host's memory that
-    kernels reach by its address, 'host_protocol' the words there by which such kernels and the host
+    kernels reach by its address, 'host_protocol' the flags there by which such kernels and the host
     tell each other how far they are.
     """
 

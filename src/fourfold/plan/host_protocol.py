@@ -1,4 +1,5 @@
-"""The words by which the host and a kernel that reaches host memory speak with each other.
+"""The flags by which the host and a kernel that reaches host memory tell each other how far
+they are.
 
 They are numbers of 32 bits in a buffer of kind 'host_protocol', each on a line of the
 cache of its own.

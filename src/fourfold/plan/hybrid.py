@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fourfold.device import GPU, LITERT
 from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
 from fourfold.plan import Compiled, Container, Plan, Port, Program, Section, read_plan
@@ -23,6 +22,7 @@ from fourfold.plan.record import (
 )
 from fourfold.plan.requirements import join_requirements
 from fourfold.plan.tensor_binding import Grid, TensorBinding
+from fourfold.targets import GPU, runs_operators
 from fourfold.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, Recursion
 class HybridPart(NamedTuple):
     """One part: where it runs, what it gets and gives, and what is needed to run it there.
 
-    On the GPU that is a plan, in LiteRT a model of its own and how its tensors are reached, in
-    NumPy a graph.
+    On the GPU that is a plan, in NumPy a graph, and in the CPU engine of the model's format a model
+    of its own and how its tensors are reached.
     """
 
     target: str
@@ -51,7 +51,8 @@ class HybridPart(NamedTuple):
 
 class HybridPlan(NamedTuple):
     """A model in parts. `compiled` has the names of all, and the GPU's parts as one plan to be
-    looked at; `types` are those of values that parts get; `placement` says where and why.
+    looked at; `types` are those of values that parts get; `placement` says where each operator
+    runs and why, as `fourfold.placement.Placement.to_record` wrote it.
     """
 
     parts: tuple[HybridPart, ...]
@@ -60,16 +61,18 @@ class HybridPlan(NamedTuple):
     placement: Mapping[str, Any]
 
     @property
-    def keepable(self) -> bool:
-        """Whether all of it is data: what runs by NumPy definitions is code."""
-        return all(part.target in (GPU, LITERT) for part in self.parts)
+    def is_data(self) -> bool:
+        """Whether a file can hold all of it: what runs by NumPy definitions is code."""
+        return all(part.graph is None for part in self.parts)
 
     @property
     def plans(self) -> list[Plan]:
         return [part.plan for part in self.parts if part.plan is not None]
 
 
-def joined(name: str, plans: Sequence[Plan], ends: tuple[Ports, Ports], precision: str) -> Plan:
+def join_plans(
+    name: str, plans: Sequence[Plan], inputs: Ports, outputs: Ports, precision: str
+) -> Plan:
     """All launches and buffers of several plans, to be looked at; no player can play it."""
     return Plan(
         name=name,
@@ -79,24 +82,24 @@ def joined(name: str, plans: Sequence[Plan], ends: tuple[Ports, Ports], precisio
         ),
         buffers=tuple(chain.from_iterable(plan.buffers for plan in plans)),
         launches=tuple(chain.from_iterable(plan.launches for plan in plans)),
-        inputs=ends[0],
-        outputs=ends[1],
+        inputs=inputs,
+        outputs=outputs,
         constants=np.zeros(0, np.uint8),
         precision=precision,
         requirements=join_requirements([plan.requirements for plan in plans]),
     )
 
 
-def hybrid_sections(parted: HybridPlan) -> list[Section]:
-    """The record first; then for each part a plan's three sections, or a model for LiteRT."""
+def hybrid_sections(hybrid: HybridPlan) -> list[Section]:
+    """The record first; then for each part a plan's three sections, or a model for its engine."""
     sections: list[Section] = []
-    for part in parted.parts:
+    for part in hybrid.parts:
         if part.plan is not None:
             names = (part.inputs, part.outputs)
             sections += plan_sections(Compiled(part.plan, *names))
         else:
             sections.append(Section("model", part.content))
-    text = json.dumps(_record(parted), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(_record(hybrid), separators=(",", ":"), ensure_ascii=False)
     return [Section("parts", text.encode()), *sections]
 
 
@@ -107,20 +110,20 @@ def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
         rest = iter(numbers[1:])
         parts = tuple(_part(item, file, lambda: next(rest)) for item in record["parts"])
         types = {str(name): TensorType.parse(text) for name, text in record["types"].items()}
-        parted = HybridPlan(parts, types, _compiled(record, parts), dict(record["placement"]))
-        _check_order(parted)
+        hybrid = HybridPlan(parts, types, _compiled(record, parts), dict(record["placement"]))
+        _check_order(hybrid)
     except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
         fix = "copy it again, or prepare the model again"
         raise ModelError(f"{file.title} is damaged", why, fix) from error
-    return parted
+    return hybrid
 
 
 def _compiled(record: Mapping[str, Any], parts: Sequence[HybridPart]) -> Compiled:
     inputs = tuple(read_port(one) for one in record["inputs"])
     outputs = tuple(read_port(one) for one in record["outputs"])
     plans = [part.plan for part in parts if part.plan is not None]
-    plan = joined(str(record["name"]), plans, (inputs, outputs), str(record["precision"]))
+    plan = join_plans(str(record["name"]), plans, inputs, outputs, str(record["precision"]))
     names = (texts(record["input_names"]), texts(record["output_names"]))
     if (len(names[0]), len(names[1])) != (len(inputs), len(outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
@@ -129,26 +132,26 @@ def _compiled(record: Mapping[str, Any], parts: Sequence[HybridPart]) -> Compile
     return Compiled(plan, *names, choices, signatures, pixels=pixels)
 
 
-def _check_order(parted: HybridPlan) -> None:
+def _check_order(hybrid: HybridPlan) -> None:
     """Every part gets what the caller or a part before it gives."""
-    known = {port.name for port in parted.compiled.plan.inputs}
-    for part in parted.parts:
+    known = {port.name for port in hybrid.compiled.plan.inputs}
+    for part in hybrid.parts:
         if not known.issuperset(part.inputs):
             raise ValueError("a part gets a value that nobody gives")
-        if part.plan is not None and not parted.types.keys() >= set(part.inputs):
+        if part.plan is not None and not hybrid.types.keys() >= set(part.inputs):
             raise ValueError("a value has no type")
         known.update(part.outputs)
-    if not known.issuperset(port.name for port in parted.compiled.plan.outputs):
+    if not known.issuperset(port.name for port in hybrid.compiled.plan.outputs):
         raise ValueError("nobody gives an output")
 
 
-def _record(parted: HybridPlan) -> dict[str, Any]:
-    compiled, plan = parted.compiled, parted.compiled.plan
+def _record(hybrid: HybridPlan) -> dict[str, Any]:
+    compiled, plan = hybrid.compiled, hybrid.compiled.plan
     return {
         "name": plan.name,
         "precision": plan.precision,
-        "parts": [_part_record(part) for part in parted.parts],
-        "types": {name: str(type) for name, type in parted.types.items()},
+        "parts": [_part_record(part) for part in hybrid.parts],
+        "types": {name: str(type) for name, type in hybrid.types.items()},
         "inputs": [port_record(port) for port in plan.inputs],
         "outputs": [port_record(port) for port in plan.outputs],
         "input_names": list(compiled.input_names),
@@ -156,7 +159,7 @@ def _record(parted: HybridPlan) -> dict[str, Any]:
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
         "choices": dict(compiled.choices),
-        "placement": parted.placement,
+        "placement": hybrid.placement,
     }
 
 
@@ -180,7 +183,7 @@ def _part(item: Sequence[Any], file: Container, number: Callable[[], int]) -> Hy
     ends = (texts(inputs), texts(outputs))
     if target == GPU:
         return HybridPart(target, *ends, plan=read_plan(file, number(), number(), number()).plan)
-    if target != LITERT:
+    if not isinstance(target, str) or not runs_operators(target):
         raise ValueError(f"there is no target {target!r}")
     content = bytes(file.section(number(), "model"))
     sources, results = (tuple(_binding(one) for one in side) for side in bindings)
@@ -195,4 +198,5 @@ def _binding(item: Sequence[Any]) -> TensorBinding:
     if scales is not None:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
     kind = None if kind is None else TensorType.parse(kind)
-    return TensorBinding(str(name), int(tensor), kind, grid, Pixels(*bytes_[0]) if bytes_ else None)
+    tensor = tensor if isinstance(tensor, str) else int(tensor)
+    return TensorBinding(str(name), tensor, kind, grid, Pixels(*bytes_[0]) if bytes_ else None)

@@ -30,14 +30,9 @@ class ImageNeed(NamedTuple):
         return longer and self.texel_bytes <= other.texel_bytes
 
 
-class _Check(NamedTuple):
-    """One thing that a plan needs: whether a device has it, what to say if not, and the probed fact
-    that the answer rests on, if any.
-    """
-
-    met: bool
-    reason: str
-    fact: str = ""
+# One thing that a plan needs: whether a device has it, what to say if not, and the probed fact that
+# the answer rests on, or ''.
+_Check = tuple[bool, str, str]
 
 
 class Requirements(NamedTuple):
@@ -64,14 +59,14 @@ class Requirements(NamedTuple):
 
         A fact that is not known yet counts as absent.
         """
-        return tuple(check.reason for check in self._checks(device) if not check.met)
+        return tuple(reason for met, reason, _ in self._checks(device) if not met)
 
     def undecided(self, device: DeviceInfo) -> tuple[str, ...]:
         """The facts that must be probed before it is known whether a device can play the plan; none
         where that is known already.
         """
-        failed = [check for check in self._checks(device) if not check.met]
-        unknown = [check.fact for check in failed if check.fact and not device.knows(check.fact)]
+        failed = [fact for met, _, fact in self._checks(device) if not met]
+        unknown = [fact for fact in failed if fact and not device.knows(fact)]
         return tuple(dict.fromkeys(unknown)) if len(unknown) == len(failed) else ()
 
     def joined(self, other: Requirements) -> Requirements:
@@ -90,40 +85,33 @@ class Requirements(NamedTuple):
 
     def _language_checks(self, device: DeviceInfo) -> Iterator[_Check]:
         wanted, given = _numbers(self.language_version), _numbers(device.language_version)
-        yield _Check(
-            self.language == device.language and wanted <= given,
-            f"its kernels are written in {self.language} {self.language_version}, and the device "
-            f"takes {device.language} {device.language_version}",
-        )
+        met = self.language == device.language and wanted <= given
+        needs = f"its kernels are written in {self.language} {self.language_version}"
+        yield met, f"{needs}, and the device takes {device.language} {device.language_version}", ""
 
     def _instruction_checks(self, device: DeviceInfo) -> Iterator[_Check]:
         half = device.half_arithmetic or not self.half_arithmetic
-        yield _Check(half, "it computes in half precision", "half_arithmetic")
+        yield half, "it computes in half precision", "half_arithmetic"
         matrix = device.matrix_units or not self.matrix_units
-        yield _Check(matrix, "it uses matrix units", "matrix_units")
+        yield matrix, "it uses matrix units", "matrix_units"
         exchange = self.subgroups in ("", device.subgroups)
-        yield _Check(exchange, f"it uses sub-groups by {self.subgroups}", "subgroups")
+        yield exchange, f"it uses sub-groups by {self.subgroups}", "subgroups"
         dots = self.dot_products in ("", device.dot_products)
-        yield _Check(dots, f"it uses dot products by {self.dot_products}", "dot_products")
+        yield dots, f"it uses dot products by {self.dot_products}", "dot_products"
         packs = device.packs_bytes or not self.packs_bytes
-        yield _Check(packs, "it uses x86 instructions that pack bytes", "dot_products")
+        yield packs, "it uses x86 instructions that pack bytes", "dot_products"
 
     def _waiting_checks(self, device: DeviceInfo) -> Iterator[_Check]:
-        groups = self.resident_groups
+        groups, units = self.resident_groups, device.compute_units
         waits = f"{groups} of its work-groups wait for each other"
-        yield _Check(
-            groups <= device.compute_units or not groups,
-            f"{waits}, and the device has {device.compute_units} units",
-        )
+        yield groups <= units or not groups, f"{waits}, and the device has {units} units", ""
         resident = device.resident or not groups
-        yield _Check(resident, f"{waits}, which must be resident at once", "resident")
+        yield resident, f"{waits}, which must be resident at once", "resident"
         reaches = device.reaches_host or not self.reaches_host
-        yield _Check(reaches, "its kernels reach host memory by themselves", "reaches_host")
-        yield _Check(
-            self.address_bits <= device.address_bits,
-            f"it passes addresses of {self.address_bits} bits, and the device's have "
-            f"{device.address_bits}",
-        )
+        yield reaches, "its kernels reach host memory by themselves", "reaches_host"
+        bits = f"it passes addresses of {self.address_bits} bits"
+        met = self.address_bits <= device.address_bits
+        yield met, f"{bits}, and the device's have {device.address_bits}", ""
 
     def _size_checks(self, device: DeviceInfo) -> Iterator[_Check]:
         sizes = (
@@ -133,14 +121,13 @@ class Requirements(NamedTuple):
             ("buffers that start at multiples of {} bytes", self.alignment, device.alignment),
         )
         for what, needed, most in sizes:
-            reason = f"it needs {what.format(needed)}, and the device has {most}"
-            yield _Check(needed <= most, reason)
+            yield needed <= most, f"it needs {what.format(needed)}, and the device has {most}", ""
 
     def _image_check(self, device: DeviceInfo) -> _Check:
         met = all(image.fits(device) for image in self.images)
         longest = max((image.texels for image in self.images), default=0)
         reason = f"it reads images of {longest} texels, and the device has {device.image_texels}"
-        return _Check(met, reason, "image_texels")
+        return met, reason, "image_texels"
 
     def __str__(self) -> str:
         return "; ".join(self._phrases())
@@ -171,7 +158,7 @@ def join_requirements(several: Sequence[Requirements]) -> Requirements:
 def hardest_images(images: Iterable[ImageNeed]) -> tuple[ImageNeed, ...]:
     """Those that cover all others."""
     kept: list[ImageNeed] = []
-    for image in sorted(set(images), reverse=True):
+    for image in sorted(set(images), key=lambda one: (-one.end, -one.texels, one.texel_bytes)):
         if not any(other.covers(image) for other in kept):
             kept.append(image)
     return tuple(kept)

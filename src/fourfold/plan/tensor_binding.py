@@ -10,6 +10,7 @@ from fourfold.pixels import Pixels
 from fourfold.types import DType, Quantization, TensorType, dequantize, quantize
 
 Grid = tuple[Quantization, DType]
+TensorId = int | str  # how a format's own files and engines tell tensors apart
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class TensorBinding:
     """A value that goes in or out: its tensor, the graph's type, and the file's own form of it."""
 
     name: str
-    tensor: int
+    tensor: TensorId
     type: TensorType | None  # None where only the file has the value
     grid: Grid | None = None
     pixels: Pixels | None = None  # where bytes come in for the file's real numbers

@@ -1,4 +1,4 @@
-"""Arrays copied band by band, so that what is there already can be used while the rest comes."""
+"""Arrays copied chunk by chunk, so that what is there already can be used while the rest comes."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from fourfold.lazy import lazy_import
 
 futures = lazy_import("concurrent.futures")
 LARGE = 4 << 20  # bytes; one thread copies fewer before others have woken up
-SHARE = 2 << 20  # bytes that a thread copies at a time
+THREAD_CHUNK = 2 << 20  # bytes that a thread copies at a time
 MOST_THREADS = 4
 
 
 class ChunkedCopy:
-    """The bands of an array that others are copied into."""
+    """The chunks of an array that others are copied into."""
 
-    def __init__(self, target: np.ndarray, band: int) -> None:
-        """A band has so many bytes, or more where several threads copy."""
+    def __init__(self, target: np.ndarray, chunk: int) -> None:
+        """A chunk has so many bytes, or more where several threads copy."""
         self.target, flat = target, target.reshape(-1)
         self._pool = _pool() if target.nbytes >= LARGE else None
-        step = max(band, SHARE if self._pool else 0) // target.itemsize
+        step = max(chunk, THREAD_CHUNK if self._pool else 0) // target.itemsize
         starts = range(0, flat.size, step)
-        self._cuts = [(flat[at : at + step], at, min(at + step, flat.size)) for at in starts]
+        self._chunks = [(flat[at : at + step], at, min(at + step, flat.size)) for at in starts]
 
     def copy(self, source: np.ndarray) -> Iterator[tuple[int, int]]:
-        """Yields from where to where, in elements and in order, as soon as a band is there."""
+        """Yields from where to where, in elements and in order, as soon as a chunk is there."""
         if not source.flags.c_contiguous or source.shape != self.target.shape:
             np.copyto(self.target, source)
             yield 0, self.target.size
             return
         flat = source.reshape(-1)
         if self._pool is None:
-            for band, start, stop in self._cuts:
-                band[:] = flat[start:stop]
+            for chunk, start, stop in self._chunks:
+                chunk[:] = flat[start:stop]
                 yield start, stop
             return
-        pairs = [(band, flat[start:stop]) for band, start, stop in self._cuts]
+        pairs = [(chunk, flat[start:stop]) for chunk, start, stop in self._chunks]
         copies = [self._pool.submit(np.copyto, *pair) for pair in pairs]
-        for copy, (_, start, stop) in zip(copies, self._cuts, strict=True):
+        for copy, (_, start, stop) in zip(copies, self._chunks, strict=True):
             copy.result()
             yield start, stop
 
@@ -52,7 +52,7 @@ def copied(source: np.ndarray) -> np.ndarray:
     if source.nbytes < LARGE:
         return source.copy()
     target = np.empty_like(source)
-    for _ in ChunkedCopy(target, SHARE).copy(source):
+    for _ in ChunkedCopy(target, THREAD_CHUNK).copy(source):
         pass
     return target
 

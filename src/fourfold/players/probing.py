@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo, Fact, facts_for_plans
 from fourfold.players.registry import backend_of
+from fourfold.store.log import log_once
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MOST_TRIES = 3
 
 
-@dataclass
 class _Known:
     """What this process knows of a device."""
 
-    facts: dict[str, Fact] = field(default_factory=dict)
-    unanswered: set[str] = field(default_factory=set)  # asked by this process, in vain
-    kept: dict[str, set[str]] = field(default_factory=dict)  # what each store has, by its place
+    def __init__(self) -> None:
+        self.facts: dict[str, Fact] = {}
+        self.unanswered: set[str] = set()  # asked by this process, in vain
+        self.kept: dict[str, set[str]] = {}  # what each store has, by its place
 
 
 _known: defaultdict[DeviceInfo, _Known] = defaultdict(_Known)
@@ -120,5 +120,9 @@ def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[st
     if tries and missing:
         told = backend_of(device).probe(device, missing)
         known.facts.update(told)
-        known.unanswered.update(name for name in missing if name not in told)
+        silent = [name for name in missing if name not in told]
+        known.unanswered.update(silent)
+        if silent:
+            told_nothing = f"a trial of {device.name} did not answer"
+            log_once(f"{told_nothing}: {', '.join(silent)} count as absent for now")
     return {name: known.facts[name] for name in names if name in known.facts}

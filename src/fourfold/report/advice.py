@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fourfold.graph import Graph, Node
+from fourfold.placement import Placement
 from fourfold.plan import Plan
-from fourfold.split import GPU, Costs, Placement
-from fourfold.split.cost import flops
+from fourfold.split.cost import Costs, flops
+from fourfold.targets import GPU
 
 SHARE = 0.01  # of the whole time: what costs less is not worth a word
 LARGE_FILTER = 25

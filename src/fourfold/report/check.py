@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fourfold.compile import CompileOptions
+from fourfold.compile import load_model, prepare_lowering
 from fourfold.compile.placement import (
     Decision,
     PlacementProblem,
@@ -16,14 +16,10 @@ from fourfold.compile.placement import (
 )
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
-from fourfold.formats import ReadOptions, read_model
-from fourfold.lower import make_plan
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.options import PlacementOptions
-from fourfold.players import probe
+from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.placement import Placement
 from fourfold.report.advice import Advice, Subject, advise
-from fourfold.rewrite import rewrite
-from fourfold.split import GPU, Costs, Placement
+from fourfold.split import Costs
 
 
 @dataclass(frozen=True)
@@ -39,43 +35,42 @@ class Report:
 
 
 def check_model(
-    source: str | bytes, title: str, device: DeviceInfo, wish: CompileOptions
+    source: str | bytes, title: str, device: DeviceInfo, options: CompileOptions
 ) -> Report:
-    """What `placement='auto'` would do with a model on a device with these facts."""
-    situation = read_problem(source, title, device, wish, PlacementOptions())
-    decision = decide(situation, {})
-    subject = _subject(situation, decision)
+    """What a session without further options would do with a model on a device with these facts."""
+    problem = read_problem(source, title, device, options, PlacementOptions())
+    decision = decide(problem, {})
+    subject = _subject(problem, decision)
     if not decision.placement.whole:
-        subject = _whole(source, situation, subject)
+        subject = _as_whole(source, problem, subject)
     return Report(subject.placement, tuple(advise(subject)))
 
 
-def _whole(source: str | bytes, situation: PlacementProblem, parted: Subject) -> Subject:
+def _as_whole(source: str | bytes, problem: PlacementProblem, in_parts: Subject) -> Subject:
     """The same model in one plan, where that can be: only there variables are the device's."""
-    wish = situation.wish
+    options = problem.compile_options
     try:
-        options = ReadOptions(wish.shapes, quantized=wish.quantized, follow_batch=wish.follow)
-        graph = rewrite(read_model(source, options).main)
-        plan = make_plan(graph, probe(situation.device, has_quantised_steps(graph)), wish.options)
+        lowering = prepare_lowering(load_model(source, options).graph, problem.device, options)
+        plan = lowering.plan()
     except UnsupportedError:
-        return parted
-    placement = describe_whole(situation)
-    return replace(parted, graphs=(graph,), plans=(plan,), placement=placement)
+        return in_parts
+    placement = describe_whole(problem)
+    return replace(in_parts, graphs=(lowering.graph,), plans=(plan,), placement=placement)
 
 
-def _subject(situation: PlacementProblem, decision: Decision) -> Subject:
-    parts = [part for part in decision.choice.parts if part.target == GPU]
+def _subject(problem: PlacementProblem, decision: Decision) -> Subject:
+    parts, threads = decision.planned.values(), problem.placement_options.thread_count
     return Subject(
-        graphs=tuple(rewrite(part.graph(situation.graph)) for part in parts),
-        plans=tuple(decision.plans.values()),
+        graphs=tuple(part.lowering.graph for part in parts),
+        plans=tuple(part.plan for part in parts),
         placement=decision.placement,
-        costs=Costs.of(situation.graph, situation.device, situation.wishes.workers),
-        open_inputs=_open_inputs(situation),
+        costs=Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine),
+        open_inputs=_open_inputs(problem),
     )
 
 
-def _open_inputs(situation: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
+def _open_inputs(problem: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
     """Inputs whose sizes the file leaves open and the caller did not set."""
-    found = zip(situation.graph.arguments, situation.model.open_sizes, strict=False)
-    given = situation.wish.shapes
+    found = zip(problem.graph.arguments, problem.model.open_sizes, strict=False)
+    given = problem.compile_options.shapes
     return {name: sizes for name, sizes in found if sizes and name not in given}

@@ -10,7 +10,7 @@ HALF_LIMIT = 65504.0  # the largest number that a half can hold
 
 
 @dataclass(frozen=True)
-class Difference:
+class Deviation:
     """Differences relative to the range of what was expected; counts of what is no number."""
 
     largest: float
@@ -24,12 +24,12 @@ class Difference:
         return bool(self.nan or self.infinite) or not np.isfinite(self.largest)
 
 
-def difference(ours: np.ndarray, theirs: np.ndarray) -> Difference:
+def deviation(ours: np.ndarray, theirs: np.ndarray) -> Deviation:
     """Ours beside theirs. Arrays of other shapes, or without numbers where theirs have, are far."""
     if ours.shape != theirs.shape:
-        return Difference(float("inf"), float("inf"))
+        return Deviation(float("inf"), float("inf"))
     if not ours.size:
-        return Difference(0.0, 0.0)
+        return Deviation(0.0, 0.0)
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     nan = int((np.isnan(a) & ~np.isnan(b)).sum())
     infinite = int((np.isinf(a) & ~np.isinf(b)).sum())
@@ -37,7 +37,7 @@ def difference(ours: np.ndarray, theirs: np.ndarray) -> Difference:
     apart = np.abs(a[both] - b[both])
     reach = float(np.ptp(b[both])) if both.any() else 0.0
     reach = reach or float(np.abs(b[both]).max(initial=0.0)) or 1.0
-    return Difference(
+    return Deviation(
         largest=float(apart.max(initial=0.0)) / reach,
         mean=float(apart.mean()) / reach if apart.size else 0.0,
         nan=nan,

@@ -1,9 +1,9 @@
-"""Our values beside LiteRT's: every output and, layer by layer, every value on the way.
+"""Our values beside a CPU engine's: every output and, layer by layer, every value on the way.
 
-Each part on the GPU gets LiteRT's own values as its inputs and runs as in a session, fused and in
-its precision; every value of the file that it still has is copied out on the way. What differs is
-run again in full precision and by the op's own definition in NumPy, so that lost precision, a wrong
-kernel, a wrong definition and what earlier layers did are told apart.
+Each part on the GPU gets the engine's own values as its inputs and runs as in a session, fused and
+in its precision; every value of the file that it still has is copied out on the way. What differs
+is run again in full precision and by the op's own definition in NumPy, so that lost precision, a
+wrong kernel, a wrong definition and what earlier layers did are told apart.
 """
 
 from __future__ import annotations
@@ -15,37 +15,33 @@ from typing import Any
 import numpy as np
 
 from fourfold import players
-from fourfold.compile import CompileOptions
+from fourfold.compile.pipeline import LoweringInput, kernel_options
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
-from fourfold.cpu.litert import LitertEngine, make_interpreter, refuses_shapes
-from fourfold.cpu.reference import NumpyEngine
+from fourfold.cpu.protocol import CpuEngine
+from fourfold.cpu.reference import NumpyPart
+from fourfold.cpu.registry import usable_engine
 from fourfold.device import DeviceInfo
+from fourfold.formats import Model
 from fourfold.graph import Graph, Node
-from fourfold.lower import make_plan
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.options import PlacementOptions
-from fourfold.plan.tensor_binding import TensorBinding
-from fourfold.players import probe
-from fourfold.report.compare import Difference, difference
-from fourfold.rewrite import rewrite
-from fourfold.split import GPU, Partition
+from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.report.compare import Deviation, deviation
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
 AGREES, HALF, KERNEL, MEANING = "agrees", "half precision", "kernel", "definition"
-CARRIED, ROUNDED = "from its inputs", "rounded by LiteRT"
+CARRIED, ROUNDED = "from its inputs", "rounded by"  # the engine
 FLAT = "agrees, but hardly varies"  # so few steps apart that agreement says little
 OVERFLOW = "overflow in half precision"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One value: how far it is from LiteRT's, how far it may be, and what to make of it."""
+    """One value: how far it is from the engine's, how far it may be, and what to make of it."""
 
     name: str
     op: str
     shape: tuple[int, ...]
-    difference: Difference
+    difference: Deviation
     allowed: float
     verdict: str = AGREES
 
@@ -58,6 +54,7 @@ class Layer:
 class Verification:
     """All values that were compared; `first` is the first that does not agree."""
 
+    engine: str  # that they were compared with, as people know it
     precision: str
     device: str
     outputs: tuple[Layer, ...]
@@ -79,10 +76,10 @@ class Verification:
 def compare_outputs(
     ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], names: Sequence[str], precision: str
 ) -> tuple[Layer, ...]:
-    """The outputs of a session beside LiteRT's."""
+    """The outputs of a session beside an engine's."""
     layers = []
     for name, mine, other in zip(names, ours, theirs, strict=True):
-        found = difference(mine, other)
+        found = deviation(mine, other)
         quantised = other.dtype.kind in "iu" and other.dtype.itemsize == 1
         steps = int(np.ptp(other.astype(np.int64))) if quantised and other.size else 0
         allowed = STEPS / max(steps, 1) if quantised else TOLERANCE[precision]
@@ -93,120 +90,103 @@ def compare_outputs(
     return tuple(layers)
 
 
-def run_litert(content: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The outputs of LiteRT for a whole file."""
-    interpreter = make_interpreter(content, None)
-    details = interpreter.get_input_details()
-    for detail, array in zip(details, inputs, strict=True):
-        interpreter.resize_tensor_input(detail["index"], array.shape)
-    try:
-        interpreter.allocate_tensors()
-    except RuntimeError as error:
-        raise refuses_shapes(error) from error
-    for detail, array in zip(details, inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
-
-
 def compare_layers(
-    source: str | bytes, device: DeviceInfo, wish: CompileOptions, inputs: Sequence[np.ndarray]
+    source: str | bytes, device: DeviceInfo, options: CompileOptions, inputs: Sequence[np.ndarray]
 ) -> tuple[Layer, ...]:
-    """Every value of the parts on the GPU beside LiteRT's, in the order in which they are made."""
-    situation = read_problem(source, "the model", device, wish, PlacementOptions("gpu"))
-    decision = decide(situation, {})
-    theirs = _Theirs(situation, inputs)
+    """Every value of the parts on the GPU beside those of the format's CPU engine, or of NumPy, in
+    the order in which they are made.
+    """
+    problem = read_problem(source, "the model", device, options, PlacementOptions("gpu"))
+    engine = _EngineValues(usable_engine(problem.model.cpu_engine), problem.model, inputs)
     layers: list[Layer] = []
-    for part in decision.choice.parts:
-        if part.target == GPU:
-            layers += _Trial.of(situation, part, theirs).layers()
+    for part in decide(problem, {}).planned.values():
+        layers += _PartTrial.of(problem, part.lowering, engine).layers()
     return tuple(layers)
 
 
-class _Theirs:
-    """LiteRT's own values of all tensors, as the graph sees them."""
+class _EngineValues:
+    """The engine's own values, as the graph sees them."""
 
-    def __init__(self, situation: PlacementProblem, inputs: Sequence[np.ndarray]) -> None:
-        origin = situation.model.source_graph
-        assert origin is not None
-        self._origin, self._types = origin, situation.graph.types
-        bindings = [self._binding(name) for name in situation.graph.arguments]
-        self._engine = LitertEngine(origin.content, bindings, (), keep_all=True)
-        self._engine.run(inputs)
-
-    def _binding(self, value: str) -> TensorBinding:
-        number = self._origin.tensor(value)
-        assert isinstance(number, int), f"'{value}' is no tensor that LiteRT has a number for"
-        return TensorBinding(value, number, self._types[value], self._origin.grid(value))
-
-    def has(self, name: str) -> bool:
-        return self._origin.tensor(name) is not None
-
-    def value(self, name: str) -> np.ndarray:
-        return self._engine.value(self._binding(name))
+    def __init__(self, engine: CpuEngine, model: Model, inputs: Sequence[np.ndarray]) -> None:
+        self.title, self._source = engine.title, model.source_graph
+        values = engine.compute_values(model, inputs)
+        self.has, self.value = values.has, values.value
 
     def step(self, name: str) -> float:
         """How far apart the real numbers are that a quantised value can have; 0 for floats."""
-        grid = self._origin.grid(name)
+        grid = None if self._source is None else self._source.grid(name)
         return 0.0 if grid is None else max(grid[0].scale)
 
 
 @dataclass
-class _Trial:
-    """One part that was run: our values and theirs, and ours in full precision if that is asked."""
+class _PartTrial:
+    """One part that was run: our values, LiteRT's, and ours in full precision if that is asked."""
 
-    situation: PlacementProblem
-    graph: Graph  # as it is lowered
+    problem: PlacementProblem
+    lowering: LoweringInput
     inputs: Mapping[str, np.ndarray]
     ours: Mapping[str, np.ndarray]
-    theirs: _Theirs
+    expected_values: _EngineValues
     exact: Mapping[str, np.ndarray] | None = None
 
     @staticmethod
-    def of(situation: PlacementProblem, part: Partition, theirs: _Theirs) -> _Trial:
-        graph = rewrite(part.graph(situation.graph))
-        arrays = {name: np.asarray(theirs.value(name), order="C") for name in graph.arguments}
-        ours = {**arrays, **_play(situation, graph, arrays)}
-        return _Trial(situation, graph, arrays, ours, theirs)
+    def of(
+        problem: PlacementProblem, lowering: LoweringInput, expected_values: _EngineValues
+    ) -> _PartTrial:
+        names = lowering.graph.arguments
+        arrays = {name: np.asarray(expected_values.value(name), order="C") for name in names}
+        ours = {**arrays, **_play(lowering, arrays)}
+        return _PartTrial(problem, lowering, arrays, ours, expected_values)
+
+    @property
+    def graph(self) -> Graph:
+        return self.lowering.graph
+
+    @property
+    def precision(self) -> str:
+        return self.problem.compile_options.precision
 
     def layers(self) -> Iterator[Layer]:
         for node in self.graph.nodes:
             for name in node.outputs:
-                if self.theirs.has(name):
+                if self.expected_values.has(name):
                     yield self._layer(node, name)
 
     def _layer(self, node: Node, name: str) -> Layer:
-        expected, precision = self.theirs.value(name), self.situation.wish.precision
-        found = difference(self.ours[name], expected)
-        allowed = _allowed(expected, self.theirs.step(name), precision)
+        expected = self.expected_values.value(name)
+        found = deviation(self.ours[name], expected)
+        allowed = _allowed(expected, self.expected_values.step(name), self.precision)
         layer = Layer(name, self._title(node), expected.shape, found, allowed)
         wrong = found.broken or found.largest > allowed
         return replace(layer, verdict=self._verdict(node, layer)) if wrong else layer
 
     def _title(self, node: Node) -> str:
-        origin = self.situation.model.source_graph
+        origin = self.problem.model.source_graph
         return node.op if origin is None else origin.titles.get(node.name, node.op)
 
     def _verdict(self, node: Node, layer: Layer) -> str:
         """The first that holds: full precision agrees; the kernel or the definition does not."""
-        name, expected = layer.name, self.theirs.value(layer.name)
-        mixed = self.situation.wish.precision != "fp32"
-        if mixed and self._near(self._full()[name], expected, name, self.situation.wish.precision):
+        name, expected = layer.name, self.expected_values.value(layer.name)
+        mixed = self.precision != "fp32"
+        if mixed and self._near(self._full()[name], expected, name):
             lost = layer.difference.beyond_half or layer.difference.broken
             return OVERFLOW if lost else HALF
         if not self._defined(node, name, self.ours, self.ours[name]):
             return KERNEL
-        values = {v: self.theirs.value(v) for v in node.reads if self.theirs.has(v)}
+        values = {
+            v: self.expected_values.value(v) for v in node.reads if self.expected_values.has(v)
+        }
         if self._defined(node, name, values, expected):
             return CARRIED
-        origin = self.situation.model.source_graph
+        origin = self.problem.model.source_graph
         rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
-        return ROUNDED if rounded else MEANING
+        return f"{ROUNDED} {self.expected_values.title}" if rounded else MEANING
 
     def _full(self) -> Mapping[str, np.ndarray]:
         if self.exact is None:
-            wish = replace(self.situation.wish, precision="fp32")
-            self.exact = _play(replace(self.situation, wish=wish), self.graph, self.inputs)
+            options = replace(self.problem.compile_options, precision="fp32")
+            full = self.lowering._replace(options=kernel_options(options))
+            self.exact = _play(full, self.inputs)
         return self.exact
 
     def _defined(
@@ -217,14 +197,12 @@ class _Trial:
         if any(value not in values for value in reads):
             return True
         alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,), states={})
-        (found,) = NumpyEngine(alone).run([values[value] for value in reads])
-        return self._near(result, found, name, self.situation.wish.precision)
+        (found,) = NumpyPart(alone).run([values[value] for value in reads])
+        return self._near(result, found, name)
 
-    def _near(
-        self, ours: np.ndarray, expected: np.ndarray, name: str, precision: str = "fp32"
-    ) -> bool:
-        found = difference(ours, expected)
-        allowed = _allowed(expected, self.theirs.step(name), precision)
+    def _near(self, ours: np.ndarray, expected: np.ndarray, name: str) -> bool:
+        found = deviation(ours, expected)
+        allowed = _allowed(expected, self.expected_values.step(name), self.precision)
         return not found.broken and found.largest <= allowed
 
 
@@ -233,20 +211,16 @@ def _allowed(expected: np.ndarray, step: float, precision: str) -> float:
     return max(TOLERANCE[precision], (STEPS + 0.01) * step / reach if reach else 0.0)
 
 
-def _play(
-    situation: PlacementProblem, graph: Graph, arrays: Mapping[str, np.ndarray]
-) -> Mapping[str, np.ndarray]:
+def _play(lowering: LoweringInput, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
     """All values of a graph, those on the way through copies, so that they stay as they are."""
+    graph = lowering.graph
     values = [name for node in graph.nodes for name in node.outputs]
     copies = {name: f"{name}/seen" for name in values if name not in graph.outputs}
     nodes = tuple(Node("identity", (name,), (copy,)) for name, copy in copies.items())
     types = {**graph.types, **{copy: graph.types[name] for name, copy in copies.items()}}
     outputs = (*graph.outputs, *copies.values())
     seen = replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
-    plan = make_plan(
-        seen, probe(situation.device, has_quantised_steps(seen)), situation.wish.options
-    )
-    player = players.make_player(situation.device, plan)
+    player = players.make_player(lowering.device, lowering._replace(graph=seen).plan())
     try:
         results = player.run([arrays[name] for name in graph.arguments])
     finally:

@@ -11,7 +11,7 @@ def made_by(graph: Graph, name: str | None, *ops: str) -> Node | None:
     return node if node is not None and node.op in ops and not node.tail else None
 
 
-def number(graph: Graph, name: str | None) -> float | None:
+def constant_number(graph: Graph, name: str | None) -> float | None:
     """The number that a constant holds everywhere; None if it is no such constant."""
     array = None if name is None else graph.constants.get(name)
     if array is None or not array.size or not (array == array.flat[0]).all():

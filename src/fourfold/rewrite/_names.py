@@ -54,7 +54,7 @@ class Names:
         return tuple(None if name is None else self.of(name) for name in names)
 
 
-class Constants:
+class PassConstants:
     """The constants of a graph and those that a pass adds."""
 
     def __init__(self, graph: Graph) -> None:

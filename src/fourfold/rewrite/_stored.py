@@ -1,4 +1,4 @@
-"""Constants that were stored as integers, as the whole numbers that they were."""
+"""PassConstants that were stored as integers, as the whole numbers that they were."""
 
 from __future__ import annotations
 

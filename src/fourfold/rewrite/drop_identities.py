@@ -9,7 +9,7 @@ from __future__ import annotations
 from fourfold.graph import Graph, Node
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose import Transpose
-from fourfold.rewrite._match import number, orders
+from fourfold.rewrite._match import constant_number, orders
 from fourfold.rewrite._names import Names
 
 # With a result of the type of its input, such a node has nothing to do.
@@ -73,6 +73,6 @@ def _beside_neutral(graph: Graph, node: Node) -> str | None:
     for kept, other in orders(node)[: 2 if node.op in _COMMUTES else 1]:
         if kept is None or graph.types[kept] != graph.types[node.outputs[0]]:
             continue
-        if number(graph, other) == _NEUTRAL[node.op]:
+        if constant_number(graph, other) == _NEUTRAL[node.op]:
             return kept
     return None

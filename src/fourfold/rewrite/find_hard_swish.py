@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from fourfold.graph import NONE, Graph, Node
-from fourfold.rewrite._match import made_by, number, orders
+from fourfold.rewrite._match import constant_number, made_by, orders
 
 
 def find_hard_swish(graph: Graph) -> Graph:
@@ -40,7 +40,7 @@ def _scaled(graph: Graph, name: str | None) -> tuple[str | None, float]:
     if node is None:
         return name, 1.0
     for left, right in orders(node)[: 2 if node.op == "mul" else 1]:
-        factor = number(graph, right)
+        factor = constant_number(graph, right)
         if factor:
             return left, factor if node.op == "mul" else 1 / factor
     return name, 1.0
@@ -50,4 +50,6 @@ def _is_gate(graph: Graph, name: str | None, x: str) -> bool:
     """Whether the value is relu6(x + 3)."""
     outer = made_by(graph, name, "relu6")
     inner = None if outer is None else made_by(graph, outer.inputs[0], "add")
-    return inner is not None and any(a == x and number(graph, b) == 3.0 for a, b in orders(inner))
+    return inner is not None and any(
+        a == x and constant_number(graph, b) == 3.0 for a, b in orders(inner)
+    )

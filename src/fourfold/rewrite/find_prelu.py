@@ -12,17 +12,17 @@ import numpy as np
 from fourfold.errors import ModelError
 from fourfold.graph import NONE, Graph, Node
 from fourfold.op.registry import registry
-from fourfold.rewrite._match import made_by, number, orders
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._match import constant_number, made_by, orders
+from fourfold.rewrite._names import PassConstants
 from fourfold.types import TensorType
 
 
 def find_prelu(graph: Graph) -> Graph:
-    constants = Constants(graph)
+    constants = PassConstants(graph)
     return constants.apply([_find(graph, node, constants) or node for node in graph.nodes])
 
 
-def _find(graph: Graph, node: Node, constants: Constants) -> Node | None:
+def _find(graph: Graph, node: Node, constants: PassConstants) -> Node | None:
     if node.op not in {"add", "sub"} or node.tail:
         return None
     sign = 1.0 if node.op == "add" else -1.0
@@ -64,7 +64,11 @@ def _negative_part(graph: Graph, node: Node, x: str) -> float | None:
         inner = made_by(graph, node.inputs[0], "negate")
         return -1.0 if inner is not None and inner.inputs[0] == x else None
     if node.op == "minimum":
-        return 1.0 if any(a == x and number(graph, b) == 0.0 for a, b in orders(node)) else None
+        return (
+            1.0
+            if any(a == x and constant_number(graph, b) == 0.0 for a, b in orders(node))
+            else None
+        )
     inner = made_by(graph, node.inputs[1], "absolute")
     is_twice = node.inputs[0] == x and inner is not None and inner.inputs[0] == x
     return 2.0 if is_twice else None

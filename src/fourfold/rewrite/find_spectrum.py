@@ -12,18 +12,18 @@ from fourfold.ops.reshape import Reshape
 from fourfold.ops.rfft2d import Rfft2d
 from fourfold.ops.spectrum import Spectrum
 from fourfold.rewrite._match import made_by
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 
 
 def find_spectrum(graph: Graph) -> Graph:
-    values = Constants(graph)
+    values = PassConstants(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes += _find(graph, node, values) or [node]
     return graph if len(nodes) == len(graph.nodes) else values.apply(nodes)
 
 
-def _find(graph: Graph, node: Node, values: Constants) -> list[Node]:
+def _find(graph: Graph, node: Node, values: PassConstants) -> list[Node]:
     """A spectrum and a reshape in place of an absolute value, if it is that of a transform."""
     if node.op != "complex_abs":
         return []

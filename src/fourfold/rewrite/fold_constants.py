@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 
 MOST_BYTES = 64 << 20
 MOST_GROWTH = 16
@@ -21,7 +21,7 @@ MOST_HEAVY_WORK = 1 << 24
 
 
 def fold_constants(graph: Graph) -> Graph:
-    constants = Constants(graph)
+    constants = PassConstants(graph)
     outputs = frozenset(graph.outputs)
     nodes = []
     for node in graph.nodes:
@@ -37,7 +37,7 @@ def _is_copy(node: Node, outputs: frozenset[str]) -> bool:
     return node.op == "identity" and not outputs.isdisjoint(node.outputs)
 
 
-def _is_foldable(graph: Graph, node: Node, constants: Constants) -> bool:
+def _is_foldable(graph: Graph, node: Node, constants: PassConstants) -> bool:
     if node.tail or not all(name in constants for name in node.reads):
         return False
     sources = [graph.types[name] for name in node.reads]
@@ -52,7 +52,9 @@ def _is_foldable(graph: Graph, node: Node, constants: Constants) -> bool:
     return sum(type_.bytes for type_ in results) <= min(MOST_BYTES, growth)
 
 
-def _fold(graph: Graph, node: Node, constants: Constants, outputs: frozenset[str]) -> list[Node]:
+def _fold(
+    graph: Graph, node: Node, constants: PassConstants, outputs: frozenset[str]
+) -> list[Node]:
     """Makes the results constants; returns the nodes that are needed all the same."""
     arrays = [None if name is None else constants[name] for name in node.inputs]
     try:

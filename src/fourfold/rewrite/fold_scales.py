@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fourfold.graph import Graph, Node
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 
 # For each weighted sum, the axis of its weights along which the output channels lie.
 _CHANNEL_AXIS = {"conv2d": 0, "depthwise_conv2d": 3, "fully_connected": 0, "transpose_conv2d": 0}
@@ -27,7 +27,7 @@ class Affine:
 
 
 def fold_scales(graph: Graph) -> Graph:
-    constants = Constants(graph)
+    constants = PassConstants(graph)
     nodes: list[Node] = []
     places: dict[str, int] = {}
     for node in graph.nodes:
@@ -90,7 +90,7 @@ def _by_channel(graph: Graph, name: str | None, channels: int) -> np.ndarray | N
     return np.broadcast_to(array.reshape(-1), (channels,))
 
 
-def _scaled(node: Node, affine: Affine, constants: Constants) -> Node | None:
+def _scaled(node: Node, affine: Affine, constants: PassConstants) -> Node | None:
     """The weighted sum with scale and shift in its weights and bias, if these are constants."""
     source, weights, bias = (*node.inputs, None)[:3]
     if weights is None or weights not in constants or (bias is not None and bias not in constants):

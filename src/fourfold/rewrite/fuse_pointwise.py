@@ -105,7 +105,7 @@ def _fuse_into_last(graph: Graph, node: Node, names: list[str], order: _Order) -
         if source != name and view is not None:
             steps.insert(0, Step(view.op, view.attributes, (None,)))
         tail = (*producer.tail, *steps)
-        if fits(tail):
+        if fits_tail(tail):
             if source != name:
                 order.drop(name)
             fused = replace(producer, outputs=node.outputs, tail=tail)
@@ -135,7 +135,7 @@ def _takes_tail(node: Node) -> bool:
     return len(node.outputs) == 1 and registry()[node.op].view is None
 
 
-def fits(steps: Sequence[Step]) -> bool:
+def fits_tail(steps: Sequence[Step]) -> bool:
     """Whether one kernel takes so many steps and reads."""
     extras = {name for step in steps for name in step.inputs if name is not None}
     count = sum(len(all_terms(step.attributes)) or 1 for step in steps)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fourfold.graph import Graph, Node, Step
 from fourfold.op.registry import registry
 from fourfold.ops.formula import Formula, Term
-from fourfold.rewrite.fuse_pointwise import fits
+from fourfold.rewrite.fuse_pointwise import fits_tail
 
 CHEAP = frozenset({"add", "sub", "mul", "maximum", "minimum", "negate", "relu", "square"})
 FEW = 2  # such ops for each element
@@ -76,7 +76,7 @@ def _inlined(node: Node, source: Node) -> Node | None:
     if len(places) > 1 or (places == [0] and not own):
         return None
     steps[places[0]] = _substituted(steps[places[0]], source)
-    if not fits(steps if own else steps[1:]):
+    if not fits_tail(steps if own else steps[1:]):
         return None
     first, *tail = steps
     return replace(

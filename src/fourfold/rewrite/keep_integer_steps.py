@@ -17,7 +17,7 @@ from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.pad import Pad
 from fourfold.ops.quantize import Quantize
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 from fourfold.rewrite._stored import stored_steps
 
 # For each weighted sum, the axis of its weights along which the output channels lie.
@@ -46,7 +46,7 @@ def keep_integer_steps(graph: Graph) -> Graph:
     grids = (FakeQuantize, Dequantize)
     if not any(isinstance(node.attributes, grids) for node in graph.nodes):
         return graph
-    work = _Work(graph, Constants(graph))
+    work = _Work(graph, PassConstants(graph))
     for node in graph.nodes:
         if node.tail or len(node.outputs) != 1 or not work.convert(node):
             work.keep(node)
@@ -58,7 +58,7 @@ class _Work:
     """The nodes so far, and which values are known in integer steps."""
 
     graph: Graph
-    values: Constants
+    values: PassConstants
     nodes: list[Node] = field(default_factory=list)
     steps: dict[str, _Steps] = field(default_factory=dict)
     sources: dict[str, Node] = field(default_factory=dict)  # nodes that make real numbers

@@ -12,14 +12,14 @@ from fourfold.op.registry import registry
 from fourfold.ops.decode_boxes import DecodeBoxes
 from fourfold.ops.detection import Detection
 from fourfold.ops.suppress_boxes import SuppressBoxes
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 
 
 def split_detection(graph: Graph) -> Graph:
     """What each box has to be asked is asked at once; only the picking goes box by box."""
     if not any(_splits(node) for node in graph.nodes):
         return graph
-    values = Constants(graph)
+    values = PassConstants(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes += _split(graph, node, values) if _splits(node) else [node]
@@ -33,7 +33,7 @@ def _splits(node: Node) -> bool:
     return not found.by_class and found.classes_per_box <= found.classes
 
 
-def _split(graph: Graph, node: Node, values: Constants) -> list[Node]:
+def _split(graph: Graph, node: Node, values: PassConstants) -> list[Node]:
     found, output = node.attributes, node.outputs[0]
     assert isinstance(found, Detection)
     decode = DecodeBoxes(found.scales, found.classes, found.classes_per_box)

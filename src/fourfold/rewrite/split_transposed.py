@@ -14,11 +14,11 @@ from fourfold.op.registry import registry
 from fourfold.op.window import NO_PADDING
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.transpose_conv2d import TransposeConv2d
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 
 
 def split_transposed(graph: Graph) -> Graph:
-    constants = Constants(graph)
+    constants = PassConstants(graph)
     split: dict[str, list[Node]] = {}
     gone: set[str] = set()
     for node in graph.nodes:
@@ -62,7 +62,7 @@ def _behind(graph: Graph, node: Node) -> list[Node]:
     return found
 
 
-def _split(graph: Graph, node: Node, behind: list[Node], constants: Constants) -> list[Node]:
+def _split(graph: Graph, node: Node, behind: list[Node], constants: PassConstants) -> list[Node]:
     source, weights, bias = (*node.inputs, None)[:3]
     assert source is not None
     assert weights is not None

@@ -12,7 +12,7 @@ from fourfold.graph import Graph, Node
 from fourfold.kernel.location import Channel
 from fourfold.ops.picture import Picture
 from fourfold.pixels import Pixels
-from fourfold.rewrite._names import Constants
+from fourfold.rewrite._names import PassConstants
 from fourfold.types import DType, TensorType
 
 Pictures = Mapping[str, Pixels]  # by the values that come as bytes
@@ -27,7 +27,7 @@ def take_pixels(graph: Graph, pictures: Pictures) -> Graph:
 
 
 def _with_bytes(graph: Graph, name: str, pixels: Pixels) -> Graph:
-    values = Constants(graph)
+    values = PassConstants(graph)
     real = values.declare(f"{name}/real", graph.types[name])
     attributes = Picture(tuple(Channel(*one) for one in pixels.readings))
     nodes = (node.renamed({name: real}) for node in graph.nodes)

@@ -1,28 +1,64 @@
-"""Keeps the binaries of programs that had to be built, beside the runs: some drivers take seconds
-for it.
-"""
+"""Binaries of programs: used instead of the compiler where one is kept, and kept after a run."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fourfold import players
 from fourfold.errors import FourfoldError
-from fourfold.runtime.loading import Request
+from fourfold.plan import Plan
+from fourfold.runtime.request import Request
 from fourfold.store.keys import program_parts
+from fourfold.store.log import log_once
 
 if TYPE_CHECKING:
+    from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 
 
-class BinaryCache:
-    """Fetches binaries once, after the first run, on a thread of its own."""
+def start_player(
+    request: Request, plan: Plan, binary: bytes | None, store: Store | None
+) -> players.Player:
+    """A player of the plan: by its binary where there is a good one, else by the compiler."""
+    device, began = request.device, time.perf_counter()
+    program = players.backend_of(device).live_program(device, plan.program)
+    if program is None and binary is not None:
+        program = _load_program(request, plan, binary, store)
+    player = players.make_player(device, plan, program)
+    upload = player.timings["upload"]
+    request.timings.add("build", time.perf_counter() - began - upload)
+    request.timings.add("upload", upload)
+    return player
 
-    def __init__(self, request: Request, store: Store | None, wanted: bool) -> None:
+
+def _load_program(
+    request: Request, plan: Plan, binary: bytes, store: Store | None
+) -> players.BuiltProgram | None:
+    """The program of a binary; None where the driver refuses it, or died of it before."""
+    device = request.device
+    load = players.backend_of(device).load_program
+    if store is None:
+        return load(device, plan.program, binary)
+    with store.loading(binary) as allowed:
+        program = load(device, plan.program, binary) if allowed else None
+    if allowed and program is None:
+        why = f"{device.name} refused a kept binary"
+        log_once(f"{why}; its kernels are built from text")
+        store.condemn(binary, "the driver refused it")
+    return program
+
+
+class BinaryCache:
+    """Fetches binaries once, after the first run, on a thread of its own: some drivers take
+    seconds for it.
+    """
+
+    def __init__(self, request: Request, store: Store | None, built: bool) -> None:
         self._request, self._store = request, store
-        self._due = wanted and self._allowed()
+        self._due = built and self._allowed()
         self._thread: threading.Thread | None = None
 
     def _allowed(self) -> bool:
@@ -31,16 +67,18 @@ class BinaryCache:
             return False
         return wanted == "always" or players.backend_of(device).binaries_are_cheap(device)
 
-    def after_run(self, player: players.Player) -> None:
+    def after_run(self, player: players.Player | HybridPlayer) -> None:
         """PoCL compiles kernels when they first run, so a binary is asked for after that."""
         if self._due:
             self._due = False
-            found = getattr(player, "players", (player,))
-            self._thread = threading.Thread(target=self._fetch, args=(found,), name="fourfold-keep")
+            on_gpu = getattr(player, "players", (player,))
+            self._thread = threading.Thread(
+                target=self._fetch, args=(on_gpu,), name="fourfold-binaries"
+            )
             self._thread.start()
 
-    def _fetch(self, players: Sequence[players.Player]) -> None:
-        for player in players:
+    def _fetch(self, on_gpu: Sequence[players.Player]) -> None:
+        for player in on_gpu:
             if self._store is None:
                 return
             try:

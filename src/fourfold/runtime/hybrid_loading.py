@@ -1,57 +1,56 @@
-"""Opens a model in parts: from a prepared file, from the store, or by placing it anew."""
+"""A model in parts: from a prepared file, from the store, or by placing it anew."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fourfold.cpu import litert
+from fourfold.cpu.registry import installed_runtimes
 from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
-from fourfold.options import PlacementOptions
-from fourfold.plan import Compiled, Plan
+from fourfold.plan import Plan
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
 from fourfold.players import Player, keep_facts
+from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
-from fourfold.runtime.loading import (
-    LoadedPlan,
-    Request,
-    find_prepared,
-    make_player,
-    request_parts,
-    still_holds,
-    tell_prepared,
-    tuned_choices,
-)
+from fourfold.runtime.loading import find_row, log_missing, still_holds, tuned_choices
+from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.entry import HYBRID
 from fourfold.store.keys import Parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
+from fourfold.targets import NUMPY
 
 FindBinary = Callable[[Parts], bytes | None]
 
 if TYPE_CHECKING:
-    from fourfold.compile import placement as placing
-    from fourfold.split import placement as placements
+    from fourfold import placement as placements
+    from fourfold.compile import hybrid as compiler
+    from fourfold.compile import placement as placer
 else:
-    placing = lazy_import("fourfold.compile.placement")
-    placements = lazy_import("fourfold.split.placement")
+    compiler = lazy_import("fourfold.compile.hybrid")
+    placer = lazy_import("fourfold.compile.placement")
+    placements = lazy_import("fourfold.placement")
 
 
 class LoadedHybrid:
     """A model made ready in parts. `compiled` describes all of the GPU's parts as one plan."""
 
-    def __init__(self, player: HybridPlayer, parted: HybridPlan, origin: str, built: bool) -> None:
-        self.player, self.compiled, self._parted = player, parted.compiled, parted
+    def __init__(self, player: HybridPlayer, hybrid: HybridPlan, origin: str, built: bool) -> None:
+        self.player, self.compiled, self._hybrid = player, hybrid.compiled, hybrid
         self.origin = origin  # 'file' (prepared), 'store' or 'model'
         self.built = built  # whether a program had to be built from text
 
+    @property
+    def only_numpy(self) -> bool:
+        """Whether all of it runs by definitions, and nothing in a runtime made for the CPU."""
+        return all(part.target == NUMPY for part in self._hybrid.parts)
+
     @cached_property
     def placement(self) -> placements.Placement:
-        return placements.Placement.of_record(self._parted.placement)
+        return placements.Placement.from_record(self._hybrid.placement)
 
 
 class PlayerFactory:
@@ -67,107 +66,108 @@ class PlayerFactory:
         if binary is None and self._store is not None:
             binary = self._store.find_binary(parts)
         self.built = self.built or binary is None
-        timings = self._request.timings
-        before = {stage: timings.get(stage, 0.0) for stage in ("build", "upload")}
-        opened = LoadedPlan(Compiled(plan, (), ()), binary, "")
-        player = make_player(self._request, opened, self._store)
-        timings.update({stage: timings[stage] + took for stage, took in before.items()})
-        return player
+        return start_player(self._request, plan, binary, self._store)
 
 
-def load_hybrid(request: Request, store: Store | None, wishes: PlacementOptions) -> LoadedHybrid:
+def load_hybrid(request: Request, store: Store | None) -> LoadedHybrid:
     """Places a model, plans the GPU's parts and builds them, with what is kept of all that."""
     if is_prepared(request.model):
-        return _from_file(request, store, wishes)
-    began = time.perf_counter()
-    parted, origin = _from_store(request, store, wishes)
-    request.timings["place" if origin == "model" else "open"] = time.perf_counter() - began
-    factory = PlayerFactory(request, store, lambda parts: None)
-    return _ready(parted, origin, factory, wishes)
+        return _from_file(request, store)
+    hybrid = None if store is None else _from_store(request, store)
+    origin = "model" if hybrid is None else "store"
+    if hybrid is None:
+        hybrid = _compile(request, store)
+    return _make_ready(request, hybrid, origin, PlayerFactory(request, store, lambda parts: None))
 
 
-def _from_file(request: Request, store: Store | None, wishes: PlacementOptions) -> LoadedHybrid:
-    began = time.perf_counter()
-    prepared = Prepared.open(request.model)
-    row = find_prepared(request, prepared, store)
-    if not prepared.is_hybrid(row):
-        what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
-        raise InputError(what, why, "open the original model, or leave placement out")
-    parted = read_hybrid(prepared.file, row["sections"])
-    request.timings["open"] = time.perf_counter() - began
+def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
+    with request.timings.stage("open"):
+        prepared = Prepared.open(request.model)
+        row = find_row(request, prepared, store)
+        if not prepared.is_hybrid(row):
+            what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
+            raise InputError(what, why, "open the original model, or leave placement out")
+        hybrid = read_hybrid(prepared.file, row["sections"])
     factory = PlayerFactory(request, store, prepared.binary)
-    placed = _ready(parted, "file", factory, wishes)
-    tell_prepared(prepared, row, request.device, None if factory.built else b"")
-    return placed
+    loaded = _make_ready(request, hybrid, "file", factory)
+    log_missing(prepared, row, request.device, None if factory.built else b"")
+    return loaded
 
 
-def _ready(
-    parted: HybridPlan, origin: str, factory: PlayerFactory, wishes: PlacementOptions
-) -> LoadedHybrid:
-    player = make_hybrid_player(parted, factory, wishes.workers)
-    placed = LoadedHybrid(player, parted, origin, factory.built)
-    if origin != "model" and wishes.on_fallback is not None:
-        for row in placed.placement.fallbacks:
-            wishes.on_fallback(row)
-    return placed
-
-
-def _from_store(
-    request: Request, store: Store | None, wishes: PlacementOptions
-) -> tuple[HybridPlan, str]:
-    if store is None:
-        return compile_hybrid_request(request, wishes, None), "model"
-    parts = hybrid_key_parts(request, store, wishes)
-    parted = None if wishes.strict else store.find(HYBRID, parts, _read_entry)
-    if parted is not None and still_holds(parted.compiled, tuned_choices(request, store)):
-        return parted, "store"
-    parted = compile_hybrid_request(request, wishes, store)
-    keep_facts(request.device, store)
-    if parted.keepable and not _has_custom(parted):
-        parts = hybrid_key_parts(request, store, wishes)
-        store.put(HYBRID, request.title, parts, hybrid_sections(parted))
-    return parted, "model"
+def _from_store(request: Request, store: Store) -> HybridPlan | None:
+    """What is kept, unless tuning has since found better choices; the strict are told anew."""
+    if request.placement_options.strict:
+        return None
+    with request.timings.stage("open"):
+        hybrid = store.find(HYBRID, hybrid_key_parts(request, store), _read_entry)
+        if hybrid is None or not still_holds(hybrid.compiled, tuned_choices(request.device, store)):
+            return None
+        return hybrid
 
 
 def _read_entry(file: Any) -> HybridPlan:
     return read_hybrid(file, range(1, len(file.names)))
 
 
-def _has_custom(parted: HybridPlan) -> bool:
+def _compile(request: Request, store: Store | None) -> HybridPlan:
+    """The long way: the model is read, placed and planned, and kept where it is plain data."""
+    with request.timings.stage("place"):
+        choices = tuned_choices(request.device, store)
+        hybrid = compiler.compile_hybrid(_placement_problem(request), choices)
+        if store is not None:
+            keep_facts(request.device, store)  # they are part of the key
+        if store is not None and hybrid.is_data and not _has_custom(hybrid):
+            parts = hybrid_key_parts(request, store)
+            store.put(HYBRID, request.title, parts, hybrid_sections(hybrid))
+    return hybrid
+
+
+def _has_custom(hybrid: HybridPlan) -> bool:
     """Whether an op that the caller registered may be in it: its code is not in the key."""
-    rows = parted.placement["rows"] if CUSTOM_OPS else ()
+    rows = hybrid.placement["rows"] if CUSTOM_OPS else ()
     return any(row["op"].startswith("CUSTOM") for row in rows)
 
 
-def is_in_parts(request: Request, store: Store, wishes: PlacementOptions) -> bool:
+def _make_ready(
+    request: Request, hybrid: HybridPlan, origin: str, factory: PlayerFactory
+) -> LoadedHybrid:
+    options = request.placement_options
+    player = make_hybrid_player(hybrid, factory, options.thread_count)
+    loaded = LoadedHybrid(player, hybrid, origin, factory.built)
+    if origin != "model" and options.on_fallback is not None:  # else the compiler has told it
+        for row in loaded.placement.fallbacks:
+            options.on_fallback(row)
+    return loaded
+
+
+def is_kept_in_parts(request: Request, store: Store) -> bool:
     """Whether it is known that this model runs in parts, and how."""
-    return store.has(hybrid_key_parts(request, store, wishes))
+    return store.has(hybrid_key_parts(request, store))
 
 
-def hybrid_key_parts(request: Request, store: Store, wishes: PlacementOptions) -> Parts:
+def hybrid_key_parts(request: Request, store: Store) -> Parts:
     """The labelled parts of the key under which a model in parts is kept."""
+    options = request.placement_options
     return {
-        **request_parts(request, store),
+        **plan_key_parts(request, store),
         "kind of entry": HYBRID,
-        "placement": f"{wishes.placement}, at most {wishes.max_partitions}: {wishes.reason}",
-        "threads": str(wishes.workers),
-        "litert": litert.version(),
+        "placement": f"{options.placement}, at most {options.max_partitions}: {options.reason}",
+        "threads": str(options.thread_count),
+        "CPU engines": ", ".join(engine.version() for engine in installed_runtimes()),
         "custom ops": ", ".join(sorted(CUSTOM_OPS)),
     }
 
 
-def compile_hybrid_request(
-    request: Request, wishes: PlacementOptions, store: Store | None
-) -> HybridPlan:
-    """The long way: the model is read, placed and planned."""
-    return placing.compile_hybrid(_situation(request, wishes), tuned_choices(request, store))
-
-
-def explain_placement(request: Request, wishes: PlacementOptions) -> placements.Placement:
+def explain_placement(request: Request) -> placements.Placement:
     """Where a model runs that was opened as a whole, told from its file."""
-    return placing.describe_whole(_situation(request, wishes))
+    return placer.describe_whole(_placement_problem(request))
 
 
-def _situation(request: Request, wishes: PlacementOptions) -> placing.PlacementProblem:
-    how = (request.device, request.wish(), wishes)
-    return placing.read_problem(request.model, request.title, *how)
+def _placement_problem(request: Request) -> placer.PlacementProblem:
+    return placer.read_problem(
+        request.model,
+        request.title,
+        request.device,
+        request.compile_options,
+        request.placement_options,
+    )

@@ -1,67 +1,94 @@
-"""Plays a model in parts: an engine for each, made from what its part needs."""
+"""Plays a model in parts: a runner for each, run in turn, each with what those before it gave."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
-from fourfold.cpu.direct import Direct, Lock
-from fourfold.cpu.litert import LitertEngine
-from fourfold.lazy import lazy_import
-from fourfold.plan import Compiled, Plan
+from fourfold.cpu.protocol import Direct, Lock, PartRunner
+from fourfold.cpu.registry import find_engine
+from fourfold.errors import InputError
+from fourfold.plan import Plan
 from fourfold.plan.hybrid import HybridPart, HybridPlan
 from fourfold.players import Player
-from fourfold.runtime.hybrid_runner import Engine, Runner, Step
 from fourfold.types import Shape
 
-if TYPE_CHECKING:
-    from fourfold.cpu import reference
-else:
-    reference = lazy_import("fourfold.cpu.reference")
-
-MakePlayer = Callable[[Plan], Engine]
+Runner = Player | PartRunner  # of a part on the device, or of one on the CPU
+MakePlayer = Callable[[Plan], Player]
+BeforeGpu = Callable[[Player, Sequence[np.ndarray]], None]
 
 
-def make_hybrid_player(parted: HybridPlan, make_player: MakePlayer, threads: int) -> HybridPlayer:
-    """Engines for all parts, strung together."""
-    steps = [Step(part, _engine(part, make_player, threads)) for part in parted.parts]
-    plan = parted.compiled.plan
-    inputs, outputs = ([port.name for port in ports] for ports in (plan.inputs, plan.outputs))
-    return HybridPlayer(Runner(steps, inputs, outputs, parted.types), plan)
+def make_hybrid_player(hybrid: HybridPlan, make_player: MakePlayer, threads: int) -> HybridPlayer:
+    """A player with a runner for each part; `make_player` makes those of the GPU's parts."""
+    return HybridPlayer(hybrid, [_runner(part, make_player, threads) for part in hybrid.parts])
 
 
-def _engine(part: HybridPart, make_player: MakePlayer, threads: int) -> Engine:
+def _runner(part: HybridPart, make_player: MakePlayer, threads: int) -> Runner:
     if part.plan is not None:
         return make_player(part.plan)
-    if part.graph is not None:
-        return reference.NumpyEngine(part.graph)
-    return LitertEngine(part.content, *part.bindings, threads)
+    return find_engine(part.target).open_part(part, threads)
 
 
 class HybridPlayer:
-    """Plays a model in parts the way that a player plays a plan."""
+    """Plays a model in parts the way that a player plays a plan. Not for two threads at once."""
 
-    def __init__(self, runner: Runner, plan: Plan) -> None:
-        self._runner, self.plan = runner, plan
-        on_gpu = [step.engine for step in runner.steps if step.part.plan is not None]
-        self.players = tuple(cast(Player, engine) for engine in on_gpu)
+    def __init__(self, hybrid: HybridPlan, runners: Sequence[Runner]) -> None:
+        self._hybrid, self._runners = hybrid, tuple(runners)
+        self.plan = hybrid.compiled.plan
+        steps = tuple(self._steps())
+        self.players = tuple(cast(Player, one) for part, one in steps if part.plan is not None)
+        on_cpu = (one for part, one in steps if part.plan is None)
+        self._on_cpu = tuple(cast(PartRunner, one) for one in on_cpu)
+        self._outputs = [port.name for port in self.plan.outputs]
+        self._last_reader = {name: i for i, part in enumerate(hybrid.parts) for name in part.inputs}
+        self._last_reader |= dict.fromkeys(self._outputs, len(hybrid.parts))
 
-    def shapes(self) -> Mapping[str, Shape]:
-        """The shapes of what parts in LiteRT give."""
-        engines = (step.engine for step in self._runner.steps)
-        found = [engine.shapes() for engine in engines if isinstance(engine, LitertEngine)]
-        return {name: shape for shapes in found for name, shape in shapes.items()}
+    def _steps(self) -> zip[tuple[HybridPart, Runner]]:
+        return zip(self._hybrid.parts, self._runners, strict=True)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return self._runner.run(arrays)
+        """The model's outputs for its inputs, both in the model's order, as new arrays."""
+        return self._run(arrays, lambda player, given: None)
 
-    def direct(self, compiled: Compiled, lock: Lock) -> Direct | None:
-        """The shortest way where all of the model is one part in LiteRT."""
-        engines = [step.engine for step in self._runner.steps]
-        if len(engines) != 1 or not isinstance(engines[0], LitertEngine):
+    def _run(self, arrays: Sequence[np.ndarray], before_gpu: BeforeGpu) -> list[np.ndarray]:
+        values = {port.name: one for port, one in zip(self.plan.inputs, arrays, strict=True)}
+        fresh: set[str] = set()  # results that nobody else holds
+        for number, (part, runner) in enumerate(self._steps()):
+            given = [self._given(name, values[name], part) for name in part.inputs]
+            if part.plan is not None:
+                before_gpu(cast(Player, runner), given)
+                fresh.update(part.outputs)
+            values.update(zip(part.outputs, runner.run(given), strict=True))
+            for name in part.inputs:
+                if self._last_reader[name] == number:
+                    values.pop(name, None)
+        return [values[name] if name in fresh else values[name].copy() for name in self._outputs]
+
+    def _given(self, name: str, array: np.ndarray, part: HybridPart) -> np.ndarray:
+        """A value as a part can take it: a GPU part was made for one shape."""
+        if part.plan is None:
+            return array
+        expected = self._hybrid.types[name]
+        if array.shape != expected.shape:
+            raise InputError(
+                f"'{name}' came out as {list(array.shape)}",
+                f"the GPU's part was made for {list(expected.shape)}, as the file says",
+                "open the model with placement='cpu', or give it inputs of the file's own shapes",
+            )
+        return np.asarray(array, order="C")
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """The shapes of results that only the CPU's engines know."""
+        found = (runner.shapes() for runner in self._on_cpu)
+        return {name: shape for shapes in found for name, shape in shapes.items()}
+
+    def direct(self, lock: Lock) -> Direct | None:
+        """The shortest way where all of the model is one part on the CPU: from names to names."""
+        if len(self._runners) != 1 or not self._on_cpu:
             return None
+        compiled = self._hybrid.compiled
         inputs, outputs = (
             {name: port.name for name, port in zip(names, ports, strict=True)}
             for names, ports in (
@@ -69,22 +96,19 @@ class HybridPlayer:
                 (compiled.output_names, self.plan.outputs),
             )
         )
-        return engines[0].direct(inputs, outputs, lock)
+        return self._on_cpu[0].direct(inputs, outputs, lock)
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch of all parts on the GPU."""
-        times: dict[int, list[float]] = {}
-
-        def visit(engine: object, given: Sequence[np.ndarray]) -> None:
-            for player in self.players:
-                if player is engine:
-                    times[id(player)] = player.profile(given, runs)
-
-        self._runner.visit(arrays, visit)
-        return [seconds for player in self.players for seconds in times[id(player)]]
+        times: list[float] = []
+        self._run(arrays, lambda player, given: times.extend(player.profile(given, runs)))
+        return times
 
     def reset(self) -> None:
-        self._runner.reset()
+        """Forget all states."""
+        for runner in self._runners:
+            runner.reset()
 
     def close(self) -> None:
-        self._runner.close()
+        for runner in self._runners:
+            runner.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.errors import InputError, nearest
+from fourfold.plan import Port
 from fourfold.types import Quantization, Shape
 
 Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -36,7 +37,30 @@ class TensorInfo:
         return len(shape) == len(self.signature) and all(own in (-1, size) for own, size in pairs)
 
 
-def feed(infos: Sequence[TensorInfo], inputs: Inputs) -> tuple[list[np.ndarray], dict[str, Shape]]:
+def describe_ports(
+    ports: Sequence[Port],
+    names: Sequence[str],
+    signatures: Sequence[Shape] = (),
+    pixels: Mapping[str, str] | None = None,
+) -> tuple[TensorInfo, ...]:
+    """What a caller needs to know of a plan's inputs or outputs, by the model's own names."""
+    known, pixels = dict(zip(names, signatures, strict=False)), pixels or {}
+    return tuple(
+        TensorInfo(
+            name=name,
+            shape=port.type.shape,
+            dtype=port.type.dtype.numpy,
+            quantization=port.quantization,
+            signature=known.get(name, ()),
+            pixels=pixels.get(name, ""),
+        )
+        for port, name in zip(ports, names, strict=True)
+    )
+
+
+def match_inputs(
+    infos: Sequence[TensorInfo], inputs: Inputs
+) -> tuple[list[np.ndarray], dict[str, Shape]]:
     """The arrays in the model's order, and the shapes of those that the model must change for."""
     if len(infos) == 1 and isinstance(inputs, np.ndarray):
         arrays = [_checked(infos[0], inputs)]  # what most callers pass, by the shortest way

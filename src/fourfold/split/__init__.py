@@ -1,30 +1,25 @@
-"""Placement: which units can run where and why not, and parts chosen by what they cost."""
+"""Placement: which units can run where and why not, and partitions chosen by what they cost."""
 
 from __future__ import annotations
 
+from fourfold.split.assign import Assignment, AssignmentProblem, assign_units
 from fourfold.split.bind import bind_units
-from fourfold.split.choose import Choice, Limits, Task, assign_units
-from fourfold.split.cost import Costs, Rates
+from fourfold.split.cost import Costs, TargetRates
+from fourfold.split.describe import describe_placement
 from fourfold.split.partitions import Partition, make_partitions
-from fourfold.split.placement import Placement, Row
-from fourfold.split.units import GPU, LITERT, NUMPY, Unit, Verdict, find_units
+from fourfold.split.units import Unit, UnitSupport, find_units
 
 __all__ = [
-    "GPU",
-    "LITERT",
-    "NUMPY",
-    "Choice",
+    "Assignment",
+    "AssignmentProblem",
     "Costs",
-    "Limits",
     "Partition",
-    "Placement",
-    "Rates",
-    "Row",
-    "Task",
+    "TargetRates",
     "Unit",
-    "Verdict",
+    "UnitSupport",
     "assign_units",
     "bind_units",
+    "describe_placement",
     "find_units",
     "make_partitions",
 ]

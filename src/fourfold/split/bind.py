@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fourfold.split.units import Unit, producers_of
+from fourfold.split.units import Unit, find_unit_dependencies
 
 Groups = tuple[frozenset[str], ...]
 
@@ -34,13 +34,12 @@ def _merge(groups: Iterable[frozenset[str]]) -> Groups:
 
 def _closure(units: Sequence[Unit], group: frozenset[str]) -> frozenset[str]:
     """The group, and every unit on a way from one of its members to another."""
-    producer = producers_of(units)
-    needs = {unit.name: {producer[v] for v in unit.needs if v in producer} for unit in units}
+    dependencies = find_unit_dependencies(units)
     after, before = set(group), set(group)
     for unit in units:
-        if needs[unit.name] & after:
+        if dependencies[unit.name] & after:
             after.add(unit.name)
     for unit in reversed(units):
         if unit.name in before:
-            before |= needs[unit.name]
+            before |= dependencies[unit.name]
     return frozenset(after & before)

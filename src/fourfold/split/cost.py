@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
 from fourfold.split.partitions import Partition
-from fourfold.split.units import GPU, LITERT, NUMPY, Unit
+from fourfold.split.units import Unit
+from fourfold.targets import GPU, NUMPY
 
 _WEIGHTED = {"conv2d", "depthwise_conv2d", "fully_connected", "conv3d"}
 _WINDOWS = {"average_pool2d", "max_pool2d"}
@@ -20,7 +21,7 @@ _VIEWS = {"reshape", "identity", "slice", "concat"}
 
 
 @dataclass(frozen=True)
-class Rates:
+class TargetRates:
     """How fast a target is: arithmetic and bytes a second, seconds for each node and each part."""
 
     flops: float
@@ -30,23 +31,23 @@ class Rates:
     transfer: float  # bytes in a second to and from the arrays of the caller
 
 
-def device_rates(device: DeviceInfo) -> Rates:
+def device_rates(device: DeviceInfo) -> TargetRates:
     """What a device of this kind and size reaches in practice, about a third of what it could."""
     units = device.compute_units
     if device.is_cpu:
-        return Rates(units * 20e9, 30e9, 4e-6, 20e-6, 10e9)
+        return TargetRates(units * 20e9, 30e9, 4e-6, 20e-6, 10e9)
     flops = max(units, 1) * 40e9
     if device.unified_memory:
-        return Rates(flops, 40e9, 6e-6, 60e-6, 10e9)
-    return Rates(flops, 300e9, 6e-6, 60e-6, 8e9)
+        return TargetRates(flops, 40e9, 6e-6, 60e-6, 10e9)
+    return TargetRates(flops, 300e9, 6e-6, 60e-6, 8e9)
 
 
-def cpu_rates(threads: int) -> Rates:
-    """LiteRT on so many threads."""
-    return Rates(threads * 20e9, 30e9, 1e-6, 10e-6, 10e9)
+def cpu_rates(threads: int) -> TargetRates:
+    """A runtime made for the CPU on so many threads; such runtimes are about equally fast."""
+    return TargetRates(threads * 20e9, 30e9, 1e-6, 10e-6, 10e9)
 
 
-NUMPY_RATES = Rates(1e9, 2e9, 30e-6, 5e-6, 1e15)
+NUMPY_RATES = TargetRates(1e9, 2e9, 30e-6, 5e-6, 1e15)
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,14 @@ class Costs:
     """Seconds of units and parts. `measured` has those of units by target and name."""
 
     graph: Graph
-    rates: Mapping[str, Rates]
+    rates: Mapping[str, TargetRates]
     measured: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @staticmethod
-    def of(graph: Graph, device: DeviceInfo, threads: int) -> Costs:
-        rates = {GPU: device_rates(device), LITERT: cpu_rates(threads), NUMPY: NUMPY_RATES}
-        return Costs(graph, rates)
+    def of(graph: Graph, device: DeviceInfo, threads: int, engine: str | None) -> Costs:
+        """What is estimated for a device, NumPy, and the CPU engine of the model's format."""
+        rates = {GPU: device_rates(device), NUMPY: NUMPY_RATES}
+        return Costs(graph, rates if engine is None else {**rates, engine: cpu_rates(threads)})
 
     def unit(self, unit: Unit, target: str) -> float:
         """Seconds of a unit, without bringing its values there."""

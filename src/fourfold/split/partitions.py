@@ -1,4 +1,4 @@
-"""Parts: units of one target that run together. A part needs nothing of those that come later."""
+"""Partitions: units of one target that run together, before those that depend on them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fourfold.graph import Graph
-from fourfold.split.units import GPU, LITERT, NUMPY, TARGETS, Unit, producers_of
+from fourfold.split.units import Unit, find_unit_dependencies
+from fourfold.targets import GPU, NUMPY
 
-__all__ = ["GPU", "LITERT", "NUMPY", "Partition", "make_partitions"]
+Dependencies = Mapping[str, set[str]]
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,19 @@ def make_partitions(
     targets: Mapping[str, str],
     bound: Iterable[frozenset[str]] = (),
 ) -> tuple[Partition, ...]:
-    """As few parts as possible: each takes all that can run by now in its target.
+    """As few partitions as possible: each takes all that can run by now in its target.
 
-    `bound` are units that must be in one part, with all that lies between them.
+    `bound` are units that must be in one partition, with all that lies between them.
     """
-    units = _needed(graph, units, targets)
-    needs = _needs(units, bound)
-    waves = [_waves(units, targets, needs, first) for first in TARGETS]
-    best = min(waves, key=len)
-    return tuple(_part(graph, units, targets, members) for members in best)
+    units = _used(graph, units, targets)
+    dependencies = _dependencies(units, bound)
+    others = sorted({*targets.values()} - {GPU}, key=lambda target: (target == NUMPY, target))
+    orders = [_group_units(units, targets, dependencies, first) for first in (GPU, *others)]
+    best = min(orders, key=len)
+    return tuple(_partition(graph, units, targets, members) for members in best)
 
 
-def _needed(graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]) -> list[Unit]:
+def _used(graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]) -> list[Unit]:
     """The units without those that only convert values for a target where nobody reads them."""
     wanted, kept = set(graph.outputs), []
     for unit in reversed(units):
@@ -65,66 +67,58 @@ def _needed(graph: Graph, units: Sequence[Unit], targets: Mapping[str, str]) -> 
     return kept[::-1]
 
 
-Needs = Mapping[str, set[str]]
-
-
-def _needs(units: Sequence[Unit], bound: Iterable[frozenset[str]]) -> Needs:
-    """The units that must have run before each; what binds units lets them begin together."""
-    producer = producers_of(units)
-    needs = {
-        unit.name: {producer[v] for v in unit.needs if v in producer} - {unit.name}
-        for unit in units
-    }
+def _dependencies(units: Sequence[Unit], bound: Iterable[frozenset[str]]) -> Dependencies:
+    """The units that must have run before each; those of a bound group begin together."""
+    dependencies = find_unit_dependencies(units)
     for group in bound:
-        group = group.intersection(needs)
-        outside = set[str]().union(*(needs[name] for name in group)) - group
+        group = group.intersection(dependencies)
+        outside = set[str]().union(*(dependencies[name] for name in group)) - group
         for name in group:
-            needs[name] |= outside
-    return needs
+            dependencies[name] |= outside
+    return dependencies
 
 
-def _waves(
-    units: Sequence[Unit], targets: Mapping[str, str], needs: Needs, first: str
+def _group_units(
+    units: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies, first: str
 ) -> list[list[Unit]]:
+    """All units in groups of one target each, in an order in which the groups can run."""
     done: set[str] = set()
     left, target = list(units), first
-    waves: list[list[Unit]] = []
+    groups: list[list[Unit]] = []
     while left:
-        wave = _wave(left, targets, needs, done, target)
-        if wave:
-            waves.append(wave)
+        waiting = [unit for unit in left if targets[unit.name] == target]
+        group = _run_ready(waiting, dependencies, done)
+        if group:
+            groups.append(group)
         left = [unit for unit in left if unit.name not in done]
-        target = _next_target(left, targets, needs, done)
-    return waves
+        target = _next_target(left, targets, dependencies, done)
+    return groups
 
 
-def _wave(
-    left: Sequence[Unit], targets: Mapping[str, str], needs: Needs, done: set[str], target: str
-) -> list[Unit]:
-    """Every unit of a target that can run before any other target has to; counts them as done."""
-    wave: list[Unit] = []
-    waiting = [unit for unit in left if targets[unit.name] == target]
+def _run_ready(waiting: Sequence[Unit], dependencies: Dependencies, done: set[str]) -> list[Unit]:
+    """Those of the units that can run before any other target has to; `done` gets them."""
+    group: list[Unit] = []
     while True:
-        count = len(wave)
+        count = len(group)
         for unit in waiting:
-            if unit.name not in done and needs[unit.name] <= done:
-                wave.append(unit)
+            if unit.name not in done and dependencies[unit.name] <= done:
+                group.append(unit)
                 done.add(unit.name)
-        if len(wave) == count:
-            return wave
+        if len(group) == count:
+            return group
 
 
 def _next_target(
-    left: Sequence[Unit], targets: Mapping[str, str], needs: Needs, done: set[str]
+    left: Sequence[Unit], targets: Mapping[str, str], dependencies: Dependencies, done: set[str]
 ) -> str:
     """The target of the first unit that could run now."""
-    ready = (unit for unit in left if needs[unit.name] <= done)
+    ready = (unit for unit in left if dependencies[unit.name] <= done)
     found = next((targets[unit.name] for unit in ready), None)
     assert found is not None or not left, f"units wait for each other: {left[0].name}"
     return found or GPU
 
 
-def _part(
+def _partition(
     graph: Graph, units: Sequence[Unit], targets: Mapping[str, str], members: Sequence[Unit]
 ) -> Partition:
     target = targets[members[0].name]

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 
-from fourfold.device import GPU, LITERT, NUMPY
 from fourfold.formats import SourceGraph
 from fourfold.graph import Graph, Node
 from fourfold.ops.foreign import Foreign
-
-__all__ = ["GPU", "LITERT", "NUMPY", "TARGETS", "Unit", "Verdict", "find_units", "producers_of"]
-
-TARGETS = (GPU, LITERT, NUMPY)
+from fourfold.targets import GPU, runs_operators
 
 
 @dataclass(frozen=True)
@@ -37,26 +33,33 @@ class Unit:
         return next((item for item in found if isinstance(item, Foreign)), None)
 
     def inputs(self, target: str) -> tuple[str, ...]:
-        return self.reads_in_file if target == LITERT else self.reads
+        return self.reads_in_file if runs_operators(target) else self.reads
 
     def outputs(self, target: str) -> tuple[str, ...]:
-        return self.writes_in_file if target == LITERT else self.writes
+        return self.writes_in_file if runs_operators(target) else self.writes
 
     @property
-    def needs(self) -> set[str]:
-        """All that must be there before it can run, wherever that is."""
+    def required(self) -> set[str]:
+        """The values that must be there before it can run, wherever that is."""
         return {*self.reads, *self.reads_in_file}
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Where a unit can run: for each target '' or the reason why not."""
+class UnitSupport:
+    """Where a unit can run: for each target '' or the reason why not. Of the CPU's targets, those
+    come first that are better.
+    """
 
     unit: str
     reasons: Mapping[str, str]
 
     def allows(self, target: str) -> bool:
         return not self.reasons[target]
+
+    @property
+    def cpu_target(self) -> str:
+        """Who runs the unit on the CPU; '' if nobody can."""
+        return next((one for one in self.reasons if one != GPU and self.allows(one)), "")
 
 
 def find_units(graph: Graph, origin: SourceGraph | None) -> tuple[Unit, ...]:
@@ -114,20 +117,21 @@ def _unit(
     )
 
 
-def producers_of(units: Iterable[Unit]) -> Mapping[str, str]:
-    """The unit that gives each value."""
-    return {value: unit.name for unit in units for value in {*unit.writes, *unit.writes_in_file}}
+def find_unit_dependencies(units: Iterable[Unit]) -> dict[str, set[str]]:
+    """For each unit, those that must have run before it."""
+    units = list(units)
+    producer = {v: unit.name for unit in units for v in {*unit.writes, *unit.writes_in_file}}
+    return {
+        unit.name: {producer[value] for value in unit.required if value in producer} - {unit.name}
+        for unit in units
+    }
 
 
 def sort_units(units: Iterable[Unit]) -> list[str]:
     """Names in an order in which they can run; of several that could be next, the first given."""
-    found = list(units)
-    producer = producers_of(found)
-    needs = {
-        unit.name: sorted({producer[v] for v in unit.needs if v in producer} - {unit.name})
-        for unit in found
-    }
+    dependencies = find_unit_dependencies(units)
+    ordered = {name: sorted(earlier) for name, earlier in dependencies.items()}
     try:
-        return list(TopologicalSorter(needs).static_order())
+        return list(TopologicalSorter(ordered).static_order())
     except CycleError as error:
         raise AssertionError(f"units wait for each other: {error.args[1]}") from error

@@ -18,11 +18,11 @@ class Choice(NamedTuple):
     effort: int = 0
 
 
-def checksum_of(one: Choice) -> int:
+def choice_checksum(one: Choice) -> int:
     return crc32(f"{one.device}\0{one.key}\0{one.choice}".encode())
 
 
-def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
+def read_choices(database: sqlite3.Connection, device: str | None) -> list[Choice]:
     """Every row that is whole."""
     query = "SELECT key, choice, seconds, device, effort, checksum FROM choices"
     rows = (
@@ -31,15 +31,15 @@ def read(database: sqlite3.Connection, device: str | None) -> list[Choice]:
         else database.execute(f"{query} WHERE device=?", (device,))
     )
     found = [(Choice(*row), checksum) for *row, checksum in rows]
-    return [one for one, checksum in found if checksum_of(one) == checksum]
+    return [one for one, checksum in found if choice_checksum(one) == checksum]
 
 
-def write(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
+def write_choices(database: sqlite3.Connection, rows: Iterable[Choice], now: float) -> None:
     database.executemany(
         "INSERT OR REPLACE INTO choices(device, key, choice, seconds, made, checksum, effort)"
         " VALUES(?,?,?,?,?,?,?)",
         [
-            (one.device, one.key, one.choice, one.seconds, now, checksum_of(one), one.effort)
+            (one.device, one.key, one.choice, one.seconds, now, choice_checksum(one), one.effort)
             for one in rows
         ],
     )

@@ -15,7 +15,7 @@ from threading import RLock
 from typing import Any
 
 from fourfold.store.choices import Choice
-from fourfold.store.facts import FactRow, checksum_of
+from fourfold.store.facts import FactRow, fact_checksum
 
 NAME = "store.sqlite"
 BUSY_MS = 4000
@@ -136,11 +136,11 @@ class MemoryDatabase(Database):
             ":memory:", isolation_level=None, check_same_thread=False
         )
         self._connection_kept.executescript(SCHEMA)
-        self._turn = RLock()
+        self._lock = RLock()
 
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
-        with self._turn:
+        with self._lock:
             try:
                 yield self._connection_kept
             finally:
@@ -179,7 +179,7 @@ def salvage_facts(folder: Path) -> list[FactRow]:
     found: list[FactRow] = []
     with suppress(TypeError, ValueError):
         found.extend(FactRow(*row) for row in _salvaged_rows(folder, "facts"))
-    return [row for row in found if checksum_of(*row[:3]) == row.checksum]
+    return [row for row in found if fact_checksum(*row[:3]) == row.checksum]
 
 
 def _salvaged_rows(folder: Path, table: str) -> Iterator[tuple[Any, ...]]:

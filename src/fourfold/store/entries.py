@@ -212,8 +212,8 @@ class Entries:
                     file = self.contents.read(name)
                     kind, title, parts = read_head(file)
                     self._insert(database, (key_of(parts), kind, title, parts, name, file.size))
-            whole = [one for one, sum_ in salvaged if choices.checksum_of(one) == sum_]
-            choices.write(database, whole, time.time())
+            whole = [one for one, sum_ in salvaged if choices.choice_checksum(one) == sum_]
+            choices.write_choices(database, whole, time.time())
             facts.write_rows(database, known)
 
 

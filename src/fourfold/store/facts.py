@@ -31,7 +31,7 @@ class KeptFacts(NamedTuple):
     tries: dict[str, int]
 
 
-def checksum_of(device: str, name: str, value: str | None) -> int:
+def fact_checksum(device: str, name: str, value: str | None) -> int:
     return crc32(f"{device}\0{name}\0{value}".encode())
 
 
@@ -44,7 +44,7 @@ def read_rows(database: sqlite3.Connection, device: str | None = None) -> list[F
         else database.execute(f"{query} WHERE device=?", (device,))
     )
     rows = [FactRow(*row) for row in found]
-    return [row for row in rows if checksum_of(*row[:3]) == row.checksum]
+    return [row for row in rows if fact_checksum(*row[:3]) == row.checksum]
 
 
 def facts_in(rows: Iterable[FactRow]) -> KeptFacts:
@@ -69,7 +69,7 @@ def write_rows(database: sqlite3.Connection, rows: Iterable[FactRow]) -> None:
 def write_facts(database: sqlite3.Connection, device: str, facts: Mapping[str, Fact]) -> None:
     texts = {name: json.dumps(value) for name, value in facts.items()}
     rows = [
-        FactRow(device, name, text, 0, checksum_of(device, name, text))
+        FactRow(device, name, text, 0, fact_checksum(device, name, text))
         for name, text in texts.items()
     ]
     write_rows(database, rows)
@@ -84,5 +84,5 @@ def note_unanswered(database: sqlite3.Connection, device: str, names: Iterable[s
         if row is None or row[0] is None:
             tries = 1 if row is None else int(row[1]) + 1
             write_rows(
-                database, [FactRow(device, name, None, tries, checksum_of(device, name, None))]
+                database, [FactRow(device, name, None, tries, fact_checksum(device, name, None))]
             )

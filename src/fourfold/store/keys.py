@@ -26,7 +26,7 @@ NOT_IN_KEYS = ("index", "ordinal", "others", "uuid", "memory", "claims", "probed
 PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 MAKERS = (
     *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
-    *("compile", "players"),
+    *("compile", "cpu", "players"),
 )
 
 

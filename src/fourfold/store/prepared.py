@@ -125,9 +125,9 @@ class Prepared:
             raise self._damaged(error) from error
 
     def _for_pixels(self, rows: list[Any], pixels: str) -> list[Any]:
-        found = [one for one in rows if not pixels or pixels in _pixels_words(one)]
+        found = [one for one in rows if not pixels or pixels in _pixel_texts(one)]
         if not found:
-            known = sorted({_pixels_words(one)[-1] or "arrays of its own types" for one in rows})
+            known = sorted({_pixel_texts(one)[-1] or "arrays of its own types" for one in rows})
             what = f"{self.file.title} takes no pixels that are {pixels}"
             fix = "leave pixels= out, add it with 'fourfold prepare --add', or open the model"
             raise InputError(what, f"it was prepared for: {' | '.join(known)}", fix)
@@ -225,7 +225,7 @@ def _strangeness(row: Mapping[str, Any], device: DeviceInfo) -> int:
     return 1 if 2 * row["made_for"]["compute_units"] >= device.compute_units else 3
 
 
-def _pixels_words(row: Mapping[str, Any]) -> list[str]:
+def _pixel_texts(row: Mapping[str, Any]) -> list[str]:
     """What a plan takes as bytes: by name, and where there is one such input, without it."""
     found: dict[str, str] = row["pixels"]
     named = "; ".join(f"{name}: {words}" for name, words in sorted(found.items()))

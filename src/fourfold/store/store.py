@@ -46,7 +46,7 @@ class Store(Entries):
     @never_fails(list)
     def choice_rows(self, device: str | None = None) -> list[Choice]:
         with self.database.reading() as database:
-            return choices.read(database, device)
+            return choices.read_choices(database, device)
 
     def put_choice(
         self, device: str, key: str, choice: str, seconds: float, effort: int = 0
@@ -59,7 +59,7 @@ class Store(Entries):
     @never_fails(lambda: None)
     def put_choices(self, rows: Iterable[Choice]) -> None:
         with self.database.writing() as database:
-            choices.write(database, rows, time.time())
+            choices.write_choices(database, rows, time.time())
 
     @never_fails(lambda: KeptFacts({}, {}))
     def find_facts(self, device: DeviceInfo) -> KeptFacts:

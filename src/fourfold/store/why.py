@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fourfold.device import PROBED
 from fourfold.store.entry import Entry
 from fourfold.store.keys import Parts, key_of
 
 MEANING = {
+    "CPU engines": "other runtimes for the CPU were installed",
     "custom ops": "other custom ops were registered",
     "driver": "the driver was changed",
+    **dict.fromkeys(PROBED, "a trial of the device had another answer"),
     "engine": "it was kept by another version of fourfold",
+    "follow": "another follow_batch= was passed",
     "format": "it was kept in another format",
-    "litert": "another LiteRT was installed",
+    "launches": "the setting FOURFOLD_LAUNCHES was another one",
     "model": "the model file has other content",
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",
-    "placement": "other wishes of placement were passed",
+    "placement": "other placement options were passed",
     "precision": "it was kept for another precision",
+    "quantized": "another quantized= was passed",
     "shapes": "it was kept for other input shapes",
     "sizes": "the setting FOURFOLD_SIZES was another one",
     "sources": "fourfold's own files have changed",

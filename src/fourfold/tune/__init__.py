@@ -1,4 +1,4 @@
-"""Finds the best way to run each node on a device, by timing the promising ones.
+"""Finds the best kernel for each node on a device, by timing the promising ones.
 
 What is computed (`NodeContext.key`) is tuned once, whatever model it is in: choices are kept by
 that key.
@@ -57,7 +57,7 @@ class Listener:
     """Hears how a search goes. This one keeps quiet."""
 
     def found(self, key: str, result: Result) -> None:
-        """The best way for a key is known: the moment to keep it."""
+        """The best choice for a key is known: the moment to keep it."""
 
     def progress(self, done: int, total: int, title: str, left: float) -> None:
         """So many of all keys are done, this one is next, and all may take so many seconds more."""
@@ -81,7 +81,7 @@ def tune(
     efforts: Mapping[str, int] | None = None,
     listener: Listener | None = None,
 ) -> dict[str, str]:
-    """The best way for every key of the graph that was timed.
+    """The best choice for every key of the graph that was timed.
 
     A known key is looked at again where `efforts` says that fewer candidates than the level's were
     tried for it, and then from there on. Each result goes to the listener as soon as it is found:
@@ -106,14 +106,14 @@ def tune(
             result = race.run(search, level.runs)
             done += 1
             if result is not None:
-                found[search.key] = result.way
+                found[search.key] = result.choice
                 listener.found(search.key, result)
         race.close()
     if level.runs and time.monotonic() < stop:
         listener.progress(done, len(todo), "one launch or several", clock.left(done))
         formed = race_forms(graph, device, options, found, 4 * level.runs)
         if formed is not None:
-            found[formed[0]] = formed[1].way
+            found[formed[0]] = formed[1].choice
             listener.found(*formed)
     listener.progress(done, len(todo), "", 0.0)
     return found
@@ -124,9 +124,9 @@ def _chunks(todo: Iterable[Search]) -> list[list[Search]]:
     chunks: list[list[Search]] = []
     room = 0
     for search in todo:
-        if room < len(search.ways):
+        if room < len(search.candidates):
             chunks.append([])
             room = CHUNK
         chunks[-1].append(search)
-        room -= len(search.ways)
+        room -= len(search.candidates)
     return chunks

@@ -17,15 +17,15 @@ from fourfold.players import backend_of
 from fourfold.tune.search import Search
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 2e-2, "fp16": 4e-2}
-FIRST_LOOK = 2
+FIRST_RUNS = 2
 SEED = 1
 
 
 @dataclass(frozen=True)
 class Result:
-    """The best way found, its time, the default's time, and how many were timed."""
+    """The best choice, its time, the default's time, and how many were timed."""
 
-    way: str
+    choice: str
     seconds: float
     default_seconds: float
     tried: int
@@ -48,15 +48,15 @@ class Race:
     def __init__(
         self, graph: Graph, device: DeviceInfo, options: KernelOptions, searches: list[Search]
     ) -> None:
-        wanted = {search.key: list(search.ways) for search in searches}
+        wanted = {search.key: list(search.candidates) for search in searches}
         made = plan_trials(graph, device, options, wanted)
         self._trials, self._tolerance = made.of, TOLERANCE[made.plan.precision]
         # A gain within the noise of a clock is no reason to leave the default. On a GPU that is
         # timed launch by launch, the clock counts the launches in.
         self._repeats = made.repeats
         self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
-        self._watch = backend_of(device).make_timer(device, made.plan)
-        self._watch.fill(_numbers(made.plan.bytes("arena"), made.values))
+        self._timer = backend_of(device).make_timer(device, made.plan)
+        self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
 
     def run(self, search: Search, runs: int) -> Result | None:
         """The fastest of the candidates that agree with the default; half of them drop out each
@@ -64,31 +64,31 @@ class Race:
         """
         trials = self._trials[search.key]
         expected = self._output(trials[0])
-        honest = [trial for trial in trials if trial is trials[0] or self._agrees(trial, expected)]
-        times = {trial.way: float("inf") for trial in honest}
-        alive, looks = honest, FIRST_LOOK
-        while alive:
-            for trial in alive:
-                seconds = self._watch.seconds(trial.launches, looks) / self._repeats
+        correct = [trial for trial in trials if trial is trials[0] or self._agrees(trial, expected)]
+        times = {trial.way: float("inf") for trial in correct}
+        remaining, runs_each = correct, FIRST_RUNS
+        while remaining:
+            for trial in remaining:
+                seconds = self._timer.seconds(trial.launches, runs_each) / self._repeats
                 times[trial.way] = min(times[trial.way], seconds)
-            if looks >= runs:
+            if runs_each >= runs:
                 break
-            looks *= 2
-            ranked = sorted(alive, key=lambda trial: times[trial.way])
-            alive = ranked[: max(2, len(ranked) // 2)]
-            if trials[0] not in alive:
-                alive.append(trials[0])
-        best = min(times, key=lambda way: times[way])
+            runs_each *= 2
+            ranked = sorted(remaining, key=lambda trial: times[trial.way])
+            remaining = ranked[: max(2, len(ranked) // 2)]
+            if trials[0] not in remaining:
+                remaining.append(trials[0])
+        best = min(times, key=lambda choice: times[choice])
         default = times[trials[0].way]
         if times[best] > self._gain * default:
             best = trials[0].way
-        return Result(best, times[best], default, len(honest))
+        return Result(best, times[best], default, len(correct))
 
     def _output(self, trial: Trial) -> np.ndarray:
         at = trial.output
-        self._watch.blank(at.offset, at.bytes)
-        self._watch.seconds(trial.launches, 1)
-        values = self._watch.read(at.offset, at.dtype.numpy, at.bytes // at.dtype.size)
+        self._timer.blank(at.offset, at.bytes)
+        self._timer.seconds(trial.launches, 1)
+        values = self._timer.read(at.offset, at.dtype.numpy, at.bytes // at.dtype.size)
         return values.astype(np.float32)
 
     def _agrees(self, trial: Trial, expected: np.ndarray) -> bool:
@@ -104,4 +104,4 @@ class Race:
         return same and bool(near.all())
 
     def close(self) -> None:
-        self._watch.close()
+        self._timer.close()

@@ -1,4 +1,4 @@
-"""What there is to search: each thing computed once, with the ways worth timing in a good order."""
+"""What there is to search: each thing computed once, with the candidates worth timing in order."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _NUMBERS = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Search:
-    """One thing computed: its key, a title for people, and the ways to try, the default first."""
+    """One thing computed: its key, a title for people, and what to try, the default first."""
 
     key: str
     title: str
-    ways: tuple[KernelChoice, ...]
+    candidates: tuple[KernelChoice, ...]
 
 
 class Known(NamedTuple):
-    """What earlier searches found: the ways by key, and how many candidates they tried."""
+    """What earlier searches found: choices by key, and how many candidates they tried."""
 
-    ways: Mapping[str, str]
+    choices: Mapping[str, str]
     tried: Mapping[str, int]
 
 
 def searches(
     graph: Graph, device: DeviceInfo, options: KernelOptions, known: Known, limit: int
 ) -> Iterator[Search]:
-    """Every distinct thing that a graph computes for which there is a way to try that was not."""
+    """Every distinct thing that a graph computes for which a candidate was not tried yet."""
     seen: set[str] = set()
     graph, target, _ = specialise_for(graph, device, options)
     for context in node_contexts(graph, choose_locations(graph, target.options), target):
@@ -47,12 +47,12 @@ def searches(
         default = choose_kernel(context, {})
         if isinstance(default, KernelChoice):
             title = f"{context.node.op} {context.input} -> {context.output}"
-            ways = tuple(_ways(context, default, known, limit))
-            if ways:
-                yield Search(context.key, title, ways)
+            candidates = tuple(_candidates(context, default, known, limit))
+            if candidates:
+                yield Search(context.key, title, candidates)
 
 
-def _ways(
+def _candidates(
     context: NodeContext, default: KernelChoice, known: Known, limit: int
 ) -> list[KernelChoice]:
     """The default, the best until now, then the promising ones in order, the first of each variant
@@ -64,24 +64,24 @@ def _ways(
         [KernelChoice(variant, choice) for choice in variant.choices(context)]
         for variant in variants
     ]
-    first = [ways[0] for ways in listed if ways]
-    ordered = [*first, *(way for ways in listed for way in ways[1:])]
-    best = known.ways.get(context.key)
-    similar = _most_similar(context.key, known.ways) if best is None else None
-    ordered.sort(key=lambda way: str(way) != similar)
-    old = {str(default): default, **{str(way): way for way in ordered if str(way) == best}}
-    others = [way for way in ordered if str(way) != str(default)]
+    first = [some[0] for some in listed if some]
+    ordered = [*first, *(one for some in listed for one in some[1:])]
+    best = known.choices.get(context.key)
+    similar = _most_similar(context.key, known.choices) if best is None else None
+    ordered.sort(key=lambda one: str(one) != similar)
+    old = {str(default): default, **{str(one): one for one in ordered if str(one) == best}}
+    others = [one for one in ordered if str(one) != str(default)]
     fresh = others[known.tried.get(context.key, 0) : limit]
-    new = {str(way): way for way in fresh if str(way) not in old}
+    new = {str(one): one for one in fresh if str(one) not in old}
     return [*old.values(), *new.values()] if new else []
 
 
 def _most_similar(key: str, known: Mapping[str, str]) -> str | None:
-    """The way of the known key that differs from this one in numbers only, and by the least."""
+    """The choice for the known key that differs from this one in numbers only, and by the least."""
     shape = _NUMBERS.sub("#", key)
     numbers = [int(text) for text in _NUMBERS.findall(key)]
     best: tuple[float, str] | None = None
-    for other, way in known.items():
+    for other, choice in known.items():
         if _NUMBERS.sub("#", other) == shape:
             theirs = [int(text) for text in _NUMBERS.findall(other)]
             ratios = (
@@ -89,5 +89,5 @@ def _most_similar(key: str, known: Mapping[str, str]) -> str | None:
             )
             distance = sum(ratio - 1.0 for ratio in ratios)
             if best is None or distance < best[0]:
-                best = (distance, way)
+                best = (distance, choice)
     return None if best is None else best[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.capabilities import STORAGES, Capabilities
 from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
@@ -14,7 +14,7 @@ NARROW = Capabilities(
     language="Narrow",
     kinds=frozenset(("float", "int", "uint", "bool")),
     widths=frozenset((1, 4)),
-    storages=frozenset(DType) - {DType.I64},
+    storages=STORAGES - {DType.I64},
     shifted_pointers=False,
     private_arrays=False,
 )

@@ -18,7 +18,7 @@ from runtimes import INSTALLED, MODULES, RUNTIMES, interpreter, run
 from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 import fourfold
-from fourfold.delegate import match, partition
+from fourfold.delegate import delegate_kernel, match
 from fourfold.errors import DeviceError, InputError, ModelError, Refusal
 from fourfold.litert import GpuDelegate
 from fourfold.session import Session
@@ -147,14 +147,14 @@ def test_other_shapes(name: str) -> None:
 
 def test_other_shapes_beside_another_delegate() -> None:
     """XNNPACK takes the rest, and the interpreter begins anew whenever a shape changes."""
-    words = {"first_delegate_node": 1, "last_delegate_node": 2}
-    delegate = GpuDelegate(tiny_model(), **words)
+    options = {"first_delegate_node": 1, "last_delegate_node": 2}
+    delegate = GpuDelegate(tiny_model(), **options)
     ours = interpreter(LITERT, tiny_model(), delegate, plain=False)
     theirs = interpreter(LITERT, tiny_model())
     for batch in (1, 3, 1, 2):
         images = np.repeat(IMAGE, batch, axis=0)
         np.testing.assert_allclose(run(ours, [images])[0], run(theirs, [images])[0], atol=1e-6)
-    assert len(delegate._native._partitions) == 1
+    assert len(delegate._native._kernels) == 1
 
 
 def test_a_state_stays_with_the_interpreter() -> None:
@@ -192,13 +192,13 @@ def test_a_shape_that_was_there_is_still_ready(monkeypatch: pytest.MonkeyPatch) 
     opened: list[object] = []
 
     def spy(
-        self: partition.Workshop, content: bytes, shapes: dict[str, tuple[int, ...]]
+        self: delegate_kernel.SessionFactory, content: bytes, shapes: dict[str, tuple[int, ...]]
     ) -> Session:
         opened.append(shapes)
         return original(self, content, shapes)
 
-    original = partition.Workshop.open
-    monkeypatch.setattr(partition.Workshop, "open", spy)
+    original = delegate_kernel.SessionFactory.open
+    monkeypatch.setattr(delegate_kernel.SessionFactory, "open", spy)
     ours = interpreter(LITERT, tiny_model(), GpuDelegate(tiny_model()))
     for batch in (1, 2, 1, 2):
         run(ours, [np.repeat(IMAGE, batch, axis=0)])
@@ -243,7 +243,7 @@ def test_a_device_that_fails_leaves_the_model_to_the_cpu(monkeypatch: pytest.Mon
     def fail(*_: object) -> None:
         raise DeviceError("no memory is left", "others have it", "close them")
 
-    monkeypatch.setattr(partition.Workshop, "open", fail)
+    monkeypatch.setattr(delegate_kernel.SessionFactory, "open", fail)
     delegate = GpuDelegate(tiny_model())
     assert run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])[0].shape == (1, 10)
     assert "0 of 4 nodes" in str(delegate.claims)
@@ -309,11 +309,11 @@ def test_everything_is_freed() -> None:
     delegate = GpuDelegate(tiny_model())
     ours = interpreter(LITERT, tiny_model(), delegate)
     run(ours, [IMAGE])
-    partitions = list(delegate._native._partitions.values())
+    partitions = list(delegate._native._kernels.values())
     assert len(partitions) == 1
     del ours
     gc.collect()
-    assert delegate._native._partitions == {}
+    assert delegate._native._kernels == {}
     assert not partitions[0]._sessions
 
 
@@ -440,19 +440,19 @@ def test_sizes_that_the_values_decide() -> None:
 
 
 def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
-    words = {"serialization_dir": tmp_path, "model_token": "tiny"}
+    options = {"serialization_dir": tmp_path, "model_token": "tiny"}
     for hit in (False, True):
-        delegate = GpuDelegate(tiny_model(), **words)
+        delegate = GpuDelegate(tiny_model(), **options)
         ours = interpreter(LITERT, tiny_model(), delegate)
         run(ours, [IMAGE])
-        (one,) = delegate._native._partitions.values()
+        (one,) = delegate._native._kernels.values()
         assert one._session is not None
         assert one._session.hit == hit
 
 
 def test_speed_can_be_asked_for(tmp_path: Path) -> None:
-    words = {"serialization_dir": tmp_path, "inference_preference": "balanced"}
-    delegate = GpuDelegate(tiny_model(), **words)
+    options = {"serialization_dir": tmp_path, "inference_preference": "balanced"}
+    delegate = GpuDelegate(tiny_model(), **options)
     found = run(interpreter(LITERT, tiny_model(), delegate), [IMAGE])
     np.testing.assert_allclose(
         found[0], run(interpreter(LITERT, tiny_model()), [IMAGE])[0], atol=1e-6
@@ -463,5 +463,5 @@ def test_speed_can_be_asked_for(tmp_path: Path) -> None:
 def test_what_is_no_model() -> None:
     with pytest.raises(ModelError, match="is not a model"):
         GpuDelegate(b"<html>")
-    with pytest.raises(InputError, match="did you mean 'precision_loss_allowed'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'precision_los_allowed'"):
         GpuDelegate(tiny_model(), precision_los_allowed=True)

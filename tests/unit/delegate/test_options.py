@@ -11,7 +11,7 @@ from fourfold.errors import InputError
 
 
 @pytest.mark.parametrize(
-    ("words", "precision"),
+    ("options", "precision"),
     [
         ({}, "fp32"),
         ({"precision_loss_allowed": True}, "mixed"),
@@ -23,14 +23,13 @@ from fourfold.errors import InputError
         ({"inference_priority1": "min_latency", "inference_priority2": "max_precision"}, "mixed"),
     ],
 )
-def test_precision(words: dict[str, Any], precision: str) -> None:
-    assert GpuOptions.of(words).precision == precision
+def test_precision(options: dict[str, Any], precision: str) -> None:
+    assert GpuOptions(**options).precision == precision
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
-        ({"precision_loss": True}, "precision_loss_allowed"),
         ({"inference_preference": "sustained"}, "sustained_speed"),
         ({"inference_priority1": "latency"}, "min_latency"),
         ({"inference_priority1": "auto"}, "the first must be given"),
@@ -39,9 +38,9 @@ def test_precision(words: dict[str, Any], precision: str) -> None:
         ({"max_delegated_partitions": 0}, "pass 1 or more"),
     ],
 )
-def test_what_makes_no_sense_is_refused(words: dict[str, Any], message: str) -> None:
+def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        GpuOptions.of(words)
+        GpuOptions(**options)
 
 
 def test_a_range_of_nodes() -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
     ],
 )
 def test_a_tensor(field: str, offset: int) -> None:
-    assert getattr(structs.Tensor, field).offset == offset
+    assert getattr(structs.TfLiteTensor, field).offset == offset
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_a_tensor(field: str, offset: int) -> None:
     ],
 )
 def test_a_context(field: str, offset: int) -> None:
-    assert getattr(structs.Context, field).offset == offset
+    assert getattr(structs.TfLiteContext, field).offset == offset
 
 
 def test_sizes() -> None:
-    assert ctypes.sizeof(structs.Tensor) == structs.TENSOR_BYTES
-    assert ctypes.sizeof(structs.DelegateParams) == 32
-    assert structs.Node.user_data.offset == 32
+    assert ctypes.sizeof(structs.TfLiteTensor) == structs.TENSOR_BYTES
+    assert ctypes.sizeof(structs.TfLiteDelegateParams) == 32
+    assert structs.TfLiteNode.user_data.offset == 32
     check_layouts()
 
 

@@ -11,6 +11,7 @@ from tflite_writer import Operator, Tensor, constant, write
 
 import fourfold
 from fourfold.cpu import litert
+from fourfold.cpu.litert.interpreter import runtime
 from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
@@ -18,7 +19,7 @@ from fourfold.formats import ReadOptions, read_model
 
 IMAGE = (1, 5, 7, 6)
 X, BATCH = Tensor("x", IMAGE), 3
-needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 
 
 def file(operators: Sequence[Operator], *tensors: Tensor, x: Tensor = X) -> bytes:
@@ -136,7 +137,7 @@ def test_device_and_cpu_agree(device: DeviceInfo, name: str, place: str) -> None
 def test_taken_literally_it_is_what_litert_makes_of_it(device: DeviceInfo) -> None:
     """One row of boxes, of all images and of the left part of the first one."""
     batch = images()
-    rival = InStep(litert.runtime(), heads(), batch.shape)
+    rival = InStep(runtime(), heads(), batch.shape)
     with fourfold.Session(heads(), device, cache=None, follow_batch=False) as session:
         session.resize(batch.shape)
         found, (expected,) = session.run(batch)["y"], rival.run(batch)

@@ -116,7 +116,7 @@ def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
     inner, ports = ["one", "shortcut", "two", "three"], ["x from", "three to"]
     assert titles(shared) == [f"{ports[0]} host memory", *inner, f"{ports[1]} host memory"]
     assert shared.meetings == [(0, 1), (1, 3), (3, 4), (4, 5)]
-    assert shared.plan.launches[0].node == "6 stages, 4 meetings, 1 of them crossed"
+    assert shared.plan.launches[0].node == "6 stages, 4 grid barriers, 1 of them crossed"
     assert conflicts(shared) == []
 
 
@@ -220,4 +220,4 @@ def test_lives_by_level_hold_what_runs_at_once() -> None:
     ]
     assert between(0, [LevelSpan(0, 0)], 0) == [LevelSpan(0, 0)]
     assert between(0, [LevelSpan(0, 1)], 2) == [LevelSpan(0, 1), LevelSpan(2, 2), LevelSpan(2, 2)]
-    assert Span(64, *levels[3]).meets(Span(64, *levels[4]))
+    assert Span(64, *levels[3]).overlaps(Span(64, *levels[4]))

@@ -26,7 +26,7 @@ def trials(resident: bool) -> Trials:
     device = replace(NULL_GPU, resident=resident, matrix_units=resident)
     graph, options = build(NETWORK), KernelOptions("mixed")
     found = searches(graph, device, options, Known({}, {}), 4)
-    return plan_trials(graph, device, options, {one.key: list(one.ways) for one in found})
+    return plan_trials(graph, device, options, {one.key: list(one.candidates) for one in found})
 
 
 def test_launch_by_launch() -> None:

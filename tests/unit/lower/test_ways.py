@@ -96,7 +96,7 @@ def ways_of(item: Graph, device: DeviceInfo, limit: int) -> list[str]:
         for s in searches(item, device, KernelOptions(), Known({}, {}), limit)
         if s.key.startswith("conv")
     ]
-    return [str(way) for way in search.ways]
+    return [str(way) for way in search.candidates]
 
 
 @pytest.mark.parametrize("facts", [CPU, NULL_GPU])

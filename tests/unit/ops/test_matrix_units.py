@@ -17,8 +17,8 @@ from fourfold.kernels.matrix.tile import (
     MatrixTile,
     MatrixWork,
     clocks,
-    fits,
     held,
+    matrix_tile_fits,
     pack_for_warps,
     split_weights,
     tiles,
@@ -111,7 +111,7 @@ def test_what_is_read_ahead_fits_beside_the_rest() -> None:
     assert held(work, few) == 1
     assert 2 <= held(work, many) < 13
     assert held(work, MatrixTile(4, 8, 1, 1, 13)) == 0
-    assert not fits(TENSOR_CORES, work, MatrixTile(4, 8, 1, 1, 13))
+    assert not matrix_tile_fits(TENSOR_CORES, work, MatrixTile(4, 8, 1, 1, 13))
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 8, 16), (1, 7, 7, 16), (3, 1, 1, 4)])
@@ -144,7 +144,7 @@ def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
     assert found
     for tile in found:
         assert MatrixTile.parse(str(tile)) == tile
-        assert fits(TENSOR_CORES, work, tile)
+        assert matrix_tile_fits(TENSOR_CORES, work, tile)
         assert tile.split * tile.ahead <= work.steps
     assert clocks(TENSOR_CORES, work) > 0
 
@@ -152,4 +152,4 @@ def test_every_tile_can_be_kept_as_text_and_run(work: MatrixWork) -> None:
 def test_what_is_no_tile_is_told() -> None:
     assert MatrixTile.parse(None) is None
     assert MatrixTile.parse("1x4 by 2") is None
-    assert not fits(TENSOR_CORES, MatrixWork(2, 8, 1), MatrixTile(1, 1, 1, 2))
+    assert not matrix_tile_fits(TENSOR_CORES, MatrixWork(2, 8, 1), MatrixTile(1, 1, 1, 2))

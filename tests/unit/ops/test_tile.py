@@ -8,7 +8,7 @@ import pytest
 from fake_devices import LARGE, target_of
 
 from fourfold.device import DeviceInfo
-from fourfold.kernels.conv.tile import DEEPEST, Tile, Work, candidates, choose_tile, fits
+from fourfold.kernels.conv.tile import DEEPEST, ConvTile, Work, candidates, choose_tile, tile_fits
 from fourfold.players.null import NULL_GPU
 
 WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1), Work(197, 5, 3)]
@@ -22,20 +22,20 @@ def test_every_candidate_can_be_run_and_kept_as_text(info: DeviceInfo, work: Wor
     assert found
     for tile in found:
         assert tile.split <= DEEPEST
-        assert fits(target, work, tile)
-        assert Tile.parse(str(tile)) == tile
+        assert tile_fits(target, work, tile)
+        assert ConvTile.parse(str(tile)) == tile
 
 
 def test_weights_by_image_are_part_of_the_text() -> None:
     tile = replace(candidates(target_of(LARGE), WORKS[0])[0], image=True)
     assert str(tile).endswith(" by image")
-    assert Tile.parse(str(tile)) == tile
+    assert ConvTile.parse(str(tile)) == tile
     assert choose_tile(target_of(LARGE), WORKS[0], str(tile)) == tile
-    assert Tile.parse(f"{tile} by") is None
+    assert ConvTile.parse(f"{tile} by") is None
 
 
 def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
     work = Work(1, 250, 512)
-    deep = Tile(1, 1, 4, 2 * DEEPEST)
-    assert not fits(target_of(LARGE), work, deep)
+    deep = ConvTile(1, 1, 4, 2 * DEEPEST)
+    assert not tile_fits(target_of(LARGE), work, deep)
     assert choose_tile(target_of(LARGE), work, str(deep)) != deep

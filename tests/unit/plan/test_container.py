@@ -80,9 +80,12 @@ def forged(content: bytes, place: int, form: str, value: int) -> bytes:
     return bytes(data)
 
 
-def test_a_future_format_says_so() -> None:
-    with pytest.raises(ModelError, match=f"format {VERSION + 1}"):
-        Container(forged(container_bytes(SECTIONS), 8, "<I", VERSION + 1), "it")
+@pytest.mark.parametrize("version", [1, VERSION - 1, VERSION + 1])
+def test_another_format_is_refused_in_words(version: int) -> None:
+    with pytest.raises(ModelError, match=f"format {version}") as caught:
+        Container(forged(container_bytes(SECTIONS), 8, "<I", version), "it")
+    assert caught.value.why == f"this fourfold reads format {VERSION}"
+    assert "prepare the model again" in caught.value.fix
 
 
 @pytest.mark.parametrize(("place", "form"), [(16, "<Q"), (24, "<Q"), (32, "<I")])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from fake_devices import LARGE, NVIDIA, TENSOR_CORES
+from fake_devices import EXTENDED, LARGE, NVIDIA, TENSOR_CORES, X86
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
@@ -17,7 +18,7 @@ from fourfold.lower import make_plan
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.plan import Plan, Requirements
-from fourfold.plan.hybrid import joined
+from fourfold.plan.hybrid import join_plans
 from fourfold.plan.record import read_requirements, requirements_record
 from fourfold.plan.requirements import ImageNeed, hardest_images, join_requirements
 from fourfold.players.null import NULL_GPU
@@ -181,7 +182,7 @@ def test_an_image_may_begin_near_what_is_read() -> None:
 def test_the_hardest_images_stand_for_all() -> None:
     far, long, small = ImageNeed(900, 10, 16), ImageNeed(500, 400, 16), ImageNeed(400, 9, 16)
     narrow = ImageNeed(450, 20, 8)
-    kept = hardest_images([small, narrow, long, far, small])
+    kept = hardest_images([small, narrow, long, far, small, long._replace(texel_bytes=32)])
     assert set(kept) == {far, long, narrow}
     for texels in range(0, 1000, 7):
         for windows in (False, True):
@@ -237,7 +238,7 @@ def test_parts_need_what_each_of_them_needs() -> None:
     wgsl = Requirements(language="wgsl")
     assert join_requirements([wgsl, wgsl]).language == "wgsl"
     plan = plan_for(NULL_GPU)
-    assert joined("both", [plan, plan], ((), ()), "fp32").requirements == plan.requirements
+    assert join_plans("both", [plan, plan], (), (), "fp32").requirements == plan.requirements
 
 
 @pytest.mark.parametrize("facts", [NULL_GPU, READER, NVIDIA])
@@ -264,3 +265,26 @@ def test_nonsense_is_refused(change: dict[str, Any]) -> None:
     record = {**requirements_record(Requirements()), **change}
     with pytest.raises((TypeError, ValueError, KeyError)):
         read_requirements(record)
+
+
+# What stands in a program's text where a plan needs something: the trees must tell the same.
+SIGNS = {
+    "matrix_units": ("mma.sync", "cvt.rn.f16x2", "ld.global.nc.L2", "@p ld.global", "shfl.sync.up"),
+    "packs_bytes": ("__builtin_ia32",),
+    "resident_groups": (".release.gpu",),
+    "half_arithmetic": ("cl_khr_fp16",),
+    "images": ("image1d_buffer_t",),
+    "subgroups": ("shfl.sync.bfly", "sub_group_shuffle"),
+    "dot_products": ("vpdpbusd", "dot_4x8packed", "dp4a"),
+}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+@pytest.mark.parametrize("graph", [network, layer_of_bytes])
+def test_trees_tell_what_the_text_says(graph: Callable[[], Graph], precision: str) -> None:
+    for facts in (NULL_GPU, CPU, X86, EXTENDED, READER, TENSOR_CORES, NVIDIA):
+        for form in ("auto", "list", "one"):
+            plan = plan_for(facts, graph(), precision=precision, form=form)
+            for name, signs in SIGNS.items():
+                said = any(sign in plan.program.text for sign in signs)
+                assert bool(getattr(plan.requirements, name)) == said, (facts.name, form, name)

@@ -13,9 +13,8 @@ from tiny_matrix import matrix
 
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.binding import loader
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.program import begin
+from fourfold.players.opencl.program import warm_compiler
 
 TEXT = """
 __kernel void scale(__global float *values, long from, int by)
@@ -62,7 +61,7 @@ def test_what_is_compiled_can_be_linked(context: cl.Context) -> None:
 
 
 def test_a_compiler_may_begin_beside_other_work(context: cl.Context) -> None:
-    threads = [threading.Thread(target=begin, args=(context,)) for _ in range(2)]
+    threads = [threading.Thread(target=warm_compiler, args=(context,)) for _ in range(2)]
     for thread in threads:
         thread.start()
     program = cl.Program.of_text(context, TEXT.replace("*=", "+="))
@@ -131,19 +130,6 @@ def test_a_handle_is_given_back_once(context: cl.Context) -> None:
     buffer.release()
     assert buffer.pointer is None
     buffer.release()
-
-
-def test_without_any_library_all_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    loader._path.cache_clear()
-    monkeypatch.setattr(loader, "_candidates", lambda: iter(("no-such-a.so", "no-such-b.so")))
-    with pytest.raises(OSError, match=r"no-such-a\.so.*no-such-b\.so"):
-        loader._path()
-    loader._path.cache_clear()
-
-
-def test_without_pyopencl_the_systems_library_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "_pyopencl", lambda: None)
-    assert "OpenCL" in next(loader._candidates())
 
 
 BESIDE = """

@@ -10,15 +10,16 @@ import pytest
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
-from fourfold import compile as chain
+from fourfold import players
 from fourfold.device import IMAGES, DeviceInfo
 from fourfold.kernel.opencl import probes
+from fourfold.options import CompileOptions
 from fourfold.players import ask_facts, probe
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import trials
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.facts import facts_of
-from fourfold.prepare import PrepareOptions, prepare_model
+from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
 
 
@@ -28,7 +29,7 @@ def able(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> DeviceInfo:
     found = replace(ask_facts(device, IMAGES), prefers_images=True)
     if not found.image_texels:
         pytest.skip(f"{device.name} has no images of buffers")
-    monkeypatch.setattr(chain, "probe", lambda info, quantised: found)
+    monkeypatch.setattr(players, "probe", lambda info, quantised: found)
     monkeypatch.setenv("FOURFOLD_LAUNCHES", "list")
     return found
 
@@ -93,7 +94,7 @@ def test_the_store_keeps_them(able: DeviceInfo, tmp_path: Path) -> None:
 def test_a_prepared_file_has_them(able: DeviceInfo, tmp_path: Path) -> None:
     model, path, draft, x = tmp_path / "m.tflite", tmp_path / "m.fourfold", Draft(), numbers(2)
     model.write_bytes(matrix())
-    prepare_model(draft, model, able, PrepareOptions(chain.CompileOptions(form="list")), {})
+    prepare_model(draft, model, able, CompileOptions(launches="list"), {})
     draft.write(path)
     with fourfold.Session(path, able, cache=None) as session:
         assert session.origin == "file"

@@ -1,4 +1,4 @@
-"""Inputs that are handed over while kernels wait for them, and answers told by a word."""
+"""Inputs that are handed over while kernels wait for them, and answers told by a flag."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from fourfold.players import chunked_copy
 from fourfold.players.chunked_copy import ChunkedCopy
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.host_handshake import BAND
+from fourfold.players.opencl.host_handshake import CHUNK
 from fourfold.players.opencl.ports import Ports
 from fourfold.types import DType, TensorType
 
-SIZES = (3 * BAND // 4 + 7, 1, BAND // 4)  # elements: several bands and a rest, a word, one band
+SIZES = (
+    3 * CHUNK // 4 + 7,
+    1,
+    CHUNK // 4,
+)  # elements: several chunks and a rest, one number, one chunk
 
 
 def random(size: int) -> np.ndarray:
@@ -42,23 +46,23 @@ class Kernel:
         self.threads[-1].start()
 
     def work(self) -> None:
-        assert self.ports._handover is not None
-        words = self.ports._handover._words
+        assert self.ports._handshake is not None
+        flags = self.ports._handshake._flags
         before = 0
         for number, taken in enumerate(self.taken):
             host = self.ports._host[2 + number]
             for piece in range(pieces(taken.nbytes)):
                 late = time.monotonic() + self.patience
-                while words[READY] <= before + piece and time.monotonic() < late:
+                while flags[READY] <= before + piece and time.monotonic() < late:
                     pass
-                if words[READY] <= before + piece:
-                    words[LATE] = 1
+                if flags[READY] <= before + piece:
+                    flags[LATE] = 1
                 start = piece * PIECE // 4
                 taken[start : start + PIECE // 4] = host[start : start + PIECE // 4]
-                self.steps.append(words[READY])
+                self.steps.append(flags[READY])
             before += pieces(taken.nbytes)
         self.ports._host[5][0] = sum(float(taken.sum()) for taken in self.taken)
-        words[DONE] = 1
+        flags[DONE] = 1
 
     def join(self) -> None:
         for thread in self.threads:
@@ -89,7 +93,7 @@ def ports(device: DeviceInfo) -> Iterator[Ports]:
 
 def run(ports: Ports, kernel: Kernel, arrays: list[np.ndarray]) -> np.ndarray:
     ports.put(arrays, kernel.launch)
-    while not ports.settle():
+    while not ports.wait():
         kernel.launch()
     kernel.join()
     return ports.take()[0]
@@ -111,8 +115,8 @@ def test_a_launch_before_any_input_does_not_wait(ports: Ports) -> None:
     kernel = Kernel(ports, patience=0.0)
     kernel.launch()
     kernel.join()
-    assert ports._handover is not None
-    assert ports._handover._words[LATE] == 0
+    assert ports._handshake is not None
+    assert ports._handshake._flags[LATE] == 0
 
 
 def test_arrays_that_do_not_lie_in_one_piece(ports: Ports) -> None:
@@ -132,9 +136,9 @@ def test_a_kernel_that_gave_up_runs_once_more(
             kernel.join()
             yield from super().copy(source)
 
-    assert ports._handover is not None
-    late = [(Late(one.target, BAND), *rest) for one, *rest in ports._handover._inputs]
-    monkeypatch.setattr(ports._handover, "_inputs", late)
+    assert ports._handshake is not None
+    late = [(Late(one.target, CHUNK), *rest) for one, *rest in ports._handshake._inputs]
+    monkeypatch.setattr(ports._handshake, "_inputs", late)
     run(ports, kernel, arrays)
     assert kernel.launches == 2
     for taken, array in zip(kernel.taken, arrays, strict=True):
@@ -157,7 +161,7 @@ def no_pool() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 4099, chunked_copy.LARGE // 4 + 13])
 @pytest.mark.parametrize("threads", [True, False])
-def test_bands_come_in_order_and_cover_all(
+def test_chunks_come_in_order_and_cover_all(
     size: int, threads: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool: Callable[[], object] = chunked_copy.futures.ThreadPoolExecutor if threads else no_pool

@@ -25,7 +25,8 @@ def test_every_fact_has_a_trial() -> None:
 
 def test_trials_tell_facts_of_the_right_type(device: DeviceInfo) -> None:
     found = OpenCLBackend().probe(device, PROBED)
-    assert set(found) == set(PROBED)
+    assert set(found) <= set(PROBED)
+    assert set(PROBED) - set(found) <= set(IMAGES)  # some drivers die of images: that is no answer
     assert all(is_fact(name, value) for name, value in found.items())
 
 

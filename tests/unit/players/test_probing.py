@@ -19,6 +19,7 @@ from fourfold.players import (
     with_known_facts,
 )
 from fourfold.players.null import NULL_GPU
+from fourfold.store import log
 from fourfold.store.keys import facts_key, plan_parts
 from fourfold.store.store import Store
 
@@ -88,13 +89,24 @@ def test_facts_that_come_with_a_device_are_believed(backend: FakeBackend) -> Non
     assert backend.asked == [set(IMAGES)]
 
 
-def test_what_was_not_answered_counts_as_absent(backend: FakeBackend) -> None:
+def test_what_was_not_answered_counts_as_absent(
+    backend: FakeBackend, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "_said", set())
     backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
     found = probe(GPU)
     assert (found.resident, found.knows("resident")) == (False, False)
     count = len(backend.asked)
     probe(GPU)
     assert len(backend.asked) == count  # once a process
+    (line,) = [one.getMessage() for one in caplog.records]
+    assert line.endswith("did not answer: resident, reaches_host count as absent for now")
+
+
+def test_an_answer_to_one_of_two_questions_counts(backend: FakeBackend) -> None:
+    backend.answers = {"subgroups": "khr"}
+    found = ask_facts(GPU, ["subgroups", "resident"])
+    assert (found.probed, found.subgroups) == (("subgroups",), "khr")
 
 
 def test_a_later_process_asks_nothing(backend: FakeBackend, tmp_path: Path) -> None:

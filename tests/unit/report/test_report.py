@@ -13,16 +13,16 @@ from click.testing import CliRunner
 from stateful_models import sequence_lstm, stream
 
 from fourfold.cli import main
-from fourfold.compile import CompileOptions
 from fourfold.cpu import litert
 from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.rule import Rule
 from fourfold.lower import specialise, storage
+from fourfold.options import CompileOptions
 from fourfold.players import find_device
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import check_model
-from fourfold.report.compare import difference
+from fourfold.report.compare import deviation
 from fourfold.report.verify import (
     AGREES,
     CARRIED,
@@ -34,7 +34,7 @@ from fourfold.report.verify import (
     compare_outputs,
 )
 
-needs_litert = pytest.mark.skipif(litert.runtime() is None, reason="LiteRT is not installed")
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 CONV = "Conv2DOptions"
 STRIDES = {"StrideH": 1, "StrideW": 1}
 
@@ -121,12 +121,12 @@ def test_check_prints_and_gives_json(model: Path) -> None:
 
 def test_differences_are_relative_to_the_range() -> None:
     expected = np.array([0.0, 10.0])
-    assert difference(np.array([0.0, 9.0]), expected).largest == pytest.approx(0.1)
-    broken = difference(np.array([np.nan, np.inf]), expected)
+    assert deviation(np.array([0.0, 9.0]), expected).largest == pytest.approx(0.1)
+    broken = deviation(np.array([np.nan, np.inf]), expected)
     assert (broken.nan, broken.infinite, broken.broken) == (1, 1, True)
-    assert difference(np.zeros(3), expected).broken
-    assert difference(np.zeros((0,)), np.zeros((0,))).largest == 0
-    assert difference(np.zeros(2), np.array([0, 7e4])).beyond_half == 1
+    assert deviation(np.zeros(3), expected).broken
+    assert deviation(np.zeros((0,)), np.zeros((0,))).largest == 0
+    assert deviation(np.zeros(2), np.array([0, 7e4])).beyond_half == 1
 
 
 def test_an_output_of_few_steps_says_little() -> None:
@@ -175,7 +175,7 @@ def test_what_litert_rounds_is_no_fault() -> None:
     )
     x = generator.normal(0, 1, (3, 37)).astype(np.float32)
     (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
-    assert layer.verdict == ROUNDED
+    assert layer.verdict == f"{ROUNDED} LiteRT"
 
 
 @needs_litert

@@ -13,9 +13,9 @@ from docs.tiny_model import tiny_model
 
 import fourfold
 from fourfold.cli import main
-from fourfold.compile import CompileOptions
 from fourfold.device import DeviceInfo
-from fourfold.prepare import PrepareOptions, prepare_generic
+from fourfold.options import CompileOptions
+from fourfold.prepare import prepare_generic
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 
@@ -169,7 +169,7 @@ def test_generic_plans_need_no_special_device(
 def test_a_generic_plan_has_halves_in_memory_only(
     model: Path, device: DeviceInfo, tmp_path: Path
 ) -> None:
-    draft, options = Draft(), PrepareOptions(CompileOptions("fp16"))
+    draft, options = Draft(), CompileOptions("fp16")
     made = prepare_generic(draft, model, options, ["gpu", "cpu", "other"])
     assert [(one["device"], one["precision"]) for one in made] == [
         ("any cpu", "mixed"),

@@ -14,7 +14,7 @@ from fourfold.device import IMAGES, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions, NodeContext
-from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, fits
+from fourfold.kernels.conv.tile import ConvTile, Work, candidates, choose_tile, tile_fits
 from fourfold.lower import make_plan
 from fourfold.lower.kernels import KernelChoice, variants_of
 from fourfold.op import Variant
@@ -92,7 +92,7 @@ def test_what_was_found_before_an_interruption_is_kept(graph: Graph, device: Dev
 
     class Interrupting(Listener):
         def found(self, key: str, result: Result) -> None:
-            kept[key] = result.way
+            kept[key] = result.choice
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -114,8 +114,8 @@ def test_every_candidate_fits_and_reads_back(kind: str, work: Work) -> None:
     tiles = candidates(target, work)
     assert tiles
     for tile in tiles:
-        assert fits(target, work, tile)
-        assert Tile.parse(str(tile)) == tile
+        assert tile_fits(target, work, tile)
+        assert ConvTile.parse(str(tile)) == tile
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,9 @@ def test_a_bad_choice_falls_back_to_a_good_tile(choice: str) -> None:
 
 def ways_of(graph: Graph, info: DeviceInfo, options: KernelOptions, limit: int) -> list[str]:
     found = searches(graph, info, options, Known({}, {}), limit)
-    return [str(way) for way in next(one for one in found if one.key.startswith("conv2d")).ways]
+    return [
+        str(way) for way in next(one for one in found if one.key.startswith("conv2d")).candidates
+    ]
 
 
 def test_weights_by_image_are_tried_where_there_are_images(graph: Graph) -> None:
@@ -164,7 +166,7 @@ def test_weights_by_image_are_raced(graph: Graph, device: DeviceInfo) -> None:
         next(v for v in variants_of(conv2d.OP) if v.name == "tiled"),
     )
     key = next(one.key for one in searches(graph, able, options, Known({}, {}), 1))
-    tiles = [Tile(3, 1, 8), Tile(3, 1, 8, image=True)]
+    tiles = [ConvTile(3, 1, 8), ConvTile(3, 1, 8, image=True)]
     search = Search(key, "both", tuple(KernelChoice(tiled, str(tile)) for tile in tiles))
     race = Race(graph, able, options, [search])
     result = race.run(search, 2)

@@ -1,11 +1,10 @@
-"""How the groups of a persistent kernel meet each other and the host, in NVIDIA's terms.
+"""The grid barrier of a persistent kernel, and its handshake with the host, in NVIDIA's terms.
 
 Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
 bit flips once a round, because the first group adds what is missing to half of the range; nothing
 is reset. In between a group does what needs nothing of the others' last work: whole stages, and
-then what its next one makes ready out of constants; warps may do so on different ways, since they
-meet at a barrier by its number. Virtual groups beside each other meet at barriers of their own, by
-their seats.
+then what its next one makes ready out of constants; warps may do so on different ways, since a
+barrier is known by its number. Virtual groups beside each other have barriers of their own.
 
 The host copies its arrays while the kernel starts and says by a word how far it is. One work-item
 asks for that word, which takes a microsecond, and passes it on to all others: asked by every group
@@ -66,10 +65,10 @@ static void await_others(waiting *others)
 }
 """
 
-# Words of the state, behind the one where groups meet: how far the host is, how many have left.
+# Words of the state, behind the barrier's own: how far the host is, how many groups have left.
 _PASSED, _LEFT = 32, 33
 STATE_WORDS = 64
-_PATIENCE = 1 << 20  # answers of the host, a microsecond each
+_HOST_TIMEOUT = 1 << 20  # answers of the host, a microsecond each
 
 HOST_HANDSHAKE = f"""
 static void await_host(waiting *others, int needed, int asks)
@@ -80,7 +79,7 @@ static void await_host(waiting *others, int needed, int asks)
         if (asks) {{
             asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
                 : "=r"(now) : "l"(others->host + {READY}) : "memory");
-            if (now < needed && ++turn > {_PATIENCE}) {{
+            if (now < needed && ++turn > {_HOST_TIMEOUT}) {{
                 others->host[{LATE}] = 1;
                 now = needed;
             }}

@@ -12,9 +12,16 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.opencl.grid_barrier import STATE_WORDS
 from fourfold.kernel.opencl.persistent import ENTRY, GROUPS_EACH, STATE_STRIDE, persistent_text
-from fourfold.kernel.opencl.stage_function import Kind, render_stage
+from fourfold.kernel.opencl.stage_function import StageFunction, render_stage
 from fourfold.kernel.stage import Stage
-from fourfold.kernel.stage_table import LARGEST, claimed, fill_table, meetings, row_stride, shared
+from fourfold.kernel.stage_table import (
+    LARGEST,
+    claimed,
+    count_barriers,
+    fill_table,
+    row_stride,
+    shared,
+)
 from fourfold.kernel.statement import LocalArray
 from fourfold.plan import CONSTANTS
 
@@ -62,23 +69,23 @@ class PersistentKernel:
         host_protocol: int | None,
     ) -> JoinedStages:
         every = list({id(stage): stage for run in runs for stage in run}.values())
-        kinds, numbers = _kinds(every, self.shares(device))
+        functions, numbers = _stage_functions(every, self.shares(device))
         number_of = {id(stage): number for stage, number in zip(every, numbers, strict=True)}
-        kernels = tuple(kind.kernel for kind in kinds)
+        kernels = tuple(function.kernel for function in functions)
         items, stride = _items(device), row_stride(kernels)
         groups = device.compute_units * (1 if self.shares(device) else GROUPS_EACH)
         joined = []
         for run in runs:
             if self.shares(device):
-                dealings = [*shared(run, groups)]
-                met, crossed = meetings(dealings)
-                title = f"{len(run)} stages, {met} meetings, {crossed} of them crossed"
+                distributions = [*shared(run, groups)]
+                barriers, crossed = count_barriers(distributions)
+                title = f"{len(run)} stages, {barriers} grid barriers, {crossed} of them crossed"
             else:
-                dealings = [claimed(stage, device.compute_units) for stage in run]
+                distributions = [claimed(stage, device.compute_units) for stage in run]
                 title = f"{len(run)} stages"
             called = [number_of[id(stage)] for stage in run]
-            joined.append(JoinedRun(fill_table(run, called, dealings, stride), title))
-        text = persistent_text(kinds, buffers, items, host_protocol)
+            joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
+        text = persistent_text(functions, buffers, items, host_protocol)
         return JoinedStages(text, ENTRY, (groups * items,), (items,), tuple(joined), kernels)
 
 
@@ -87,15 +94,17 @@ def _items(device: DeviceInfo) -> int:
     return 1 if device.is_cpu else GPU_ITEMS
 
 
-def _kinds(stages: Sequence[Stage], shares: bool) -> tuple[list[Kind], list[int]]:
+def _stage_functions(
+    stages: Sequence[Stage], shares: bool
+) -> tuple[list[StageFunction], list[int]]:
     """The distinct functions, and for every stage the number of its own."""
-    kinds: dict[str, tuple[int, Kind]] = {}
+    known: dict[str, tuple[int, StageFunction]] = {}
     numbers = []
     for stage in stages:
         constant = tuple(use.buffer == CONSTANTS for use in stage.buffers)
-        kind = Kind(f"{stage.kernel.title}_{len(kinds)}", stage.kernel, constant, shares)
-        text = render_stage(kind)
-        if text not in kinds:
-            kinds[text] = (len(kinds), replace(kind, text=text))
-        numbers.append(kinds[text][0])
-    return [kind for _, kind in kinds.values()], numbers
+        one = StageFunction(f"{stage.kernel.title}_{len(known)}", stage.kernel, constant, shares)
+        text = render_stage(one)
+        if text not in known:
+            known[text] = (len(known), replace(one, text=text))
+        numbers.append(known[text][0])
+    return [one for _, one in known.values()], numbers

@@ -57,10 +57,13 @@ class OpenCL:
         # In a late language only where kernels are written so.
         dots = device.dot_products if options.counts_bytes else ""
         exchange = device.subgroups if "exchange" in called else ""
+        rounds = options.counts_bytes and device.packs_bytes
+        facts = {"matrix_units": quick, "packs_bytes": rounds}
         return Prelude(
             text=(HALF_ARITHMETIC if half else "") + text,
             build_options=build_options(dots, exchange),
             version=language_version(dots, exchange),
+            facts=frozenset(name for name, used in facts.items() if used),
         )
 
 

@@ -2,9 +2,9 @@
 
 Two ways to share the work of a stage. *Claim*: groups take chunks from a counter and go on when
 all chunks are done; a group only waits for chunks that a running group has claimed, so any number
-of groups is safe, one included. *Share*: every group takes its fixed part and all meet at a
-barrier, which is faster and needs all groups to be resident at once. A row of the table says
-whether a stage needs such a meeting before it, and whether one needs it.
+of groups is safe, one included. *Share*: every group takes its fixed part and all wait at a
+grid barrier, which is faster and needs all groups to be resident at once. A row of the table says
+whether a stage needs such a grid barrier before it, and whether it arrives at one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
-from fourfold.kernel.opencl.stage_function import Kind, stage_call, stage_operands
+from fourfold.kernel.opencl.stage_function import StageFunction, stage_call, stage_operands
 from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride
 
 ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
 GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
-PATIENCE = 400000  # ticks of a processor's clock for which a thread works without the others
+ALONE_TICKS = 400000  # ticks of a processor's clock for which a thread works without the others
 _BOX = (
     "chunk.x + virtual % chunk.across",
     "chunk.y + virtual / chunk.across % chunk.down",
@@ -71,7 +71,7 @@ static __attribute__((noinline)) void walk(
 {cases}
                 }}
                 made += chunk.stop - chunk.start;
-                if (alone && ticks() - began > {patience}) {{
+                if (alone && ticks() - began > {alone_ticks}) {{
                     if (state[1] < parts) sleep_for(1);
                     alone = 0;
                 }}
@@ -150,7 +150,7 @@ _SHARE = """
     const int item = get_local_id(0);
     const int group = get_group_id(0);
     const int groups = get_num_groups(0);
-    waiting others = begin(state, {words});
+    waiting others = begin(state, {host});
     for (int i = item; i < min(stages, 2) * {stride}; i += {items}) rows[i] = table[i];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (int stage = 0; stage < stages; stage++) {{
@@ -173,14 +173,14 @@ _SHARE = """
 
 
 def persistent_text(
-    kinds: Sequence[Kind], buffers: int, items: int, words: int | None = None
+    stages: Sequence[StageFunction], buffers: int, items: int, host_protocol: int | None = None
 ) -> str:
-    """The functions of all kinds and the kernel that calls them; `items` work-items form a
-    group. `words` is the buffer by which it speaks with the host, if it does.
+    """The functions of all stages and the kernel that calls them; `items` work-items form a
+    group. `host_protocol` is the buffer by which it speaks with the host, if it does.
     """
     claims = items == 1
-    functions = _claim_functions(kinds) if claims else [kind.function for kind in kinds]
-    body = _claim_body(buffers) if claims else _share_body(kinds, buffers, items, words)
+    functions = _claim_functions(stages) if claims else [stage.named_text for stage in stages]
+    body = _claim_body(buffers) if claims else _share_body(stages, buffers, items, host_protocol)
     pointers = ",\n    ".join(
         f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
     )
@@ -193,40 +193,44 @@ def persistent_text(
         f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
     ]
     before = (
-        [_THREAD] if claims else [GRID_BARRIER] if words is None else [GRID_BARRIER, HOST_HANDSHAKE]
+        [_THREAD]
+        if claims
+        else [GRID_BARRIER]
+        if host_protocol is None
+        else [GRID_BARRIER, HOST_HANDSHAKE]
     )
     return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
 
 
-def _claim_functions(kinds: Sequence[Kind]) -> list[str]:
+def _claim_functions(stages: Sequence[StageFunction]) -> list[str]:
     """All that happens where groups claim. None of it is part of the kernel's own body, which PoCL
     compiles three times: as such, and for two ways to start a group.
     """
     cases = "\n".join(
-        f"{' ' * 16}case {number}: some_of_{kind.name}(row, bases, chunk); break;"
-        for number, kind in enumerate(kinds)
+        f"{' ' * 16}case {number}: some_of_{stage.name}(row, bases, chunk); break;"
+        for number, stage in enumerate(stages)
     )
     walk = _CLAIM.format(
-        stride=row_stride([kind.kernel for kind in kinds]),
+        stride=row_stride([stage.kernel for stage in stages]),
         apart=STATE_STRIDE,
         each=GROUPS_EACH,
-        patience=PATIENCE,
+        alone_ticks=ALONE_TICKS,
         cases=cases,
     )
-    return [*(text for kind in kinds for text in (kind.function, _some(kind))), walk]
+    return [*(text for stage in stages for text in (stage.named_text, _some(stage))), walk]
 
 
 def _claim_body(buffers: int) -> str:
     return _WALK.format(bases=", ".join(f"b{number}" for number in range(buffers)))
 
 
-def _some(kind: Kind) -> str:
+def _some(stage: StageFunction) -> str:
     """The function for a chunk of a stage: its virtual groups, one after the other."""
-    operands = stage_operands(kind, lambda number: f"bases[{number}]")
+    operands = stage_operands(stage, lambda number: f"bases[{number}]")
     names = [f"a{position}" for position in range(len(operands))]
     parameters = "__global const int *row, __global uchar *const *bases, claim chunk"
     lines = [
-        f"static __attribute__((noinline)) void some_of_{kind.name}(",
+        f"static __attribute__((noinline)) void some_of_{stage.name}(",
         f"    {parameters})",
         "{",
         "    __global const uchar *restrict constants = bases[1];",
@@ -235,17 +239,19 @@ def _some(kind: Kind) -> str:
             for name, (type_, value) in zip(names, operands, strict=True)
         ),
         "    for (int virtual = chunk.start; virtual < chunk.stop; virtual++)",
-        f"        {stage_call(kind, names, _BOX, '0')}",
+        f"        {stage_call(stage, names, _BOX, '0')}",
         "}",
         "",
     ]
     return "\n".join(lines)
 
 
-def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | None) -> str:
-    cases = "\n".join(_rounds(number, kind, buffers, items) for number, kind in enumerate(kinds))
-    stride = row_stride([kind.kernel for kind in kinds])
-    pool = max(items // kind.items * kind.local_bytes // 16 for kind in kinds)
+def _share_body(
+    stages: Sequence[StageFunction], buffers: int, items: int, host_protocol: int | None
+) -> str:
+    cases = "\n".join(_rounds(number, stage, buffers, items) for number, stage in enumerate(stages))
+    stride = row_stride([stage.kernel for stage in stages])
+    pool = max(items // stage.items * stage.local_bytes // 16 for stage in stages)
     declared = f"__local float4 pool[{pool}];" if pool else ""
     return _SHARE.format(
         stride=stride,
@@ -256,34 +262,34 @@ def _share_body(kinds: Sequence[Kind], buffers: int, items: int, words: int | No
         arrives=ARRIVES,
         awaits=AWAITS,
         cases=cases,
-        words="0" if words is None else f"(__global uint *)b{words}",
-        told="" if words is None else "tell_host(&others, groups);",
+        host="0" if host_protocol is None else f"(__global uint *)b{host_protocol}",
+        told="" if host_protocol is None else "tell_host(&others, groups);",
     )
 
 
-def _rounds(number: int, kind: Kind, buffers: int, items: int) -> str:
+def _rounds(number: int, stage: StageFunction, buffers: int, items: int) -> str:
     """A case of the switch: this group's virtual groups, as many at once as there are items for.
 
     They are dealt out one by one, so that few of them keep as many groups busy as there can be; the
     first one goes to the group for which `start` is 0.
-    Where they must meet all at once, those beyond the last one make the last one again.
+    Where they share a barrier, those beyond the last one make the last one again.
     """
-    together = items // kind.items
-    seat = f"item / {kind.items}" if together > 1 else "0"
+    together = items // stage.items
+    seat = f"item / {stage.items}" if together > 1 else "0"
     limits = f"first < row[1]; first += groups * {together}"
-    operands = [value for _, value in stage_operands(kind, lambda number: _base(number, buffers))]
+    operands = [value for _, value in stage_operands(stage, lambda number: _base(number, buffers))]
     lines = [
         f"        case {number}:",
-        *([] if kind.awaits else ["            await_others(&others);"]),
+        *([] if stage.awaits else ["            await_others(&others);"]),
         f"            for (int first = start; {limits}) {{",
         f"                int virtual = first + {seat} * groups;",
     ]
-    if kind.local_bytes and not kind.meets_alone:
+    if stage.local_bytes and not stage.has_own_barrier:
         lines.append("                virtual = min(virtual, row[1] - 1);")
     else:
         lines.append("                if (virtual < row[1])")
     lines += [
-        f"                {stage_call(kind, operands, _GRID, f'item % {kind.items}')}",
+        f"                {stage_call(stage, operands, _GRID, f'item % {stage.items}')}",
         "            }",
         "            break;",
     ]

@@ -23,7 +23,7 @@ _WIDTHS = {"float": 4, "int": 4, "half": 2, "bool": 4}
 
 
 @dataclass(frozen=True)
-class Kind:
+class StageFunction:
     """One function of the persistent kernel: its text, and what a row of the table must hold for
     it.
     """
@@ -31,11 +31,11 @@ class Kind:
     name: str
     kernel: Kernel
     constant: tuple[bool, ...]
-    shares: bool = False  # whether groups share the work, and meet between stages
+    shares: bool = False  # whether groups share the work, with grid barriers between stages
     text: str = ""  # what `render_stage` gave
 
     @property
-    def function(self) -> str:
+    def named_text(self) -> str:
         """Its text under its own name."""
         return self.text.replace(_ANY, self.name, 1)
 
@@ -45,8 +45,8 @@ class Kind:
         return self.kernel.local_items
 
     @property
-    def meets_alone(self) -> bool:
-        """Whether its work-items can meet without those of the virtual groups beside them."""
+    def has_own_barrier(self) -> bool:
+        """Whether its work-items have a barrier that virtual groups beside them do not share."""
         return self.local_bytes > 0 and self.items % _WARP == 0
 
     @property
@@ -68,9 +68,9 @@ def _vectors(array: LocalArray) -> int:
     return -(-array.size * array.width * _WIDTHS[array.kind] // 16)
 
 
-def render_stage(kind: Kind) -> str:
+def render_stage(stage: StageFunction) -> str:
     """The text of a kernel as a function, under a name that stands for any."""
-    return _StageRenderer(kind).text(_ANY)
+    return _StageRenderer(stage).text(_ANY)
 
 
 class _StageRenderer(Renderer):
@@ -80,11 +80,11 @@ class _StageRenderer(Renderer):
     and a compiler that knew better could read it through a cache that does not know of that.
     """
 
-    def __init__(self, kind: Kind) -> None:
-        super().__init__(kind.kernel)
-        pairs = zip(kind.kernel.buffers, kind.constant, strict=True)
+    def __init__(self, stage: StageFunction) -> None:
+        super().__init__(stage.kernel)
+        pairs = zip(stage.kernel.buffers, stage.constant, strict=True)
         self.constant = {argument.pointer.name for argument, is_constant in pairs if is_constant}
-        self.kind, self.pool = kind, 0
+        self.stage, self.pool = stage, 0
 
     def text(self, entry: str) -> str:
         kernel = self.kernel
@@ -98,9 +98,9 @@ class _StageRenderer(Renderer):
         parameters += ["int group_x", "int group_y", "int group_z", "int item"]
         if any(isinstance(item, LocalArray) for item in kernel.body):
             parameters.append("__local float4 *pool")
-        if self.kind.meets_alone:
+        if self.stage.has_own_barrier:
             parameters.append("int seat")
-        if self.kind.awaits:
+        if self.stage.awaits:
             parameters.append("waiting *others")
         head = f"static void {entry}(\n    " + ",\n    ".join(parameters) + ")"
         arrays = (self._array(array) for array in kernel.arrays)
@@ -124,12 +124,12 @@ class _StageRenderer(Renderer):
         return f"{kind.removesuffix('_id')}_{_AXES[axis]}"
 
     def _await(self, pad: str) -> Iterator[str]:
-        if self.kind.awaits:
+        if self.stage.awaits:
             yield f"{pad}await_others(others);"
 
     def _barrier(self) -> str:
-        alone = self.kind.meets_alone
-        return f"meet_beside(seat, {self.kind.items});" if alone else super()._barrier()
+        alone = self.stage.has_own_barrier
+        return f"meet_beside(seat, {self.stage.items});" if alone else super()._barrier()
 
     def _local_array(self, array: LocalArray) -> str:
         kind = type_name(array.kind, array.width)
@@ -138,13 +138,13 @@ class _StageRenderer(Renderer):
         return f"__local {kind} *{array.pointer.name} = (__local {kind} *)(pool + {start});"
 
 
-def stage_operands(kind: Kind, base: Callable[[str], str]) -> list[tuple[str, str]]:
+def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tuple[str, str]]:
     """What a stage gets from the row at hand, as types and values: pointers, then sizes; `base` is
     the buffer of a number.
     """
     operands = []
     at = HEAD
-    for argument, is_constant in zip(kind.kernel.buffers, kind.constant, strict=True):
+    for argument, is_constant in zip(stage.kernel.buffers, stage.constant, strict=True):
         storage = STORAGE[argument.pointer.dtype]
         if is_constant:
             type_ = f"__global const {storage} *"
@@ -153,16 +153,18 @@ def stage_operands(kind: Kind, base: Callable[[str], str]) -> list[tuple[str, st
             type_ = f"__global {storage} *"
             operands.append((type_, f"({type_}){base(f'row[{at}]')} + row[{at + 1}]"))
         at += 2
-    return operands + [("int ", f"row[{at + n}]") for n in range(len(kind.kernel.sizes))]
+    return operands + [("int ", f"row[{at + n}]") for n in range(len(stage.kernel.sizes))]
 
 
-def stage_call(kind: Kind, operands: Sequence[str], place: Sequence[str], item: str) -> str:
+def stage_call(
+    stage: StageFunction, operands: Sequence[str], place: Sequence[str], item: str
+) -> str:
     """The call of a stage: `place` is the virtual group's along each axis."""
     arguments = [*operands, *place, item]
-    if kind.local_bytes:
-        arguments.append(f"pool + item / {kind.items} * {kind.local_bytes // 16}")
-    if kind.meets_alone:
-        arguments.append(f"item / {kind.items}")
-    if kind.awaits:
+    if stage.local_bytes:
+        arguments.append(f"pool + item / {stage.items} * {stage.local_bytes // 16}")
+    if stage.has_own_barrier:
+        arguments.append(f"item / {stage.items}")
+    if stage.awaits:
         arguments.append("&others")
-    return f"{kind.name}({', '.join(arguments)});"
+    return f"{stage.name}({', '.join(arguments)});"

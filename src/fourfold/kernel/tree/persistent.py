@@ -8,7 +8,7 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.stage import Stage
-from fourfold.kernel.stage_table import LARGEST, fill_table, meetings, row_stride, shared
+from fourfold.kernel.stage_table import LARGEST, count_barriers, fill_table, row_stride, shared
 from fourfold.kernel.statement import LocalArray
 from fourfold.kernel.tree.render import render
 
@@ -55,9 +55,9 @@ class StageList:
         stride, joined = row_stride(every), []
         for run in runs:
             dealings = [*shared(run, 1)]
-            met, crossed = meetings(dealings)
+            waits, crossed = count_barriers(dealings)
             table = fill_table(run, [numbers[id(stage)] for stage in run], dealings, stride)
-            title = f"{len(run)} stages, {met} meetings, {crossed} of them crossed"
+            title = f"{len(run)} stages, {waits} grid barriers, {crossed} of them crossed"
             joined.append(JoinedRun(table, title))
         names = [f"{kernel.title}_{number}" for number, kernel in kernels.values()]
         texts = [text.replace(_ANY, name, 1) for text, name in zip(kernels, names, strict=True)]

@@ -28,7 +28,7 @@ class Rates:
     pixels: float
     weights: float
     kernel: float
-    meeting: float
+    transition: float
 
 
 def can_chain(target: Target) -> bool:
@@ -41,7 +41,7 @@ def can_chain(target: Target) -> bool:
 
 
 def rates(device: DeviceInfo) -> Rates:
-    """A rough fit to some sizes on PoCL. For GPUs a guess, but for the meeting on an H200."""
+    """A rough fit to some sizes on PoCL. For GPUs a guess, but for the transition on an H200."""
     if device.is_cpu:
         return Rates(60.0, 30.0, 50.0, 500.0)
     if device.resident:
@@ -61,7 +61,7 @@ def cost(
         units = min(_shares(node, types, device), device.compute_units) if alone else 1
         total += rate.kernel + _reading(node, types, rate) / units
         kernels += alone
-    return total + kernels * rate.meeting
+    return total + kernels * rate.transition
 
 
 def forms(nodes: Sequence[Node], types: Mapping[str, TensorType], device: DeviceInfo) -> list[int]:
@@ -78,7 +78,7 @@ def is_heavy(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) ->
     if node.op == "reshape":
         return False
     rate, units = rates(device), min(_shares(node, types, device), device.compute_units)
-    return _reading(node, types, rate) * (1 - 1 / units) > MOST_LOST * rate.meeting
+    return _reading(node, types, rate) * (1 - 1 / units) > MOST_LOST * rate.transition
 
 
 def _reading(node: Node, types: Mapping[str, TensorType], rate: Rates) -> float:

@@ -19,7 +19,7 @@ from fourfold.kernel.expression import Expression, Pointer, const, exp, load, ma
 from fourfold.kernel.kernel import Variable
 from fourfold.kernel.location import Stored
 from fourfold.kernel.view import View
-from fourfold.kernels.conv.tile import WIDE, Tile
+from fourfold.kernels.conv.tile import WIDE, ConvTile
 from fourfold.kernels.conv.tiled import pack_bias, pack_weights
 from fourfold.kernels.joined import Memories, PartContext, Parts
 from fourfold.kernels.reduce import SIDE_BY_SIDE, across, add_run, least
@@ -149,12 +149,12 @@ class Chain:
                     result = kernel.let(sum_ + load(offsets, place, real, tile.width), "result")
                     self._store(views, place, result)
 
-    def _tile(self, outputs: int) -> Tile:
+    def _tile(self, outputs: int) -> ConvTile:
         """A CPU makes several vectors of eight side by side, an item of a GPU four channels."""
         if self.items > 1:
-            return Tile(1, 1, 4)
+            return ConvTile(1, 1, 4)
         vectors = max(1, -(-outputs // WIDE))
-        return Tile(1, min(SIDE_BY_SIDE, 1 << (vectors - 1).bit_length()), WIDE)
+        return ConvTile(1, min(SIDE_BY_SIDE, 1 << (vectors - 1).bit_length()), WIDE)
 
     def _add_products(
         self,

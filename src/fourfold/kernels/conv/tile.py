@@ -33,7 +33,7 @@ GPU_GROUPS = (
 
 
 @dataclass(frozen=True)
-class Tile:
+class ConvTile:
     """What one work-item makes, and how work-items form groups.
 
     `width` is how many output channels one accumulator holds, `split` over how many work-items the
@@ -54,14 +54,14 @@ class Tile:
         return form + (" by image" if self.image else "")
 
     @staticmethod
-    def parse(text: str) -> Tile | None:
+    def parse(text: str) -> ConvTile | None:
         """The tile that `str` wrote, or None."""
         match = _TEXT.fullmatch(text)
         if match is None:
             return None
         *numbers, image = match.groups()
         pixels, groups, width, split, wide, tall = map(int, numbers)
-        return Tile(pixels, groups, width, split, (wide, tall), image is not None)
+        return ConvTile(pixels, groups, width, split, (wide, tall), image is not None)
 
     @property
     def items(self) -> int:
@@ -79,15 +79,15 @@ class Work:
     slices: int
     reduction: int
 
-    def tiles(self, tile: Tile) -> tuple[int, int]:
+    def tiles(self, tile: ConvTile) -> tuple[int, int]:
         """How many tiles there are along pixels and channels."""
         return -(-self.pixels // tile.pixels), -(-self.slices * 4 // (tile.width * tile.groups))
 
 
-def choose_tile(target: Target, work: Work, choice: str | None) -> Tile:
+def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
     """The tile that was found best for this work, or a good one from its size alone."""
-    tile = None if choice is None else Tile.parse(choice)
-    if tile is not None and fits(target, work, tile):
+    tile = None if choice is None else ConvTile.parse(choice)
+    if tile is not None and tile_fits(target, work, tile):
         return tile
     wide = target.device.is_cpu and WIDE in target.capabilities.widths
     tile = _cpu_tile(work) if wide else candidates(target, work)[0]
@@ -101,7 +101,7 @@ def tries_images(device: DeviceInfo) -> bool:
     return device.image_texels > 0 and not device.is_cpu and not device.resident
 
 
-def fits(target: Target, work: Work, tile: Tile) -> bool:
+def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
     """Whether the device can run this tile for this work at all, and the language write it."""
     device = target.device
     if min(tile.pixels, tile.groups, tile.split, *tile.local) < 1:
@@ -119,37 +119,37 @@ def fits(target: Target, work: Work, tile: Tile) -> bool:
     return power and (tile.split == 1 or shared <= device.local_memory)
 
 
-def candidates(target: Target, work: Work) -> list[Tile]:
+def candidates(target: Target, work: Work) -> list[ConvTile]:
     """Every tile worth timing, the most promising first."""
     device = target.device
     wide = max(width for width in (4, WIDE) if width in target.capabilities.widths)
     every = _cpu_tiles(work, wide) if device.is_cpu else _gpu_tiles(device, work)
-    usable = [tile for tile in every if fits(target, work, tile)]
+    usable = [tile for tile in every if tile_fits(target, work, tile)]
     cost = _cpu_cost if device.is_cpu else _gpu_cost
     return sorted(usable, key=lambda tile: (cost(device, work, tile), str(tile)))
 
 
-def _cpu_tile(work: Work) -> Tile:
+def _cpu_tile(work: Work) -> ConvTile:
     """Twelve accumulators of eight fill sixteen vector registers with room for their food."""
     pixels, pairs = work.pixels, -(-work.slices // 2)
     if pixels == 1:
-        return Tile(1, min(4, pairs), WIDE)
+        return ConvTile(1, min(4, pairs), WIDE)
     if pairs == 1:
-        return Tile(min(7, pixels), 1, WIDE)
+        return ConvTile(min(7, pixels), 1, WIDE)
     if pairs % 2 and pairs % 3 == 0:
-        return Tile(min(4, pixels), 3, WIDE)
+        return ConvTile(min(4, pixels), 3, WIDE)
     wanted = 5 if pixels % 6 and (pixels % 5 == 0 or pixels <= 49) else 6
-    return Tile(min(wanted, pixels), 2, WIDE)
+    return ConvTile(min(wanted, pixels), 2, WIDE)
 
 
-def _cpu_tiles(work: Work, width: int) -> Iterator[Tile]:
+def _cpu_tiles(work: Work, width: int) -> Iterator[ConvTile]:
     for groups in range(1, 6):
         for pixels in range(1, 9):
             if pixels * groups <= CPU_ACCUMULATORS and groups <= -(-work.slices * 4 // width):
-                yield Tile(pixels, groups, width)
+                yield ConvTile(pixels, groups, width)
 
 
-def _cpu_cost(device: DeviceInfo, work: Work, tile: Tile) -> float:
+def _cpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
     """Multiplications, waste included, plus the loads that feed them."""
     across, down = work.tiles(tile)
     made = across * down * tile.pixels * tile.groups
@@ -158,7 +158,7 @@ def _cpu_cost(device: DeviceInfo, work: Work, tile: Tile) -> float:
     return made * (1.0 + 0.5 * feed) * crowded
 
 
-def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[Tile]:
+def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[ConvTile]:
     for pixels in (1, 2, 4, 8):
         for groups in (1, 2, 4):
             if groups > work.slices or (pixels > 1 and pixels > work.pixels):
@@ -167,20 +167,20 @@ def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[Tile]:
                 if split > max(1, work.reduction // 2):
                     continue
                 for wide, tall in GPU_GROUPS:
-                    tile = Tile(pixels, groups, 4, split, (wide, tall))
+                    tile = ConvTile(pixels, groups, 4, split, (wide, tall))
                     if 32 <= tile.items <= 256 and _is_snug(work, tile):
                         yield tile
-    yield Tile(1, 1, 4)
+    yield ConvTile(1, 1, 4)
 
 
-def _is_snug(work: Work, tile: Tile) -> bool:
+def _is_snug(work: Work, tile: ConvTile) -> bool:
     """Whether a group is not mostly beyond the edge of the work."""
     across, down = work.tiles(tile)
     wide, tall = tile.local
     return (wide == 1 or wide < 2 * across) and (tall == 1 or tall < 2 * down)
 
 
-def _gpu_cost(device: DeviceInfo, work: Work, tile: Tile) -> float:
+def _gpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
     """The steps of the busiest unit: arithmetic and loads of the groups that it must run."""
     across, down = work.tiles(tile)
     wide, tall = tile.local

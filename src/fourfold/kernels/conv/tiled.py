@@ -31,7 +31,7 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps, Reader
-from fourfold.kernels.conv.tile import WIDE, Tile, Work, candidates, choose_tile, tries_images
+from fourfold.kernels.conv.tile import WIDE, ConvTile, Work, candidates, choose_tile, tries_images
 
 Source = Callable[[NodeContext, Kernel], View]
 NEAR_BYTES = 1 << 18  # what the second cache of a core holds beside the weights
@@ -58,7 +58,7 @@ def tile_choices(context: NodeContext, taps: int) -> list[str]:
     return [str(tile) for tile in tiles]
 
 
-def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
+def pack_weights(weights: np.ndarray, tile: ConvTile) -> np.ndarray:
     """[O, taps, I] -> [group][tap][slice of four inputs][input][width of outputs], padded with
     zeros.
     """
@@ -69,7 +69,7 @@ def pack_weights(weights: np.ndarray, tile: Tile) -> np.ndarray:
     return padded.reshape(-1, tile.width, taps, padded.shape[2]).transpose(0, 2, 3, 1)
 
 
-def pack_bias(bias: np.ndarray | None, outputs: int, tile: Tile) -> np.ndarray:
+def pack_bias(bias: np.ndarray | None, outputs: int, tile: ConvTile) -> np.ndarray:
     block = tile.width * tile.groups
     padded = np.zeros(-(-outputs // block) * block, np.float32)
     padded[:outputs] = 0 if bias is None else bias
@@ -80,7 +80,7 @@ def _first_input(context: NodeContext, kernel: Kernel) -> View:
     return context.read(kernel, 0)
 
 
-def blocks_of(context: NodeContext, tile: Tile, tiles: int) -> int:
+def blocks_of(context: NodeContext, tile: ConvTile, tiles: int) -> int:
     """Into how many blocks of pixels the work is cut: a CPU makes all channels of one block before
     it goes on to the next, so that what it reads again and again stays near.
     """
@@ -90,7 +90,7 @@ def blocks_of(context: NodeContext, tile: Tile, tiles: int) -> int:
     return min(tiles, -(-read // NEAR_BYTES))
 
 
-def _shifts(context: NodeContext, tile: Tile) -> bool:
+def _shifts(context: NodeContext, tile: ConvTile) -> bool:
     """Whether weights are reached by pointers further on, as a CPU likes it."""
     return context.device.is_cpu and context.capabilities.shifted_pointers and not tile.image
 
@@ -105,7 +105,7 @@ class Convolution:
         weights: np.ndarray,
         taps: MakeTaps,
         source: Source = _first_input,
-        tile: Tile | None = None,
+        tile: ConvTile | None = None,
         counted: bool = False,
     ) -> None:
         """`weights` is [outputs, taps, inputs], the taps in the order of the loops."""

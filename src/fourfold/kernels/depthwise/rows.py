@@ -215,11 +215,11 @@ class DepthwiseRows:
 
 def _chosen_rows(context: NodeContext, window: Window) -> int:
     """How many output rows a work-item makes."""
-    choices, choice = row_choices(context, window), context.choice
+    choices, choice = depthwise_row_choices(context, window), context.choice
     return int((choice if choice in choices else choices[0]).split()[0])
 
 
-def row_choices(context: NodeContext, window: Window) -> list[str]:
+def depthwise_row_choices(context: NodeContext, window: Window) -> list[str]:
     """How many output rows a work-item may make, the most promising first."""
     height = context.output.shape[1]
     wanted = [rows for rows in (2, 1, 4, 3) if rows <= height]

@@ -33,7 +33,7 @@ from fourfold.kernels.matrix.tile import (
     WARP,
     MatrixTile,
     MatrixWork,
-    fits,
+    matrix_tile_fits,
     pack_for_warps,
     split_weights,
     tiles,
@@ -76,7 +76,7 @@ class MatrixConvolution:
         """`weights` is [outputs, inputs], in the order in which the feed reads."""
         self.context, self.feed = context, feed
         tile = MatrixTile.parse(context.choice)
-        known = tile is not None and fits(context.device, feed.work, tile)
+        known = tile is not None and matrix_tile_fits(context.device, feed.work, tile)
         self.tile = tile if tile is not None and known else tiles(context.device, feed.work)[0]
         self.kernel = kernel = context.kernel(f"{title}_matrix")
         self.target = context.write(kernel)

@@ -107,7 +107,7 @@ def clocks(device: DeviceInfo, work: MatrixWork) -> float:
     return _cost(room, work, _in_order(room, work)[0])
 
 
-def fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
+def matrix_tile_fits(device: DeviceInfo, work: MatrixWork, tile: MatrixTile) -> bool:
     """Whether the device can run this tile, and the work has a use for it."""
     return _fits(_room(device), work, tile)
 

@@ -18,7 +18,7 @@ from fourfold.kernel.location import Layout, Location
 from fourfold.kernel.statement import DotAccumulate
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import MakeTaps
-from fourfold.kernels.conv.tile import Tile, Work, choose_tile
+from fourfold.kernels.conv.tile import ConvTile, Work, choose_tile
 from fourfold.kernels.conv.tiled import Convolution, Source, pack_bias, work_of
 from fourfold.types import DType
 
@@ -90,7 +90,7 @@ def at_once(columns: int) -> int:
     return columns if columns <= WRITTEN_OUT else 1
 
 
-def pack_words(weights: np.ndarray, tile: Tile, once: int) -> np.ndarray:
+def pack_words(weights: np.ndarray, tile: ConvTile, once: int) -> np.ndarray:
     """[O, taps, I] -> [group][some taps][slice of four inputs][tap][output], four inputs in a
     word.
     """
@@ -109,15 +109,15 @@ def pack_ones(inputs: int) -> np.ndarray:
     return padded.view(np.int32)
 
 
-def dot_tile(context: NodeContext, work: Work) -> Tile:
+def dot_tile(context: NodeContext, work: Work) -> ConvTile:
     """Pixels by fours, as they are stored, and as many groups of eight outputs as divide them."""
     if work.pixels < RUN or not context.device.packs_bytes:
         return choose_tile(context.target, work, None)
     pairs = -(-work.slices // 2)
     if pairs == 1:
-        return Tile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
+        return ConvTile(2 * RUN if work.pixels >= 2 * RUN else RUN, 1, 8)
     groups = min(range(LARGEST, 1, -1), key=lambda count: -(-pairs // count) * count)
-    return Tile(RUN, groups, 8)
+    return ConvTile(RUN, groups, 8)
 
 
 class DotConvolution(Convolution):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.kernel.context import NodeContext
-from fourfold.kernels.conv.tile import Tile, Work, candidates, choose_tile, fits
+from fourfold.kernels.conv.tile import ConvTile, Work, candidates, choose_tile, tile_fits
 from fourfold.kernels.winograd.transforms import FILTER, HELD, Form, Tiling
 
 GPU_BLOCK = 4  # accumulators of a GPU's work-item: it keeps one set for each position
@@ -50,7 +50,7 @@ def _fits(context: NodeContext, form: Form) -> bool:
         return False
     block = device.is_cpu or tile.pixels * tile.groups <= GPU_BLOCK
     held = form.positions * form.panel * context.input.slices * 4 if form.within else 0
-    usable = tile.split == 1 and fits(context.target, _work(context, form.size), tile)
+    usable = tile.split == 1 and tile_fits(context.target, _work(context, form.size), tile)
     return usable and block and held <= HELD
 
 
@@ -92,7 +92,7 @@ def _direct_cost(context: NodeContext) -> float:
     return products + copy + work.reduction * 16.0 * work.slices * WEIGHT + 2 * LAUNCH
 
 
-def _steps(tile: Tile) -> float:
+def _steps(tile: ConvTile) -> float:
     """Multiply-adds of eight for one input channel, and the loads that feed them."""
     made = tile.pixels * tile.groups * tile.width / 8
     crowded = 1.4 if tile.pixels * tile.groups > CROWDED else 1.0

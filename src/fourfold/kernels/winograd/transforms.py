@@ -16,7 +16,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernels.conv.tile import Tile
+from fourfold.kernels.conv.tile import ConvTile
 
 Matrix = tuple[tuple[float, ...], ...]
 FILTER = 3
@@ -89,7 +89,7 @@ class Form:
 
     size: int
     within: bool
-    tile: Tile
+    tile: ConvTile
 
     def __str__(self) -> str:
         return f"F{self.size} {'within' if self.within else 'apart'} {self.tile}"
@@ -98,7 +98,7 @@ class Form:
     def parse(text: str | None) -> Form | None:
         """The form that `str` wrote, or None."""
         match = _TEXT.fullmatch(text or "")
-        tile = None if match is None else Tile.parse(match[3])
+        tile = None if match is None else ConvTile.parse(match[3])
         if match is None or tile is None or int(match[1]) not in TRANSFORMS:
             return None
         return Form(int(match[1]), match[2] == "within", tile)

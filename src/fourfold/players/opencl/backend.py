@@ -14,10 +14,10 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as found
 from fourfold.players.opencl.player import Player, live_program
 from fourfold.players.opencl.program import (
-    begin,
     begins_slowly,
     binaries_cost_nothing,
     load_binary,
+    warm_compiler,
 )
 from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import BuiltProgram
@@ -64,4 +64,4 @@ class OpenCLBackend:
 def _start_compiler(info: DeviceInfo) -> None:
     """Let a compiler that is slow to begin do so in a thread, while a plan is made."""
     if begins_slowly(info.platform) and info.compute_units > 1:
-        threading.Thread(target=begin, args=(found.context_of(info),)).start()
+        threading.Thread(target=warm_compiler, args=(found.context_of(info),)).start()

@@ -42,8 +42,7 @@ def exclusive_run(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object
     """What a run must hold. Groups of a persistent kernel wait for each other, so all of them must
     be on the GPU at once: two such kernels could each hold half of it and wait for ever.
     """
-    waits = not info.is_cpu and any(launch.stages > 1 for launch in plan.launches)
-    return _device_lock(info) if waits else nullcontext()
+    return _device_lock(info) if plan.requirements.resident_groups else nullcontext()
 
 
 class Player:
@@ -63,7 +62,7 @@ class Player:
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
-        self._guard("setting host memory aside", self._stage)
+        self._guard("setting host memory aside", self._map_ports)
         self._guard("binding the kernels", self._bind_all)
         self.timings["upload"] = time.perf_counter() - started
 
@@ -86,7 +85,7 @@ class Player:
                 made = cl.Buffer(self._context, size, host=buffer.kind in HOST)
             self._buffers.append(made)
 
-    def _stage(self) -> None:
+    def _map_ports(self) -> None:
         """Host memory for what goes in and out: see Ports."""
         self._ports = Ports(self._context, self._queue, self.info, self.plan, self._buffers)
 
@@ -102,21 +101,21 @@ class Player:
         position = 0
         for argument in launch.arguments:
             if isinstance(argument, BufferUse):
-                self._point(kernel, position, argument)
+                self._set_pointer(kernel, position, argument)
                 position += 2
             else:
                 kernel.set_int(position, argument)
                 position += 1
         return kernel
 
-    def _point(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
+    def _set_pointer(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
         """A pointer comes as a buffer, or as an image of one, and a step from its start. Host
         memory is no buffer to the driver, but the step from nowhere to its address leads there.
         """
-        if self._ports.is_led(use.buffer):
+        if self._ports.is_zero_copy(use.buffer):
             kernel.set_buffer(position, None)
-            step = partial(_step, kernel, position + 1, use.offset)
-            self._ports.lead(use.buffer, step)
+            set_address = partial(_set_address, kernel, position + 1, use.offset)
+            self._ports.bind_address(use.buffer, set_address)
         elif use.image is not None:
             size = self.plan.buffers[use.buffer].bytes
             image, first = self._images.of(use, self._buffers[use.buffer], size)
@@ -137,7 +136,7 @@ class Player:
     def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         with self._exclusive:
             self._ports.put(arrays, self._start)
-            while not self._ports.settle():
+            while not self._ports.wait():
                 self._start()
             return self._ports.take()
 
@@ -146,10 +145,10 @@ class Player:
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
-        self._guard("running the model again", self._again)
+        self._guard("running the model again", self._run_again)
 
-    def _again(self) -> None:
-        self._ports.forget()
+    def _run_again(self) -> None:
+        self._ports.release_arrays()
         with self._exclusive:
             self._queue.replay(self._replay)
             self._queue.finish()
@@ -232,9 +231,5 @@ class Player:
             raise DeviceError(f"the device failed while {doing}", reason_of(error), fix) from error
 
 
-def _step(kernel: cl.Kernel, position: int, offset: int, address: int) -> None:
+def _set_address(kernel: cl.Kernel, position: int, offset: int, address: int) -> None:
     kernel.set_long(position, address + offset)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

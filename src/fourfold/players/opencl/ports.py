@@ -12,13 +12,13 @@ from fourfold.plan import Plan, Port
 from fourfold.players.chunked_copy import ChunkedCopy, copied
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.host_handshake import HostHandshake
-from fourfold.players.opencl.zero_copy import Lead, ZeroCopyInputs
+from fourfold.players.opencl.zero_copy import SetAddress, ZeroCopyInputs
 
 HOST = (
     "host",
     "host_protocol",
 )  # kinds of buffers that are host memory, known to kernels by address
-WRITE = 1 << 20  # bytes that are copied before the copy engine begins with them
+CHUNK = 1 << 20  # bytes that are copied before the copy engine begins with them
 
 
 class Ports:
@@ -51,14 +51,16 @@ class Ports:
             if wanted and port.buffer not in self._host and port.type.elements:
                 self._host[port.buffer] = self._map(port)
         staged = {port.buffer for port in plan.inputs} & {*self._host} - self._direct
-        self._bands = {number: ChunkedCopy(self._host[number], WRITE) for number in staged}
+        self._chunks = {number: ChunkedCopy(self._host[number], CHUNK) for number in staged}
         # Only a persistent kernel counts the steps of its pointers in bytes.
-        self._led = info.is_cpu and all(launch.stages > 1 for launch in plan.launches)
-        self._leads = ZeroCopyInputs()
-        self._given = [n for n, port in enumerate(plan.inputs) if kinds[port.buffer] == "host"]
-        self._handover = (
-            self._map_words(kinds.index("host_protocol")) if "host_protocol" in kinds else None
-        )
+        self._in_place = info.is_cpu and all(launch.stages > 1 for launch in plan.launches)
+        self._zero_copy = ZeroCopyInputs()
+        self._host_inputs = [
+            n for n, port in enumerate(plan.inputs) if kinds[port.buffer] == "host"
+        ]
+        self._handshake: HostHandshake | None = None
+        if "host_protocol" in kinds:
+            self._handshake = self._make_handshake(kinds.index("host_protocol"))
 
     def _map(self, port: Port) -> np.ndarray:
         """Host memory of a port: the buffer's own, or a piece to copy through."""
@@ -69,22 +71,22 @@ class Ports:
         self._mapped.append((buffer, memory))
         return np.frombuffer(memory, port.type.dtype.numpy).reshape(port.type.shape)
 
-    def _map_words(self, number: int) -> HostHandshake:
+    def _make_handshake(self, number: int) -> HostHandshake:
         memory = self._queue.map(self._buffers[number], self._plan.buffers[number].bytes)
         self._mapped.append((self._buffers[number], memory))
         self._host[number] = np.frombuffer(memory, np.uint8)
-        inputs = [self._host[self._plan.inputs[n].buffer] for n in self._given]
+        inputs = [self._host[self._plan.inputs[n].buffer] for n in self._host_inputs]
         return HostHandshake(self._queue, self._host[number], inputs)
 
-    def is_led(self, buffer: int) -> bool:
+    def is_zero_copy(self, buffer: int) -> bool:
         """Whether kernels read this buffer by an address that may be another one in each run."""
         outputs = {port.buffer for port in self._plan.outputs}
         inputs = {port.buffer for port in self._plan.inputs}
-        return self._led and buffer in self._host and buffer in inputs - outputs
+        return self._in_place and buffer in self._host and buffer in inputs - outputs
 
-    def lead(self, buffer: int, tell: Lead) -> None:
-        """Tell a kernel where a buffer is, from now on whenever that changes."""
-        self._leads.add(buffer, self.address(buffer), tell)
+    def bind_address(self, buffer: int, set_address: SetAddress) -> None:
+        """Set where a kernel finds a buffer, from now on whenever that changes."""
+        self._zero_copy.bind(buffer, self.address(buffer), set_address)
 
     def address(self, buffer: int) -> int:
         """Where the host memory of a buffer is."""
@@ -97,11 +99,11 @@ class Ports:
 
     def put(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
         """Bring arrays to the device and launch, in the other order where kernels wait for them."""
-        if self._handover is not None:
-            self._handover.give([arrays[n] for n in self._given], launch)
+        if self._handshake is not None:
+            self._handshake.hand_over([arrays[n] for n in self._host_inputs], launch)
             return
         for port, array in zip(self._plan.inputs, arrays, strict=True):
-            if not self._leads.read_there(port.buffer, array):
+            if not self._zero_copy.read_in_place(port.buffer, array):
                 self._copy(port.buffer, array)
         launch()
 
@@ -114,21 +116,21 @@ class Ports:
             np.copyto(host, array)
         else:
             flat = host.reshape(-1)
-            for start, stop in self._bands[number].copy(array):
+            for start, stop in self._chunks[number].copy(array):
                 place = start * host.itemsize
                 self._queue.write(buffer, flat[start:stop], place, wait=False)
 
-    def settle(self) -> bool:
+    def wait(self) -> bool:
         """Whether kernels that waited for inputs had them all; waits for such kernels."""
-        return self._handover is None or self._handover.settle()
+        return self._handshake is None or self._handshake.wait()
 
-    def forget(self) -> None:
+    def release_arrays(self) -> None:
         """Let kernels read memory of their own: arrays of a run may be gone after it."""
-        self._leads.forget()
+        self._zero_copy.release_arrays()
 
     def take(self) -> list[np.ndarray]:
         """Wait for what was queued, and give the outputs as new arrays."""
-        results, queued = [], self._handover is None
+        results, queued = [], self._handshake is None
         for port in self._plan.outputs:
             result = self._host.get(port.buffer)
             if result is None:
@@ -144,7 +146,7 @@ class Ports:
     def close(self) -> None:
         """Let go of host memory. A device that fails now has nothing left to lose."""
         mapped, self._mapped, self._host = self._mapped, [], {}
-        self._handover = None
+        self._handshake = None
         with suppress(cl.Error):
             for buffer, memory in mapped:
                 self._queue.unmap(buffer, memory)

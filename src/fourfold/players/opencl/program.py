@@ -52,7 +52,7 @@ def begins_slowly(platform: str) -> bool:
     return platform.lower() == _POCL
 
 
-def begin(context: cl.Context) -> None:
+def warm_compiler(context: cl.Context) -> None:
     """Let the compiler load what it needs for any program.
 
     PoCL reads a library of functions for 0.3 s, once for a context, unless a program that it builds

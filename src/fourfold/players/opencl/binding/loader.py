@@ -1,4 +1,4 @@
-"""The library that finds OpenCL drivers: the one in pyopencl's wheels, else the system's."""
+"""The library that finds OpenCL drivers: the system's, or on Linux pyopencl's."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
 from fourfold.config import tell_loader
 
+# Windows and macOS come with it, or drivers bring it. Of a Linux nothing of the kind is known.
 _SYSTEM = {
     "win32": ("OpenCL.dll",),
     "darwin": ("/System/Library/Frameworks/OpenCL.framework/OpenCL",),
@@ -47,14 +48,17 @@ def _path() -> str:
 
 
 def _candidates() -> Iterator[str]:
+    """Where to look, in this order."""
+    if sys.platform in _SYSTEM:
+        yield from _SYSTEM[sys.platform]
+        return
     folder = _pyopencl()
-    if folder is not None and sys.platform != "win32":
-        for suffix in EXTENSION_SUFFIXES:
-            path = os.path.join(folder, f"_cl{suffix}")
-            if os.path.exists(path):
-                tell_loader(folder)
-                yield path  # it is linked with the loader, whose functions are found through it
-    yield from _SYSTEM.get(sys.platform, _ELSEWHERE)
+    for suffix in EXTENSION_SUFFIXES if folder is not None else ():
+        path = os.path.join(str(folder), f"_cl{suffix}")
+        if os.path.exists(path):
+            tell_loader(str(folder))
+            yield path  # it is linked with the loader, whose functions are found through it
+    yield from _ELSEWHERE
 
 
 def _pyopencl() -> str | None:

@@ -1,71 +1,21 @@
-"""Runs a model file, or a part of one written as a file, in LiteRT on the CPU."""
+"""A model file, or a part of one written as a file, made ready in LiteRT."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from fourfold.cpu.direct import Direct, Lock, failure, make_direct
-from fourfold.errors import DeviceError, InputError, Refusal, UnsupportedError
-from fourfold.plan.tensor_binding import TensorBinding
+from fourfold.cpu.litert.direct import failure, make_direct
+from fourfold.cpu.litert.interpreter import first_line, make_interpreter
+from fourfold.cpu.protocol import Direct, Lock
+from fourfold.errors import Refusal, UnsupportedError
+from fourfold.plan.tensor_binding import TensorBinding, TensorId
 from fourfold.types import Shape
 
-_RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
 
-
-@cache
-def runtime() -> Any | None:
-    """The module that has LiteRT's interpreter; None where none is installed."""
-    for name in _RUNTIMES:
-        try:
-            return import_module(name)
-        except ImportError:
-            continue
-    return None
-
-
-def version() -> str:
-    """Which LiteRT this is; 'none' where none is installed."""
-    module = runtime()
-    if module is None:
-        return "none"
-    package = import_module(module.__name__.partition(".")[0])
-    return f"{package.__name__} {getattr(package, '__version__', '')}".strip()
-
-
-def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False) -> Any:
-    """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run.
-
-    With `keep_all` every tensor can be read after a run: plain kernels, and memory is not shared.
-    """
-    module = runtime()
-    if module is None:
-        raise DeviceError(
-            "LiteRT is not installed",
-            "parts of the model can run nowhere else",
-            "install it with 'pip install fourfold[litert]'",
-        )
-    if not keep_all:
-        return module.Interpreter(model_content=content, num_threads=threads)
-    return module.Interpreter(
-        model_content=content,
-        num_threads=threads,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    )
-
-
-def refuses_shapes(error: RuntimeError) -> InputError:
-    """What LiteRT said to inputs of other shapes than the file's."""
-    why = " ".join(str(error).split())
-    return InputError("LiteRT does not take these shapes", why, "compare with it without --shape")
-
-
-class LitertEngine:
+class LitertPart:
     """A file made ready in LiteRT. What `run` gives is valid until the next run."""
 
     def __init__(
@@ -85,7 +35,7 @@ class LitertEngine:
             raise UnsupportedError(
                 "LiteRT cannot take its part of the model",
                 [
-                    Refusal(binding.name, "output", _first_line(error))
+                    Refusal(binding.name, "output", first_line(error))
                     for binding in self._outputs[:1]
                 ],
                 "see 'fourfold check' for which operators stay on the CPU, and why",
@@ -93,7 +43,7 @@ class LitertEngine:
 
     def _opened(self, threads: int | None, keep_all: bool) -> Any:
         interpreter = make_interpreter(self._content, threads, keep_all)
-        shapes: Mapping[int, Any] = {
+        shapes: Mapping[TensorId, Any] = {
             detail["index"]: detail["shape"] for detail in interpreter.get_input_details()
         }
         for binding in self._inputs:
@@ -161,7 +111,3 @@ class LitertEngine:
 
     def close(self) -> None:
         self._interpreter = None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

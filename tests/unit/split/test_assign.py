@@ -5,25 +5,23 @@ from __future__ import annotations
 import pytest
 
 from fourfold.graph import Graph, Node
+from fourfold.options import PlacementOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.split import (
-    GPU,
-    LITERT,
-    NUMPY,
+    AssignmentProblem,
     Costs,
-    Limits,
-    Placement,
-    Task,
-    Verdict,
+    UnitSupport,
     assign_units,
+    describe_placement,
     find_units,
 )
+from fourfold.targets import GPU, NUMPY
 from fourfold.types import TensorType
 
 NAMES = ("a", "b", "c", "d", "e")
 
 
-def task(reasons: dict[str, str], seconds: dict[str, dict[str, float]]) -> Task:
+def problem(reasons: dict[str, str], seconds: dict[str, dict[str, float]]) -> AssignmentProblem:
     """A chain of five units; `reasons` says which cannot be on the GPU."""
     nodes = tuple(
         Node("relu", (source,), (name,), name=name)
@@ -31,44 +29,45 @@ def task(reasons: dict[str, str], seconds: dict[str, dict[str, float]]) -> Task:
     )
     type = TensorType.parse("f32[1,8]")
     graph = Graph(nodes, ("x",), ("e",), dict.fromkeys(("x", *NAMES), type))
-    verdicts = {
-        name: Verdict(name, {GPU: reasons.get(name, ""), LITERT: "no file", NUMPY: ""})
+    support = {
+        name: UnitSupport(name, {GPU: reasons.get(name, ""), "engine": "no file", NUMPY: ""})
         for name in NAMES
     }
     measured = {(place, n): s for place, table in seconds.items() for n, s in table.items()}
-    rates = Costs.of(graph, NULL_GPU, 2).rates
-    return Task(graph, find_units(graph, None), verdicts, Costs(graph, rates, measured))
+    rates = Costs.of(graph, NULL_GPU, 2, "engine").rates
+    units, costs = find_units(graph, None), Costs(graph, rates, measured)
+    return AssignmentProblem(graph, units, support, costs)
 
 
 FAST_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1.0)}
 SLOW_GPU = {GPU: dict.fromkeys(NAMES, 1e-3), NUMPY: dict.fromkeys(NAMES, 1e-6)}
 
 
-def places(found: Task, limits: Limits) -> str:
-    choice = assign_units(found, limits)
-    return "".join("g" if choice.targets[name] == GPU else "c" for name in NAMES)
+def places(found: AssignmentProblem, options: PlacementOptions) -> str:
+    assignment = assign_units(found, options)
+    return "".join("g" if assignment.targets[name] == GPU else "c" for name in NAMES)
 
 
 @pytest.mark.parametrize("placement", ["auto", "gpu"])
 def test_what_pays_is_on_the_gpu(placement: str) -> None:
-    assert places(task({}, FAST_GPU), Limits(placement)) == "ggggg"
-    assert places(task({"c": "unknown"}, FAST_GPU), Limits(placement)) == "ggcgg"
+    assert places(problem({}, FAST_GPU), PlacementOptions(placement)) == "ggggg"
+    assert places(problem({"c": "unknown"}, FAST_GPU), PlacementOptions(placement)) == "ggcgg"
 
 
 def test_a_split_that_does_not_pay_is_not_made() -> None:
-    found = task({"c": "unknown"}, SLOW_GPU)
-    assert places(found, Limits("auto")) == "ccccc"
-    assert places(found, Limits("gpu")) == "ggcgg"
-    choice = assign_units(found, Limits("auto"))
-    assert "would not pay" in choice.why["a"]
+    found = problem({"c": "unknown"}, SLOW_GPU)
+    assert places(found, PlacementOptions("auto")) == "ccccc"
+    assert places(found, PlacementOptions("gpu")) == "ggcgg"
+    assignment = assign_units(found, PlacementOptions("auto"))
+    assert "would not pay" in assignment.reasons["a"]
 
 
 def test_what_needs_no_split_stays_where_it_was_asked_for() -> None:
-    assert places(task({}, SLOW_GPU), Limits("auto")) == "ggggg"
+    assert places(problem({}, SLOW_GPU), PlacementOptions("auto")) == "ggggg"
 
 
 def test_all_of_it_on_the_cpu() -> None:
-    assert places(task({}, FAST_GPU), Limits("cpu")) == "ccccc"
+    assert places(problem({}, FAST_GPU), PlacementOptions("cpu")) == "ccccc"
 
 
 def test_only_so_many_parts_the_dearest_first() -> None:
@@ -76,15 +75,18 @@ def test_only_so_many_parts_the_dearest_first() -> None:
         GPU: dict.fromkeys(NAMES, 1e-3),
         NUMPY: dict(zip(NAMES, (1, 1, 1, 9, 9), strict=True)),
     }
-    found = task({"c": "unknown"}, seconds)
-    assert places(found, Limits("auto", max_partitions=1)) == "cccgg"
-    assert assign_units(found, Limits("auto", 1)).why["a"] == "max_partitions is 1"
-    assert places(found, Limits("auto", max_partitions=0)) == "ccccc"
+    found = problem({"c": "unknown"}, seconds)
+    most_one = PlacementOptions("auto", max_partitions=1)
+    assert places(found, most_one) == "cccgg"
+    assert assign_units(found, most_one).reasons["a"] == "max_partitions is 1"
+    assert places(found, PlacementOptions("auto", max_partitions=0)) == "ccccc"
 
 
 def test_a_placement_tells_itself() -> None:
-    found = task({"c": "this op is not known yet"}, FAST_GPU)
-    placement = Placement.of(found, assign_units(found, Limits()), "some GPU", "auto")
+    found = problem({"c": "this op is not known yet"}, FAST_GPU)
+    placement = describe_placement(
+        found, assign_units(found, PlacementOptions()), "some GPU", "auto", "LiteRT"
+    )
     assert not placement.whole
     assert placement.on_gpu == 4
     assert placement.summary.startswith("4 of 5 operators run on some GPU (")
@@ -100,7 +102,7 @@ def test_a_placement_tells_itself() -> None:
 def test_estimates_grow_with_the_work() -> None:
     small, large = (conv(size) for size in (8, 64))
     seconds = [
-        Costs.of(graph, NULL_GPU, 2).unit(find_units(graph, None)[0], GPU)
+        Costs.of(graph, NULL_GPU, 2, "engine").unit(find_units(graph, None)[0], GPU)
         for graph in (small, large)
     ]
     assert seconds[0] < seconds[1]

@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fourfold.cpu.reference import NumpyEngine
+from fourfold.cpu.reference import NumpyPart
 from fourfold.graph import Graph, Node
-from fourfold.split import GPU, NUMPY, bind_units, find_units, make_partitions
+from fourfold.split import bind_units, find_units, make_partitions
+from fourfold.targets import GPU, NUMPY
 from fourfold.types import TensorType
 
 TYPE = TensorType.parse("f32[2,3]")
@@ -96,7 +97,7 @@ def test_a_part_can_be_evaluated() -> None:
     places = {"a": GPU, "b": NUMPY, "c": GPU, "d": GPU}
     values = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
     for part in make_partitions(DIAMOND, find_units(DIAMOND, None), places):
-        engine = NumpyEngine(part.graph(DIAMOND))
+        engine = NumpyPart(part.graph(DIAMOND))
         found = engine.run([values[name] for name in part.inputs])
         values.update(zip(part.outputs, found, strict=True))
     np.testing.assert_array_equal(values["d"], 2 * np.maximum(values["x"], 0))

@@ -1,4 +1,4 @@
-"""The model that a delegate was given: what of it can be claimed, and parts of it as files."""
+"""A graph of the model that a delegate was given: what of it can be claimed, and that as files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fourfold.delegate.host import Piece
+from fourfold.cpu.litert import ENGINE as LITERT
+from fourfold.delegate.host import NodeSubset
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
 from fourfold.errors import ModelError, Refusal
@@ -17,7 +18,7 @@ from fourfold.formats.tflite.records import FileRecord, OperatorRecord
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 from fourfold.ops.foreign import Foreign
-from fourfold.split import LITERT, Costs, find_units
+from fourfold.split import Costs, find_units
 from fourfold.types import Shape
 
 STATE = "it keeps a state between runs, which stays with the interpreter"
@@ -25,8 +26,8 @@ OUT_OF_RANGE = "it is outside of first_delegate_node and last_delegate_node"
 
 
 @dataclass(frozen=True)
-class Wire:
-    """A tensor at the border of a part: its number, its name, and its shape in the file."""
+class BorderTensor:
+    """A tensor at the border of a subset: its number, its name, and its shape in the file."""
 
     number: int
     name: str
@@ -34,16 +35,16 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A piece as a file of its own; its inputs are those of the piece that the file lacks."""
+class SubsetFile:
+    """A subset as a file of its own; its inputs are those of the subset that the file lacks."""
 
     content: bytes
-    inputs: tuple[Wire, ...]
-    outputs: tuple[Wire, ...]
+    inputs: tuple[BorderTensor, ...]
+    outputs: tuple[BorderTensor, ...]
 
 
 @dataclass(frozen=True)
-class Source:
+class ClaimableGraph:
     """One graph of the model. Operators and tensors go by their numbers in the file."""
 
     model: Model
@@ -104,9 +105,9 @@ class Source:
             yield -1
         yield from (i for i, one in enumerate(self.operators) if given.intersection(one.inputs))
 
-    def part(self, piece: Piece) -> Part:
-        """The piece with the fixed operators that it needs, without what only those give."""
-        operators, pending = set(piece.nodes), list(piece.nodes)
+    def write_subset(self, subset: NodeSubset) -> SubsetFile:
+        """The subset with the fixed operators that it needs, without what only those give."""
+        operators, pending = set(subset.nodes), list(subset.nodes)
         for number in pending:
             for index in self.operators[number].inputs:
                 writer = self._writers.get(index, -1)
@@ -114,8 +115,8 @@ class Source:
                     operators.add(writer)
                     pending.append(writer)
         given = {index for number in operators for index in self.operators[number].outputs}
-        inputs = tuple(i for i in piece.inputs if i in self._computed and i not in given)
-        outputs = tuple(i for i in piece.outputs if self._writers[i] not in self.fixed)
+        inputs = tuple(i for i in subset.inputs if i in self._computed and i not in given)
+        outputs = tuple(i for i in subset.outputs if self._writers[i] not in self.fixed)
         excerpt = Excerpt(
             operators=sorted(operators),
             inputs=inputs,
@@ -124,28 +125,28 @@ class Source:
             calls=any(self.operators[number].op in CALLING for number in operators),
         )
         content = write_excerpt(self.origin.source, excerpt)
-        return Part(content, self._wires(inputs), self._wires(outputs))
+        return SubsetFile(content, self._border(inputs), self._border(outputs))
 
-    def _wires(self, tensors: Iterable[int]) -> tuple[Wire, ...]:
+    def _border(self, tensors: Iterable[int]) -> tuple[BorderTensor, ...]:
         names, records = self.origin.names, self.origin.graph.tensors
-        return tuple(Wire(i, names[i], records[i].shape) for i in tensors)
+        return tuple(BorderTensor(i, names[i], records[i].shape) for i in tensors)
 
-    def blame(self, piece: Piece, refusals: Iterable[Refusal]) -> dict[int, str]:
-        """The nodes that refusals name; all of the piece, where they name none of it."""
+    def blame(self, subset: NodeSubset, refusals: Iterable[Refusal]) -> dict[int, str]:
+        """The nodes that refusals name; all of the subset, where they name none of it."""
         found: dict[int, str] = {}
         for refusal in refusals:
             number = self.origin.units.get(self.origin.unit(refusal.node))
-            if number in piece.nodes:
+            if number in subset.nodes:
                 found[number] = f"{refusal.op}: {refusal.reason}"
         reasons = "; ".join(str(refusal) for refusal in refusals)
-        return found or dict.fromkeys(piece.nodes, reasons or "it was refused")
+        return found or dict.fromkeys(subset.nodes, reasons or "it was refused")
 
     def work(self, device: DeviceInfo, threads: int) -> Mapping[int, float]:
         """The seconds that each operator would take on the CPU, as estimated."""
         graph = self.model.main
-        costs = Costs.of(graph, device, threads)
+        costs = Costs.of(graph, device, threads, LITERT.name)
         units = find_units(graph, self.origin)
-        known = {unit.name: costs.unit(unit, LITERT) for unit in units}
+        known = {unit.name: costs.unit(unit, LITERT.name) for unit in units}
         return {number: known.get(name, 0.0) for name, number in self.origin.units.items()}
 
     def title(self, number: int) -> tuple[str, str]:
@@ -154,13 +155,13 @@ class Source:
         return unit_name(record, number, self.origin.names), record.title
 
 
-def read_source(
+def read_claimable(
     model: str | os.PathLike[str] | bytes, options: GpuOptions, number: int = 0
-) -> Source | None:
+) -> ClaimableGraph | None:
     """A graph of the model; None for one that only other graphs call."""
     allowed = options.quantized_models_allowed
-    how = ReadOptions(keep_unsupported=True, quantized=allowed)
-    first = read_model(model, how)
+    wanted = ReadOptions(keep_unsupported=True, quantized=allowed)
+    first = read_model(model, wanted)
     origin = first.source_graph
     if not isinstance(origin, TFLiteSourceGraph):
         raise ModelError(
@@ -169,10 +170,10 @@ def read_source(
             "give it the file that the interpreter has",
         )
     if number == 0:
-        return Source(first, origin, options)
+        return ClaimableGraph(first, origin, options)
     keys = [item.key for item in origin.file.signatures if item.subgraph == number]
     if not keys:
         return None
-    other = read_model(model, replace(how, signature=keys[0]))
+    other = read_model(model, replace(wanted, signature=keys[0]))
     assert isinstance(other.source_graph, TFLiteSourceGraph)
-    return Source(other, other.source_graph, options)
+    return ClaimableGraph(other, other.source_graph, options)

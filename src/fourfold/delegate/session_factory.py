@@ -1,19 +1,16 @@
-"""Makes parts of a model ready on the GPU, for the shapes that the interpreter has today."""
+"""Opens parts of a model as sessions on the GPU, for the shapes that the interpreter has today."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fourfold.compile import load_model, prepare_lowering
 from fourfold.config import Config
 from fourfold.delegate.options import GpuOptions
 from fourfold.device import DeviceInfo
-from fourfold.formats import ReadOptions, read_model
-from fourfold.kernel.context import KernelOptions
-from fourfold.lower.specialise import has_quantised_steps
-from fourfold.players import probe
-from fourfold.prepare import ChoiceKeeper
-from fourfold.rewrite import rewrite
+from fourfold.options import CompileOptions
+from fourfold.prepare import ChoiceSaver
 from fourfold.session import Session
 from fourfold.store.keys import device_key
 from fourfold.store.store import Store, folder_store, memory_store
@@ -24,8 +21,8 @@ TUNING = "rapid"  # the level at which kernels are looked for
 
 
 @dataclass(frozen=True)
-class Workshop:
-    """Where and how parts are made ready."""
+class SessionFactory:
+    """Opens sessions of parts of a model, as the options of a delegate want them."""
 
     device: DeviceInfo
     options: GpuOptions
@@ -55,11 +52,10 @@ class Workshop:
 
     def _tune(self, content: bytes, shapes: Mapping[str, Shape], store: Store) -> None:
         """Look for the best kernels; they are kept, and sessions find them in the store."""
-        known = store.choices(device_key(self.device))
-        graph = rewrite(read_model(content, ReadOptions(shapes, follow_batch=False)).main)
-        kernels = KernelOptions(self.options.precision)
+        options = CompileOptions(self.options.precision, shapes, follow_batch=False)
+        lowering = prepare_lowering(load_model(content, options).graph, self.device, options)
         level = level_named(TUNING, self.options.tuning_seconds)
-        listener = ChoiceKeeper(store, self.device, level, lambda *_: None)
+        known = store.choices(device_key(self.device))
         efforts = store.efforts(device_key(self.device))
-        device = probe(self.device, has_quantised_steps(graph))
-        tune(graph, device, kernels, level, known, efforts, listener)
+        saver = ChoiceSaver(store, self.device, level, lambda *_: None)
+        tune(*lowering, level, known, efforts, saver)

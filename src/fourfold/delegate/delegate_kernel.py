@@ -1,4 +1,4 @@
-"""Partition: a part of the model inside an interpreter, working on the interpreter's tensors."""
+"""DelegateKernel: what an interpreter calls instead of its own nodes, on its own tensors."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections import OrderedDict
 
 import numpy as np
 
-from fourfold.delegate.engine import Workshop
+from fourfold.delegate.claimable_graph import BorderTensor, SubsetFile
 from fourfold.delegate.host import Host
-from fourfold.delegate.source import Part, Wire
-from fourfold.delegate.structs import TYPES, Tensor, read_numbers
+from fourfold.delegate.session_factory import SessionFactory
+from fourfold.delegate.structs import TYPES, TfLiteTensor, read_numbers
 from fourfold.errors import DeviceError
 from fourfold.session import Session
 from fourfold.types import Shape
 
-PLANS = 4  # shapes for which a partition stays ready
+SESSIONS = 4  # shapes for which a partition stays ready
 NOWHERE = -1  # an address that no tensor has
 
 
-class Slot:
+class TensorView:
     """A tensor of the interpreter as an array. The view is kept while the memory stays there."""
 
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
-        self._tensor = Tensor()
+    def __init__(self, border: BorderTensor) -> None:
+        self.border = border
+        self._tensor = TfLiteTensor()
         self._array = np.empty(0)
         self.forget()
 
@@ -37,8 +37,8 @@ class Slot:
         """The tensor's elements; `base` is where the interpreter's tensors begin."""
         if base != self._base:
             self._base, self._data = base, NOWHERE
-            place = base + self.wire.number * ctypes.sizeof(Tensor)
-            self._tensor = Tensor.from_address(place)
+            place = base + self.border.number * ctypes.sizeof(TfLiteTensor)
+            self._tensor = TfLiteTensor.from_address(place)
         data = self._tensor.data
         if data != self._data:
             self._array = self._view()
@@ -53,7 +53,7 @@ class Slot:
             return np.empty(shape, kind)
         if not tensor.data:
             raise DeviceError(
-                f"tensor '{self.wire.name}' has no memory",
+                f"tensor '{self.border.name}' has no memory",
                 "the interpreter has not allocated it",
                 "call allocate_tensors() before invoke()",
             )
@@ -61,25 +61,25 @@ class Slot:
         return np.frombuffer(memory, kind).reshape(shape)
 
 
-class Partition:
-    """A part of the model at its place in an interpreter, ready for the shapes it has seen."""
+class DelegateKernel:
+    """A subset of an interpreter's nodes as sessions, one for each of the last shapes."""
 
-    def __init__(self, part: Part, workshop: Workshop) -> None:
-        self._part, self._workshop = part, workshop
-        self._inputs = [Slot(wire) for wire in part.inputs]
-        self._outputs = [Slot(wire) for wire in part.outputs]
+    def __init__(self, file: SubsetFile, factory: SessionFactory) -> None:
+        self._file, self._factory = file, factory
+        self._inputs = [TensorView(border) for border in file.inputs]
+        self._outputs = [TensorView(border) for border in file.outputs]
         self._sessions: OrderedDict[tuple[Shape, ...], Session] = OrderedDict()
         self._session: Session | None = None
 
     def open(self, shapes: tuple[Shape, ...] | None = None) -> Session:
         """The session for inputs of these shapes, or of those that the file has."""
-        wires = self._part.inputs
-        shapes = tuple(wire.shape for wire in wires) if shapes is None else shapes
+        borders = self._file.inputs
+        shapes = tuple(border.shape for border in borders) if shapes is None else shapes
         if shapes not in self._sessions:
-            pairs = zip(wires, shapes, strict=True)
-            changed = {wire.name: shape for wire, shape in pairs if shape != wire.shape}
-            self._sessions[shapes] = self._workshop.open(self._part.content, changed)
-            while len(self._sessions) > PLANS:
+            pairs = zip(borders, shapes, strict=True)
+            changed = {border.name: shape for border, shape in pairs if shape != border.shape}
+            self._sessions[shapes] = self._factory.open(self._file.content, changed)
+            while len(self._sessions) > SESSIONS:
                 self._sessions.popitem(last=False)[1].close()
         self._sessions.move_to_end(shapes)
         return self._sessions[shapes]
@@ -89,12 +89,12 @@ class Partition:
         if not self._outputs:
             return
         self._session = None
-        session = self.open(tuple(host.shape(wire.number) for wire in self._part.inputs))
-        for wire, info in zip(self._part.outputs, session.outputs, strict=True):
-            if host.shape(wire.number) != info.shape:
-                host.resize(wire.number, info.shape)
-        for slot in (*self._inputs, *self._outputs):
-            slot.forget()
+        session = self.open(tuple(host.shape(border.number) for border in self._file.inputs))
+        for border, info in zip(self._file.outputs, session.outputs, strict=True):
+            if host.shape(border.number) != info.shape:
+                host.resize(border.number, info.shape)
+        for view in (*self._inputs, *self._outputs):
+            view.forget()
         self._session = session
 
     def invoke(self, base: int) -> None:
@@ -105,9 +105,9 @@ class Partition:
             raise DeviceError(
                 "a partition is not ready", "it was not prepared", "call allocate_tensors() first"
             )
-        results = self._session.run([slot.array(base) for slot in self._inputs])
-        for slot, result in zip(self._outputs, results.values(), strict=True):
-            np.copyto(slot.array(base), result, casting="no")
+        results = self._session.run([view.array(base) for view in self._inputs])
+        for view, result in zip(self._outputs, results.values(), strict=True):
+            np.copyto(view.array(base), result, casting="no")
 
     def close(self) -> None:
         """Free what the device holds for it."""

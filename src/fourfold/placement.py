@@ -1,20 +1,19 @@
-"""Placement: what ran where and why, as a table, as JSON and as HTML."""
+"""Placement: where each operator of a model runs and why, as a table, as JSON and as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from fourfold.split.choose import Choice, Task
-from fourfold.split.units import GPU, LITERT, NUMPY
+from fourfold.targets import GPU, NUMPY
 
-TITLES = {GPU: "GPU", LITERT: "CPU (LiteRT)", NUMPY: "CPU (NumPy)"}
+_TITLES = {GPU: "GPU", NUMPY: "CPU (NumPy)"}
 
 
 @dataclass(frozen=True)
-class Row:
+class OperatorPlacement:
     """One operator of the model: where it runs, the reason if not on the GPU, and its time."""
 
     name: str
@@ -27,7 +26,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class PartRow:
+class PartPlacement:
     """One part: how many operators, their time, and what crosses its border."""
 
     target: str
@@ -40,41 +39,31 @@ class PartRow:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where every operator of a model runs. Times are estimates, in seconds."""
+    """Where every operator of a model runs. Times are estimates, in seconds; `engine` is the CPU
+    engine of the model's format as people know it, '' where it has none.
+    """
 
     device: str
     placement: str
-    rows: tuple[Row, ...]
-    parts: tuple[PartRow, ...]
+    rows: tuple[OperatorPlacement, ...]
+    parts: tuple[PartPlacement, ...]
     cpu_seconds: float = 0.0
+    engine: str = ""
+
+    def to_record(self) -> dict[str, Any]:
+        """Its fields as plain data, for files; `from_record` reads them."""
+        return asdict(self)
 
     @staticmethod
-    def of(task: Task, choice: Choice, device: str, placement: str) -> Placement:
-        costs, rows, parts = task.costs, [], []
-        for number, part in enumerate(choice.parts):
-            for unit in part.units:
-                reason = "" if part.target == GPU else reason_for(task, choice, unit.name)
-                seconds = costs.unit(unit, part.target)
-                row = Row(unit.name, unit.title, part.target, number, seconds, reason)
-                rows.append(replace(row, able=task.verdicts[unit.name].allows(GPU)))
-            transfer = costs.transfer(part)
-            seconds = costs.part(part) - transfer
-            size = len(part.units)
-            parts.append(PartRow(part.target, size, seconds, transfer, part.inputs, part.outputs))
-        alone = [costs.unit(unit, task.cpu(unit) or GPU) for unit in task.units]
-        return Placement(device, placement, tuple(rows), tuple(parts), sum(alone))
-
-    @staticmethod
-    def of_record(record: Mapping[str, Any]) -> Placement:
-        """What `asdict` gave, perhaps by way of a file."""
-        rows = tuple(Row(**row) for row in record["rows"])
+    def from_record(record: Mapping[str, Any]) -> Placement:
+        rows = tuple(OperatorPlacement(**row) for row in record["rows"])
         ends = ("inputs", "outputs")
         parts = tuple(
-            PartRow(**{**part, **{end: tuple(part[end]) for end in ends}})
+            PartPlacement(**{**part, **{end: tuple(part[end]) for end in ends}})
             for part in record["parts"]
         )
         head = (record["device"], record["placement"])
-        return Placement(*head, rows, parts, record["cpu_seconds"])
+        return Placement(*head, rows, parts, record["cpu_seconds"], record.get("engine", ""))
 
     @property
     def seconds(self) -> float:
@@ -107,23 +96,27 @@ class Placement:
         return f"{where} ({self.share:.0%} of the estimated time), in {parts} parts"
 
     @property
-    def fallbacks(self) -> tuple[Row, ...]:
+    def fallbacks(self) -> tuple[OperatorPlacement, ...]:
         return tuple(row for row in self.rows if row.target != GPU)
+
+    def title(self, target: str) -> str:
+        """A target as people know it: 'GPU', 'CPU (LiteRT)'."""
+        return _TITLES.get(target, f"CPU ({self.engine or target})")
 
     def lines(self) -> Iterator[str]:
         yield self.summary
         for number, part in enumerate(self.parts):
             names = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
-            title = f"{number}: {TITLES[part.target]}, {part.operators} operators"
+            title = f"{number}: {self.title(part.target)}, {part.operators} operators"
             times = f"{part.seconds * 1e3:.3f} ms + {part.transfer * 1e3:.3f} ms transfer"
             yield f"  part {title}, about {times}: {names}"
         for (op, target, reason), rows in self.grouped():
             names = _listed([row.name for row in rows])
-            yield f"  {TITLES[target]}: {len(rows)} × {op} ({names}): {reason}"
+            yield f"  {self.title(target)}: {len(rows)} × {op} ({names}): {reason}"
 
-    def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[Row]]]:
+    def grouped(self) -> Sequence[tuple[tuple[str, str, str], list[OperatorPlacement]]]:
         """What is not on the GPU, by op and reason; what could be there is told by reason alone."""
-        groups: dict[tuple[str, str, str], list[Row]] = {}
+        groups: dict[tuple[str, str, str], list[OperatorPlacement]] = {}
         for row in sorted(self.fallbacks, key=lambda row: row.able):
             op = "others" if row.able else row.op
             groups.setdefault((op, row.target, row.reason), []).append(row)
@@ -141,7 +134,8 @@ class Placement:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{title}</th>" for title in ("operator", "op", "where", "ms", "why"))
         body = "".join(
-            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td><td>{TITLES[row.target]}</td>"
+            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td>"
+            f"<td>{escape(self.title(row.target))}</td>"
             f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
             for row in self.rows
         )
@@ -152,8 +146,3 @@ def _listed(names: Sequence[str], most: int = 3) -> str:
     """The first names, each without what exporters string behind it."""
     found = ", ".join(name.split(";")[0] for name in names[:most])
     return f"{found}, …" if len(names) > most else found
-
-
-def reason_for(task: Task, choice: Choice, unit: str) -> str:
-    """Why a unit is not on the GPU: it cannot be, or it does not pay."""
-    return task.verdicts[unit].reasons[GPU] or choice.why.get(unit, "")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from fourfold.cpu.protocol import Direct, Lock, Results
 from fourfold.errors import DeviceError
-
-Results = dict[str, np.ndarray]
-Direct = Callable[[Any], Results | None]
-Lock = AbstractContextManager[object]
+from fourfold.plan.tensor_binding import TensorId
 
 
 def make_direct(
-    interpreter: Any, inputs: Mapping[str, int], outputs: Mapping[str, int], lock: Lock
+    interpreter: Any, inputs: Mapping[str, TensorId], outputs: Mapping[str, TensorId], lock: Lock
 ) -> Direct:
     """A run of a whole model, its arrays by name, by position or alone; the results are new.
 
@@ -54,7 +51,7 @@ def make_direct(
     return run
 
 
-def _by_name(names: Mapping[str, int], given: object) -> dict[str, Any]:
+def _by_name(names: Mapping[str, TensorId], given: object) -> dict[str, Any]:
     """Arrays by position, or one alone; nothing where their number is another."""
     arrays = given if isinstance(given, list | tuple) else [given]
     return dict(zip(names, arrays, strict=True)) if len(arrays) == len(names) else {}

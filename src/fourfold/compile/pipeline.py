@@ -1,0 +1,58 @@
+"""The one way from a graph to a plan: rewrite it, learn what the device can do, lower it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fourfold import players
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.lower.specialise import has_quantised_steps
+from fourfold.options import CompileOptions
+from fourfold.plan import Plan
+from fourfold.rewrite import rewrite
+from fourfold.timings import Timings
+
+
+class LoweringInput(NamedTuple):
+    """What lowering and tuning work on: a rewritten graph, a device with those facts that only a
+    trial tells, and how kernels are to be written.
+    """
+
+    graph: Graph
+    device: DeviceInfo
+    options: KernelOptions
+
+    def plan(self, choices: Mapping[str, str] | None = None) -> Plan:
+        """The plan, with what was found best by tuning; UnsupportedError for what has no kernel."""
+        return make_plan(self.graph, self.device, self.options, choices)
+
+
+def kernel_options(options: CompileOptions) -> KernelOptions:
+    """What kernels are told of the options; lowering adds what graph and device make of it."""
+    return KernelOptions(options.precision, options.literal_sizes, options.launches)
+
+
+def prepare_lowering(
+    graph: Graph, device: DeviceInfo, options: CompileOptions, timings: Timings | None = None
+) -> LoweringInput:
+    """All that comes before lowering."""
+    timings = Timings() if timings is None else timings
+    with timings.stage("rewrite"):
+        graph = rewrite(graph)
+    with timings.stage("probe"):
+        device = players.probe(device, has_quantised_steps(graph))
+    return LoweringInput(graph, device, kernel_options(options))
+
+
+def plan_graph(
+    graph: Graph,
+    device: DeviceInfo,
+    options: CompileOptions,
+    choices: Mapping[str, str] | None = None,
+) -> Plan:
+    """The plan of a graph on a device."""
+    return prepare_lowering(graph, device, options).plan(choices)

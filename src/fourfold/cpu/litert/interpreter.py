@@ -1,0 +1,88 @@
+"""LiteRT's interpreter, from whichever package has it, and whole files run by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fourfold.cpu.protocol import RunModel
+from fourfold.errors import DeviceError, InputError
+
+_RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
+
+
+@cache
+def runtime() -> Any | None:
+    """The module that has LiteRT's interpreter; None where none is installed."""
+    for name in _RUNTIMES:
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+def version() -> str:
+    """Which LiteRT this is; 'none' where none is installed."""
+    module = runtime()
+    if module is None:
+        return "none"
+    package = import_module(module.__name__.partition(".")[0])
+    return f"{package.__name__} {getattr(package, '__version__', '')}".strip()
+
+
+def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False) -> Any:
+    """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run.
+
+    With `keep_all` every tensor can be read after a run: plain kernels, and memory is not shared.
+    """
+    module = runtime()
+    if module is None:
+        raise DeviceError(
+            "LiteRT is not installed",
+            "parts of the model can run nowhere else",
+            "install it with 'pip install fourfold[litert]'",
+        )
+    if not keep_all:
+        return module.Interpreter(model_content=content, num_threads=threads)
+    return module.Interpreter(
+        model_content=content,
+        num_threads=threads,
+        experimental_preserve_all_tensors=True,
+        experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+    )
+
+
+def open_file(content: bytes, inputs: Sequence[np.ndarray], threads: int | None) -> RunModel:
+    """A function that runs a file once on these inputs; InputError where LiteRT does not take
+    their shapes.
+    """
+    interpreter = make_interpreter(content, threads)
+    tensors = [detail["index"] for detail in interpreter.get_input_details()]
+    results = [detail["index"] for detail in interpreter.get_output_details()]
+    for tensor, array in zip(tensors, inputs, strict=True):
+        interpreter.resize_tensor_input(tensor, array.shape)
+    try:
+        interpreter.allocate_tensors()
+    except RuntimeError as error:
+        why = " ".join(str(error).split())
+        fix = "compare with it without --shape"
+        raise InputError("LiteRT does not take these shapes", why, fix) from error
+
+    def run() -> Sequence[np.ndarray]:
+        for tensor, array in zip(tensors, inputs, strict=True):
+            interpreter.set_tensor(tensor, array)
+        interpreter.invoke()
+        return [interpreter.get_tensor(tensor) for tensor in results]
+
+    return run
+
+
+def first_line(error: Exception) -> str:
+    """What LiteRT said, in short."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,29 @@
+"""Whom a model is compared with: the CPU runtime of its format, where it has one that is there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fourfold.cpu.protocol import CpuEngine
+from fourfold.cpu.registry import find_engine, usable_engine
+from fourfold.formats import Format, find_format
+
+
+class Rival(NamedTuple):
+    """An engine; where that is NumPy, `reason` says why it is not a runtime."""
+
+    engine: CpuEngine
+    reason: str = ""
+
+
+def find_rival(model: str | bytes) -> Rival:
+    """The CPU runtime of the model's format, else NumPy."""
+    form = find_format(model)
+    return Rival(usable_engine(form.cpu_engine), _missing(form))
+
+
+def _missing(form: Format) -> str:
+    if form.cpu_engine is None:
+        return f"{form.name} models have no CPU runtime of their own"
+    engine = find_engine(form.cpu_engine)
+    return "" if engine.installed() else f"{engine.title} is not installed ({engine.install})"

@@ -1,0 +1,73 @@
+"""Request: which model is to be opened, on which device, and what the caller said of it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from fourfold import players
+from fourfold.config import Config
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.lazy import lazy_import
+from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.store.keys import Parts, digest, plan_parts
+from fourfold.timings import Timings
+
+if TYPE_CHECKING:
+    from fourfold import pixels
+    from fourfold.store.store import Store
+else:
+    pixels = lazy_import("fourfold.pixels")
+
+
+class Request(NamedTuple):
+    """What is to be opened, where, and how; `timings` notes how long each stage took."""
+
+    model: str | bytes
+    device: DeviceInfo
+    config: Config
+    compile_options: CompileOptions
+    placement_options: PlacementOptions
+    timings: Timings
+    name: str | None = None  # of a model among several in a prepared file
+    token: str = ""  # of the caller, one more part of the key
+    any_precision: bool = False  # whether a prepared file's own will do: the caller named none
+
+    @property
+    def title(self) -> str:
+        if isinstance(self.model, bytes):
+            return "a model in memory"
+        return os.path.basename(self.model)
+
+    @property
+    def pixels_text(self) -> str:
+        """In words which inputs come as bytes."""
+        given = self.compile_options.pixels
+        return "" if given is None else str(pixels.pixels_text(given))
+
+
+def plan_key_parts(request: Request, store: Store) -> Parts:
+    """The labelled parts of the key under which the plan of a request is kept."""
+    options = request.compile_options
+    model = {"model": _model_digest(request.model, store), "token": request.token}
+    stated = {
+        "precision": options.precision,
+        "sizes": str(options.literal_sizes),
+        "launches": options.launches,
+        "quantized": str(options.quantized),
+        "follow": str(options.follow_batch),
+        "pixels": request.pixels_text,
+    }
+    device = players.recall_facts(request.device, store)
+    return plan_parts(model, options.shapes, device, stated)
+
+
+def _model_digest(model: str | bytes, store: Store) -> str:
+    if isinstance(model, bytes):
+        return digest(model)
+    try:
+        return store.model_digest(model)
+    except OSError as error:
+        why, fix = error.strerror or str(error), "check the path and that the file may be read"
+        raise InputError(f"cannot open '{model}'", why, fix) from error

@@ -1,0 +1,121 @@
+"""docs/add-a-language.md, followed to the letter: its folder is found, its programs are built."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docs.blocks import ROOT, blocks
+from op_kernels import WITH_KERNELS, all_kernels, op_graph
+from ops.test_ops import Trial, complaint, trial
+
+from fourfold import kernel
+from fourfold.kernel.check import unsayable
+from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.registry import find_language, languages
+from fourfold.lower import make_plan
+from fourfold.op.registry import registry
+from fourfold.plan import ARENA, CONSTANTS, BufferUse, Plan
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+
+PAGE = ROOT / "docs" / "add-a-language.md"
+COMPILER = shutil.which("cc")
+PROCESSOR = replace(
+    NULL_GPU, name="this processor", kind="cpu", compute_units=2, language="plain_c"
+)
+OPS = (
+    *("add", "cast", "equal", "floor_div", "gelu", "hard_swish", "logistic", "power", "relu6"),
+    *("round", "rsqrt", "select", "tanh", "concat", "depth_to_space", "gather", "mirror_pad"),
+    *("pad", "reshape", "slice", "transpose", "average_pool2d", "max_pool2d", "resize_bilinear"),
+    *("arg_max", "batch_matmul", "conv2d", "depthwise_conv2d", "fully_connected", "joined"),
+    *("mean", "reduce_max", "softmax", "transpose_conv2d"),
+)
+TOLERANCE = 2e-5
+
+
+@pytest.fixture(autouse=True)
+def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
+    """The page's files, in a folder that is searched besides the package's own."""
+    files = []
+    for block in blocks(PAGE):
+        if block.file is not None:
+            files.append(block.file)
+            place = tmp_path / block.file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(block.text, encoding="utf-8")
+    folder = tmp_path / "src" / "fourfold" / "kernel"
+    (folder / "plain_c" / "__init__.py").touch()
+    monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, str(folder)])
+    yield files
+    find_language.cache_clear()
+    for name in [name for name in sys.modules if name.startswith("fourfold.kernel.plain_c")]:
+        del sys.modules[name]
+    vars(kernel).pop("plain_c", None)
+
+
+def test_the_page_is_one_folder(overlay: list[Path]) -> None:
+    assert {file.parent for file in overlay} == {Path("src/fourfold/kernel/plain_c")}
+    assert "plain_c" in languages()
+
+
+def played(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+    """What the machine's own compiler makes of a plan."""
+    assert COMPILER is not None
+    source, library = folder / "plan.c", folder / "plan.so"
+    source.write_text(plan.program.text, encoding="utf-8")
+    command = [COMPILER, str(source), "-o", str(library), *plan.program.options.split()]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    functions = ctypes.CDLL(str(library))
+    memory = [np.full(max(one.bytes, 64), 0xFF, np.uint8) for one in plan.buffers]
+    memory[CONSTANTS][: plan.constants.nbytes] = plan.constants
+    for port, array in zip(plan.inputs, inputs, strict=True):
+        memory[port.buffer][: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    for launch in plan.launches:
+        arguments: list[object] = []
+        for argument in launch.arguments:
+            if isinstance(argument, BufferUse):
+                start = memory[argument.buffer].ctypes.data
+                arguments += [ctypes.c_void_p(start), ctypes.c_int64(argument.offset)]
+            else:
+                arguments.append(ctypes.c_int32(argument))
+        grid = (ctypes.c_int64 * 3)(*launch.grid, *[1] * (3 - len(launch.grid)))
+        functions[launch.entry](*arguments, grid)
+    assert plan.buffers[ARENA].kind == "arena"
+    return [
+        memory[port.buffer][: port.type.bytes].view(port.type.dtype.numpy).reshape(port.type.shape)
+        for port in plan.outputs
+    ]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C compiler called cc")
+@pytest.mark.parametrize("name", OPS)
+def test_ops_agree_with_their_references(name: str, tmp_path: Path) -> None:
+    op = registry()[name]
+    item: Trial = trial(op, op.cases)
+    plan = make_plan(rewrite(item.graph), PROCESSOR, KernelOptions())
+    results = played(plan, item.inputs, tmp_path)
+    tolerance = TOLERANCE * max(case.tolerance for case in op.cases)
+    for result, (output, wanted) in zip(results, item.expected.items(), strict=True):
+        assert complaint(result, wanted, tolerance) is None, output
+    assert prod(plan.launches[0].local) == 1
+
+
+def test_it_is_given_nothing_that_it_cannot_say() -> None:
+    able = find_language("plain_c").capabilities
+    wrong = {
+        what
+        for name in WITH_KERNELS
+        for one in all_kernels(op_graph(name), PROCESSOR, KernelOptions("mixed"))
+        for what in unsayable(one, able)
+    }
+    assert not wrong, "\n".join(sorted(wrong))

@@ -1,0 +1,108 @@
+"""Text of a GPU language stands in the folder of that language, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+from house.source import Module, imported, modules
+
+from fourfold.kernel.registry import languages
+
+# What tells such text from any other, in the languages that are there and in those to come.
+TOKENS = re.compile(
+    r"""
+    __kernel | __global | __local\b | __shared__ | __device__ | __attribute__ | __builtin_
+    | \bget_(global|local|group)_(id|size)\b | \bget_num_groups\b | \bget_max_sub_group
+    | \b(threadIdx|blockIdx|blockDim|gridDim)\b | \b__syncthreads | \bworkgroupBarrier
+    | \bas_(float|int|uint|half|uchar|char)\d*\( | \bconvert_(float|half|int|uint|u?char|short|long)
+    | \bbarrier\( | \bmem_fence\b | CLK_ | \bvload | \bvstore | \bread_image | \bimage1d_buffer_t
+    | \bsub_group_ | \batomic_(inc|add|max) | \basm\b | \#pragma | \#define | \#if\b | -cl-
+    | @(compute|workgroup_size|group|binding) | \bvar<
+    | \b(const|static)\s+(float|int|uint|half|void)\b | \bcl_khr_
+    """,
+    re.VERBOSE,
+)
+# Names of extensions, as drivers list them: data of an API, no text of a program.
+DRIVERS_TELL = ("players/opencl/facts.py",)
+
+
+def texts(module: Module) -> Iterator[tuple[ast.AST, str]]:
+    """Every string of a module, what it says of itself included."""
+    for node in module.nodes(ast.Constant):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, node.value
+
+
+def found_in(text: str) -> str | None:
+    match = TOKENS.search(text)
+    return None if match is None else match[0]
+
+
+OWN = tuple(f"kernel/{name}/" for name in languages())
+
+
+def test_no_text_of_a_language_outside_its_folder() -> None:
+    wrong = [
+        f"{module.at(node)}: {found!r}"
+        for module in modules()
+        if not module.path.startswith((*OWN, *DRIVERS_TELL))
+        for node, text in texts(module)
+        if (found := found_in(text)) is not None
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_drivers_tell_names_only() -> None:
+    found = {
+        found_in(text)
+        for module in modules()
+        if module.path in DRIVERS_TELL
+        for _, text in texts(module)
+    }
+    assert found == {None, "cl_khr_"}
+
+
+def test_only_players_know_a_language_by_name() -> None:
+    """All others ask for the one of a device."""
+    folders = tuple(f"fourfold.kernel.{name}" for name in languages())
+    wrong = [
+        f"{module.at(node)}: {name}"
+        for module in modules()
+        if not module.path.startswith((*OWN, "players/"))
+        for node in module.nodes(ast.Import, ast.ImportFrom)
+        for name in imported(node)
+        if name.startswith(folders)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__kernel void f(__global float *x)",
+        "x[get_global_id(0)] = as_float(y)",
+        "barrier(CLK_LOCAL_MEM_FENCE);",
+        'asm volatile("bar.sync 0;")',
+        "#pragma OPENCL EXTENSION cl_khr_fp16 : enable",
+        "const float4 a = vload4(0, b);",
+        "__global__ void f(float *x) { x[threadIdx.x] = 0; }",
+        "@compute @workgroup_size(64) fn main()",
+    ],
+)
+def test_such_text_is_recognised(text: str) -> None:
+    assert found_in(text) is not None
+
+
+def test_every_language_that_a_driver_compiles_has_such_text() -> None:
+    for folder in set(OWN) - {"kernel/tree/"}:  # trees are read by a player of our own
+        found = [
+            text
+            for module in modules()
+            if module.path.startswith(folder)
+            for _, text in texts(module)
+            if found_in(text) is not None
+        ]
+        assert found, folder
