@@ -13,16 +13,22 @@ from interpreted_devices import KHR, NVIDIA, RESIDENT, X86
 from ops.test_one_launch import BRANCHES, NETWORK, inputs_of
 from ops.test_side_by_side import BLOCKS, HEADS
 from random_graphs import Random, build
+from tree_plans import plan_of
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.expression import const, load
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
+from fourfold.kernel.tree.persistent import StageList
 from fourfold.lower import make_plan
-from fourfold.plan import Plan
+from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.interpret.player import Player
 from fourfold.rewrite import rewrite
+from fourfold.types import DType
 
 FLAGS = 5  # where a row has its flags
 GRAPHS = {"network": NETWORK, "branches": BRANCHES, "blocks": BLOCKS, "heads": HEADS}
@@ -129,6 +135,46 @@ def test_stages_side_by_side_must_not_share_memory() -> None:
 
     with pytest.raises(DeviceError, match=r"(?s)races for .*of kernel"):
         Player(RESIDENT, with_table(plan, write_what_others_read)).run(inputs_of(graph, 0))
+
+
+def in_place(faulty: bool) -> Plan:
+    """Two stages of small groups that share memory, the second in place or not."""
+    kernels = []
+    for title, own in (("fill", True), ("count", faulty)):
+        kernel = Kernel(title, literal=True)
+        (x,) = kernel.ids(8, local=(4,))
+        shared = kernel.local_array("shared", "float", 1, 4)
+        kept = kernel.pointer("kept", DType.F32, None, writable=own)
+        target = kept if own else kernel.pointer("dst", DType.F32, None, writable=True)
+        before = load(kept, x, "float") if title == "count" else const(1.0)
+        kernel.store(shared, kernel.local_id(0), before)
+        kernel.barrier()
+        kernel.store(target, x, load(shared, kernel.local_id(0), "float") + 1.0)
+        kernels.append(kernel)
+    plan = plan_of(kernels, {}, {"dst": "f32[8]"}, {"kept": "f32[8]"})
+    stages = [
+        Stage(kernel, one.arguments) for kernel, one in zip(kernels, plan.launches, strict=True)
+    ]
+    made = StageList().join([stages], RESIDENT, len(plan.buffers), None)
+    (run,) = made.runs
+    arguments = (*(BufferUse(n, 0) for n in range(len(plan.buffers))), len(stages), 0)
+    launch = Launch(made.entry, arguments, made.grid, made.local, "", run.title, len(stages))
+    constants = np.ascontiguousarray(run.table).reshape(-1).view(np.uint8)
+    buffers = [
+        one._replace(bytes=constants.nbytes) if one.kind == "constants" else one
+        for one in plan.buffers
+    ]
+    program = plan.program._replace(text=made.text)
+    return replace(
+        plan, program=program, buffers=tuple(buffers), launches=(launch,), constants=constants
+    )
+
+
+def test_a_group_may_be_made_again() -> None:
+    """Beside the last of some small groups that meet GPUs run it once more."""
+    assert Player(RESIDENT, in_place(faulty=False)).run([])[0].tolist() == [3.0] * 8
+    with pytest.raises(DeviceError, match=r"(?s)races for 'kept'.*made again"):
+        Player(RESIDENT, in_place(faulty=True)).run([])
 
 
 def test_subgroups_of_any_size() -> None:
