@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from interpreted_devices import CPU, RESIDENT
+from interpreted_devices import RESIDENT
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -20,7 +20,7 @@ from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 from fourfold.tune.search import Known, searches
 
-INTERPRETED = (CPU, RESIDENT)
+INTERPRETED = (RESIDENT,)
 TOLERANCE = {"fp32": 2e-5, "mixed": 6e-3, "fp16": 3e-2}
 
 CELL = """

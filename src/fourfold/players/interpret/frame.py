@@ -80,11 +80,13 @@ class Grid:
     def name(self, number: int) -> str:
         """A work-item by its place in its group, and the group's in the grid."""
         group, item = divmod(number, self.items)
+        again = ", made again" if group == self.groups else ""
+        group = min(group, self.groups - 1)
         own, its = (
             ", ".join(str(int(at)) for at in spread(np.array(which), sizes))
             for which, sizes in ((item, self.local), (group, self.counts))
         )
-        return f"work-item ({own}) of group ({its})"
+        return f"work-item ({own}) of group ({its}){again}"
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
@@ -120,8 +122,8 @@ class Frame:
     awaits its inputs has done so it is `early`.
     """
 
-    def __init__(self, grid: Grid, groups: np.ndarray, turn: Turn, early: bool) -> None:
-        self.grid, self.turn, self.early = grid, turn, early
+    def __init__(self, grid: Grid, groups: np.ndarray, turn: Turn) -> None:
+        self.grid, self.turn, self.early = grid, turn, False
         self.lanes = groups.size * grid.items
         self.values: list[np.ndarray] = []
         self.places: list[Elements] = []

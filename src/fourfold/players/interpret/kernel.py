@@ -38,6 +38,7 @@ class Call:
     places: Sequence[Place]
     sizes: Sequence[int]
     turn: Turn
+    repeats: bool = False  # whether the last group runs twice
 
 
 class RunnableKernel:
@@ -59,9 +60,13 @@ class RunnableKernel:
 
     def run(self, call: Call, subgroup: int, random: np.random.Generator) -> None:
         """Run all groups of the grid: some at once, in no particular order."""
-        for groups in _batches(call.grid, random):
-            frame = Frame(call.grid, groups, call.turn, early=self._awaits)
-            frame.subgroup = subgroup
+        frames = [Frame(call.grid, some, call.turn) for some in _batches(call.grid, random)]
+        if call.repeats:
+            again = Frame(call.grid, np.array([call.grid.groups - 1]), call.turn)
+            again.numbers = again.numbers + call.grid.items
+            frames.append(again)
+        for frame in frames:
+            frame.early, frame.subgroup = self._awaits, subgroup
             frame.values = [NOTHING] * len(self._scope.slots)
             for slot, size in zip(self._sizes, call.sizes, strict=True):
                 frame.values[slot] = np.array([[size]], np.int32)
@@ -69,6 +74,11 @@ class RunnableKernel:
             places = [*call.places, *self._private(frame), *self._local(frame)]
             frame.places = [*places, *places[:1] * (room - len(places))]
             self._body(frame)
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether its groups have local memory."""
+        return bool(self._arrays)
 
     def _private(self, frame: Frame) -> Iterator[Place]:
         """Memory of each work-item alone."""

@@ -92,12 +92,13 @@ class Place:
         self, frame: Frame, index: np.ndarray, width: int, apart: int, verb: str
     ) -> np.ndarray:
         """The first element of each work-item, counted from the origin: within the extent."""
-        start = index.astype(np.int64)
+        start = index.astype(np.int64, copy=False)
         if self.moved is not None:
             start = start + self.moved
         start = frame.settled(start)
-        limit = self.extent - width
-        if limit < 0 or int(start.view(np.uint64).max()) > limit:
+        # A negative number is a very large one here.
+        limit, largest = self.extent - width, start.view(np.uint64)
+        if limit < 0 or (largest[0, 0] if start.size == 1 else largest.max()) > limit:
             raise faults.out_of_bounds(frame, self.title, verb, start, width, self.extent)
         base = self.origin if isinstance(self.origin, int) else 0
         if apart > 1 and (self.moved is not None or base % apart):

@@ -67,6 +67,7 @@ class Player:
                     work.released << LEVEL,
                     partial(self._owner, work),
                 ),
+                work.repeats,
             )
             for work in works
         ]

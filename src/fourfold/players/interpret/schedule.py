@@ -11,6 +11,7 @@ from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.interpret.frame import Grid
 from fourfold.players.interpret.kernel import RunnableKernel, RunnableProgram
+from fourfold.players.interpret.warps import WARP
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,11 @@ class Work:
     released: int = 0
     published: int = 0
     first: int = 0  # how many work-items of the plan come before its own
+    repeats: bool = False  # whether its last group runs twice, at the same time
 
     @property
     def items(self) -> int:
-        return self.grid.groups * self.grid.items
+        return (self.grid.groups + self.repeats) * self.grid.items
 
     @property
     def written(self) -> frozenset[int]:
@@ -79,6 +81,9 @@ def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
 def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) -> Iterator[Work]:
     """The stages of a table. A grid barrier has two ends, where groups arrive and where they wait:
     what runs in between may run with those before the barrier, and with those behind it.
+
+    Small groups that share memory run side by side, and wait all at once: in the place of those
+    that do not exist, GPUs make the last one again.
     """
     arrived = waited = 0
     for row in rows:
@@ -91,5 +96,6 @@ def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) ->
         x, y = row[3], row[4]
         local = Grid.of(kernel.kernel.local, (1,) * len(kernel.kernel.local)).counts
         grid = Grid((x, y, row[1] // (x * y)), local)
-        yield Work(kernel, grid, uses, numbers, released=waited, published=arrived)
+        repeats = kernel.shares_memory and grid.items % WARP != 0
+        yield Work(kernel, grid, uses, numbers, 0, waited, arrived, repeats=repeats)
         arrived += flags & ARRIVES

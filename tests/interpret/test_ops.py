@@ -1,0 +1,100 @@
+"""Every op's cases as several devices have them, in the interpreter: right, and without a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from fake_devices import target_of
+from interpreted_devices import IMAGES, KHR, NVIDIA, PLAIN, X86
+from ops.test_ops import JUMPING, TOLERANCE, WITH_KERNELS, Trial, complaint, trial
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.lower.kernels import KernelChoice, node_contexts, variants_of
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.specialise import specialise_graph, specialise_target
+from fourfold.op.registry import registry
+from fourfold.players import make_player
+from fourfold.rewrite import rewrite
+
+SETTINGS = {
+    "plain": (PLAIN, KernelOptions("fp32", form="list")),
+    "halves": (PLAIN, KernelOptions("fp16", form="list")),
+    "nvidia": (NVIDIA, KernelOptions("mixed", form="one")),
+    "khr": (KHR, KernelOptions("mixed", form="list")),
+    "images": (IMAGES, KernelOptions("mixed", form="list")),
+    "x86": (X86, KernelOptions("fp32", form="list")),
+}
+JUMPS = "what half precision rounds may jump to the next whole number"
+
+
+@lru_cache(maxsize=1)  # the settings of an op come one after the other
+def ready(name: str) -> tuple[Trial, Graph]:
+    """The cases of an op, and their graph as it is lowered."""
+    op = registry()[name]
+    item = trial(op, op.cases)
+    return item, rewrite(item.graph, verify=True)
+
+
+def check(
+    name: str, device: DeviceInfo, options: KernelOptions, choices: Mapping[str, str]
+) -> None:
+    item, graph = ready(name)
+    player = make_player(device, make_plan(graph, device, options, choices))
+    player.poison()
+    results = player.run([np.ascontiguousarray(array) for array in item.inputs])
+    player.close()
+    cases, wrong = registry()[name].cases, []
+    for title, result in zip(graph.outputs, results, strict=True):
+        case = cases[int(title[3:].split("_")[0])]
+        limit = TOLERANCE[options.precision] * case.tolerance
+        found = complaint(result, item.expected[title], limit)
+        if found:
+            wrong.append(f"{case.inputs} {case.attributes}: {found}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_cases(name: str, setting: str) -> None:
+    if setting == "halves" and name in JUMPING:
+        pytest.skip(JUMPS)
+    check(name, *SETTINGS[setting], {})
+
+
+def all_choices(
+    graph: Graph, device: DeviceInfo, options: KernelOptions
+) -> dict[str, list[KernelChoice]]:
+    """For each node, by its key, all of its kernels: in their default form, and in some of those
+    that they list.
+    """
+    target = specialise_target(graph, target_of(device, options))
+    graph = specialise_graph(graph, target)
+    found: dict[str, list[KernelChoice]] = {}
+    for context in node_contexts(graph, choose_locations(graph, target.options), target):
+        for variant in variants_of(registry()[context.node.op]):
+            if variant.refuses(context) is None:
+                listed = variant.choices(context)
+                some = (listed[:1], listed[len(listed) // 2 :][:1], listed[-1:])
+                forms = dict.fromkeys((None, *(form for one in some for form in one)))
+                ways = found.setdefault(context.key, [])
+                ways += [KernelChoice(variant, form) for form in forms]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", [name for name in WITH_KERNELS if registry()[name].variants])
+def test_cases_by_all_kernels(name: str, setting: str) -> None:
+    if setting == "halves" and name in JUMPING:
+        pytest.skip(JUMPS)
+    device, options = SETTINGS[setting]
+    ways = all_choices(ready(name)[1], device, options)
+    for turn in range(1, max(map(len, ways.values()), default=1)):
+        chosen = {key: str(some[turn % len(some)]) for key, some in ways.items()}
+        check(name, device, options, chosen)

@@ -1,0 +1,46 @@
+"""One launch of small models, as an H200 or a processor has it, in the interpreter: as LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import runtimes
+from interpreted_devices import NVIDIA, X86
+
+import fourfold
+from fourfold.cli._inputs import random_inputs
+from fourfold.device import DeviceInfo
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+REAL = ("resnet8_cifar_float", "vww_96_float", "face_detection_short_range", "trained_lstm")
+WHOLE = ("resnet8_cifar_int8", "vww_96_int8", "ds_cnn_quantized")
+LIMITS = {"fp32": 2e-5, "mixed": 5e-3}
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+    pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed"),
+]
+
+
+@pytest.mark.parametrize("precision", LIMITS)
+@pytest.mark.parametrize("like", [NVIDIA, X86], ids=["nvidia", "x86"])
+@pytest.mark.parametrize("name", [*REAL, *WHOLE])
+def test_one_launch_of_a_model(name: str, like: DeviceInfo, precision: str) -> None:
+    path = MODELS / f"{name}.tflite"
+    with fourfold.Session(path, like, precision, placement="gpu", strict=True) as session:
+        assert len(session.plan.launches) == 1
+        assert session.plan.stages > 1
+        inputs = random_inputs(session.inputs, seed=3)
+        found = list(session.run(inputs).values())
+    # Its optimised kernels: quantised models are rounded as these do it.
+    engine = runtimes.interpreter(runtimes.INSTALLED[0], path.read_bytes(), plain=False)
+    for ours, theirs in zip(found, runtimes.run(engine, list(inputs.values())), strict=True):
+        assert ours.dtype == theirs.dtype
+        if ours.dtype.kind == "f":
+            limit = LIMITS[precision] * max(1.0, float(np.abs(theirs).max()))
+            np.testing.assert_allclose(ours, theirs, atol=limit)
+        else:
+            steps = np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
+            assert steps.max() <= 1
