@@ -38,7 +38,7 @@ class Shared:
         return self.words[id(stage.kernel)]
 
     @property
-    def meetings(self) -> list[tuple[int, int]]:
+    def barriers(self) -> list[tuple[int, int]]:
         """After which stage groups arrive, and before which one they wait for it."""
         found, arrived = [], None
         for number, stage in enumerate(self.stages):
@@ -48,15 +48,15 @@ class Shared:
             if stage.arrives and number + 1 < len(self.stages):
                 assert arrived is None, "groups arrive twice, and wait once"
                 arrived = number
-        assert arrived is None, "nobody waits for the last meeting"
+        assert arrived is None, "nobody waits for the last barrier"
         return found
 
     @property
     def at_once(self) -> Iterator[tuple[int, int]]:
-        """Pairs of stages with no meeting between them."""
-        meetings = self.meetings
+        """Pairs of stages with no barrier between them."""
+        barriers = self.barriers
         for one, other in combinations(range(len(self.stages)), 2):
-            if not any(one <= arrive and wait <= other for arrive, wait in meetings):
+            if not any(one <= arrive and wait <= other for arrive, wait in barriers):
                 yield one, other
 
 
@@ -146,7 +146,7 @@ def _pieces(type_: TensorType, place: Location) -> np.ndarray:
 
 
 def in_some_order(shared: Shared, generator: np.random.Generator) -> list[int]:
-    """The stages in an order that the meetings allow, drawn at random."""
+    """The stages in an order that the barriers allow, drawn at random."""
     apart = {*shared.at_once}
     left, order = [*range(len(shared.stages))], []
     while left:
@@ -205,11 +205,11 @@ static void meet_beside(int seat, int items)
 
 def cuts(shared: Shared) -> list[int]:
     """Where levels begin among the stages, and where the last one ends."""
-    return [0, *(wait for _, wait in shared.meetings), len(shared.stages)]
+    return [0, *(wait for _, wait in shared.barriers), len(shared.stages)]
 
 
 def level_by_level(shared: Shared) -> Plan:
-    """The persistent kernel once for each level, so that the end of a launch is the meeting."""
+    """The persistent kernel once for each level, so that the end of a launch is the barrier."""
     plan, (launch,) = shared.plan, shared.plan.launches
     assert GRID_BARRIER in plan.program.text
     *others, _, start = launch.arguments

@@ -134,7 +134,7 @@ def test_groups_share_every_level(device: DeviceInfo) -> None:
     graph = rewrite(build(BLOCKS.replace("13,11", "29,23")), verify=True)
     like = replace(facts(device, "fp32")[0], local_memory=0)
     shared = share(graph, like, KernelOptions())
-    assert len(shared.meetings) < len(shared.stages) - 3
+    assert len(shared.barriers) < len(shared.stages) - 3
     assert any(not stage.arrives and not stage.awaits for stage in shared.stages)
     assert max(wait - start for start, wait in pairwise(cuts(shared))) > 2
     listed = make_player(device, make_plan(graph, like, KernelOptions(form="list")))

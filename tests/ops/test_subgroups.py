@@ -26,6 +26,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import make_target
 from fourfold.kernel.opencl.prelude import EXCHANGES, SUBGROUP_SIZES
 from fourfold.kernel.registry import find_language
+from fourfold.kernel.walk import special_nodes
 from fourfold.lower import make_plan
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
 from fourfold.plan.requirements import Requirements
@@ -162,7 +163,7 @@ def team_plan(
         kernel.store(target, place * 2 + number, value)
     written = find_language(language)
     target = make_target(written, replace(NULL_GPU, subgroups=spelling), KernelOptions())
-    prelude = written.prelude([kernel], target)
+    prelude = written.prelude(special_nodes([kernel]), target)
     text = f"{prelude.text}\n{written.render(kernel, 'teams')}"
     type_ = TensorType(dtype, (GROUPS * rows, lanes, 2))
     return Plan(

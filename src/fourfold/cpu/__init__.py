@@ -8,7 +8,7 @@ import os
 
 from fourfold.device import DeviceInfo
 
-# The processor as a place for a whole model; no OpenCL is asked for it.
+# The processor as the target of a whole model; no OpenCL is asked for it.
 CPU = DeviceInfo(
     name="CPU",
     vendor="",

@@ -165,7 +165,7 @@ def _read_known(
     combine: Combine,
 ) -> None:
     """The same where their number is known: what many left is combined by some first, each its
-    share, and then by all. To read a few numbers takes less time than to meet once more.
+    share, and then by all. To read a few numbers takes less time than one more barrier.
     """
     lane, parts = share
     kind, width = values[0][1].kind, values[0][1].width

@@ -25,7 +25,7 @@ BYTES = 256
 
 
 class Steps:
-    """How what lies at a place stands for real numbers, where it counts steps of a scale."""
+    """How what lies at a location stands for real numbers, where it counts steps of a scale."""
 
     def __init__(self, kernel: Kernel, place: Location, kind: str, writable: bool) -> None:
         self._kernel, self._place, self._kind = kernel, place, kind

@@ -13,6 +13,7 @@ from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import KernelOptions, Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage import Stage
+from fourfold.kernel.walk import Node
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Persistent(Protocol):
         """Why these stages cannot be one launch, or None."""
 
     def shares(self, device: DeviceInfo) -> bool:
-        """Whether groups share the work of a stage and meet at barriers, so that stages that need
-        nothing of each other may run side by side.
+        """Whether groups share the work of a stage and wait at grid barriers, so that stages that
+        need nothing of each other may run side by side.
         """
 
     def waits_cheaply(self, device: DeviceInfo) -> bool:
@@ -100,8 +101,8 @@ class Language(Protocol):
         offset in elements, then all sizes; `images` names the pointers that are read by image.
         """
 
-    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
-        """What goes before these kernels."""
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
+        """What goes before kernels that have these special nodes."""
 
 
 def make_target(language: Language, device: DeviceInfo, options: KernelOptions) -> Target:

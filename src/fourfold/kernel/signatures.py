@@ -197,3 +197,4 @@ FRAGMENT_OPS = frozenset(
 ) | {"subgroup_shift"}
 SUBGROUP_OPS = frozenset(("subgroup_size", "subgroup_exchange"))
 BYTE_OPS = frozenset(("load_bytes", "load_taps"))
+SPECIAL_OPS = FRAGMENT_OPS | SUBGROUP_OPS | BYTE_OPS

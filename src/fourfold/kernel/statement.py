@@ -136,7 +136,7 @@ class StoreRounded:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All work-items of a group meet here and see each other's local memory."""
+    """All work-items of a group wait for each other and see each other's local memory."""
 
 
 @dataclass(frozen=True)

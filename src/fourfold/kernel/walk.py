@@ -1,4 +1,4 @@
-"""Looks at a kernel's tree: every statement, and every expression once."""
+"""Looks at a kernel's tree: every statement, every expression once, or only what is special."""
 
 from __future__ import annotations
 
@@ -6,7 +6,27 @@ from collections.abc import Iterable, Iterator
 
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.statement import Branch, Loop, Statement
+from fourfold.kernel.signatures import SPECIAL_OPS
+from fourfold.kernel.statement import (
+    Branch,
+    DiagonalMultiply,
+    DotAccumulate,
+    Loop,
+    MatrixMultiply,
+    Prefetch,
+    Statement,
+    StoreRounded,
+)
+
+Node = Expression | Statement
+SPECIAL_STATEMENTS = (
+    DotAccumulate,
+    MatrixMultiply,
+    DiagonalMultiply,
+    StoreRounded,
+    Prefetch,
+)
+_LEAVES = ("const", "name")
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
@@ -36,3 +56,25 @@ def expressions(kernel: Kernel) -> Iterator[Expression]:
                 seen.add(id(item))
                 yield item
                 waiting += (part for part in item.operands if isinstance(part, Expression))
+
+
+def special_nodes(kernels: Iterable[Kernel]) -> list[Node]:
+    """The nodes for which a language may need more than a word: those of `SPECIAL_OPS` and
+    `SPECIAL_STATEMENTS`. Plans are made in less time the less is looked at, so this is one loop.
+    """
+    found: list[Node] = []
+    for kernel in kernels:
+        seen: set[int] = set()
+        waiting: list[object] = []
+        for statement in statements(kernel.body):
+            if isinstance(statement, SPECIAL_STATEMENTS):
+                found.append(statement)
+            waiting += vars(statement).values()
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, Expression) and item.op not in _LEAVES and id(item) not in seen:
+                seen.add(id(item))
+                if item.op in SPECIAL_OPS:
+                    found.append(item)
+                waiting += item.operands
+    return found

@@ -1,4 +1,4 @@
-"""A home for every value, safe from kernels that run while it is needed: alone, or side by side."""
+"""Memory for every value, safe from kernels that run while it lives: alone, or side by side."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Memory:
         runs `alone`.
         """
         most = min(alone.arena + max(alone.arena // MORE, LITTLE), LARGEST)
-        for levels in self._ways() if shares else ():
+        for levels in self._arrangements() if shares else ():
             allocation = self.allocate(levels)
             if allocation.arena <= most:
                 moved = tuple(rebind(item, allocation) for item in bound)
                 return levels, moved, allocation.arena
         return one_by_one(len(bound)), tuple(bound), alone.arena
 
-    def _ways(self) -> Iterator[list[LevelSpan]]:
+    def _arrangements(self) -> Iterator[list[LevelSpan]]:
         return arrangements(find_dependencies(self._graph, self._built, self._fixed))

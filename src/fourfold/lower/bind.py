@@ -47,7 +47,7 @@ class Bound:
 def bind_kernel(
     item: Built, device: DeviceInfo, allocation: Allocation, constants: Constants
 ) -> Bound:
-    """The kernel of a node with its arguments; constants that are new get a place."""
+    """The kernel of a node with its arguments; constants that are new get an offset."""
     kernel = item.kernel
     uses = (_use_of(argument, device, allocation, constants) for argument in kernel.buffers)
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
@@ -89,7 +89,7 @@ def _use_of(
 
 
 def _value_use(argument: BufferArgument, allocation: Allocation) -> BufferUse | None:
-    """The pointer to a value or to scratch memory in its home; None for constants."""
+    """The pointer to a value or to scratch memory as allocated; None for constants."""
     memory = argument.memory
     if not isinstance(memory, Location | Scratch) or memory.root not in allocation.buffers:
         return None

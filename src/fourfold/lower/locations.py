@@ -1,9 +1,8 @@
 """Where every value lives: layouts, and which values are views into the memory of others.
 
 Reshapes, joins and cuts cost no kernel when producer and consumer can go through the same memory:
-the value
-becomes a child of the value that owns it. What cannot be a view keeps memory of its own and is
-copied.
+the value becomes a child of the value that owns it. What cannot be a view keeps memory of its own
+and is copied.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from fourfold.types import TensorType
 
 
 def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location]:
-    """The place of every value that is not a constant."""
+    """The location of every value that is not a constant."""
     aliases = [(node, alias) for node, alias in _aliases(graph)]
     layouts = _choose_layouts(graph, aliases)
     parents = _choose_parents(graph, aliases, layouts)

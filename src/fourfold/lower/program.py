@@ -12,6 +12,7 @@ from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Prelude
 from fourfold.kernel.stage import Stage
+from fourfold.kernel.walk import Node, special_nodes
 from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
 from fourfold.plan import Argument, BufferUse, Launch, Program
@@ -28,6 +29,7 @@ class Written:
     program: Program
     launches: tuple[Launch, ...]
     kernels: tuple[Kernel, ...]
+    special: tuple[Node, ...]  # of all kernels
     prelude: Prelude
     resident_groups: int = 0
 
@@ -45,10 +47,11 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
             entries[text] = (f"{title}_{number}", item.kernel)
         launches.append(item.launch._replace(entry=entries[text][0]))
     kernels = tuple(kernel for _, kernel in entries.values())
-    prelude = language.prelude(kernels, target)
+    special = tuple(special_nodes(kernels))
+    prelude = language.prelude(special, target)
     named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
-    return Written(program, tuple(launches), kernels, prelude)
+    return Written(program, tuple(launches), kernels, special, prelude)
 
 
 def write_one(
@@ -70,8 +73,9 @@ def write_one(
         arguments: tuple[Argument, ...] = (*uses, len(stages), constants.offset(run.table))
         form = (joined.entry, arguments, joined.grid, joined.local, joined.entry, run.title)
         launches.append(Launch(*form, stages=len(stages)))
-    prelude = language.prelude(joined.kernels, target)
+    special = tuple(special_nodes(joined.kernels))
+    prelude = language.prelude(special, target)
     program = Program(prelude.text + joined.text, prelude.build_options)
     shares = language.persistent.shares(target.device)
     groups = prod(joined.grid) // prod(joined.local) if shares else 0
-    return Written(program, tuple(launches), joined.kernels, prelude, groups)
+    return Written(program, tuple(launches), joined.kernels, special, prelude, groups)

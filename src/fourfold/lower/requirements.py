@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from fourfold.kernel.context import Target
+from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage_table import row_stride
 from fourfold.kernel.statement import (
@@ -15,7 +16,7 @@ from fourfold.kernel.statement import (
     MatrixMultiply,
     StoreRounded,
 )
-from fourfold.kernel.walk import expressions, statements
+from fourfold.kernel.walk import Node
 from fourfold.lower.program import Written
 from fourfold.plan import CONSTANT_ALIGNMENT, Buffer, BufferUse, Launch
 from fourfold.plan.requirements import ImageNeed, Requirements, hardest_images
@@ -44,7 +45,7 @@ _VECTOR = 16  # bytes: local memory is given out in such
 def find_requirements(written: Written, buffers: Sequence[Buffer], target: Target) -> Requirements:
     """What a plan needs that was written for this target."""
     device, prelude = target.device, written.prelude
-    facts = prelude.facts.union(*map(_used_facts, written.kernels))
+    facts = prelude.facts | _used_facts(written.special)
     host = any(buffer.kind == "host" for buffer in buffers)
     group = max((prod(launch.local) for launch in written.launches), default=1)
     return Requirements(
@@ -66,11 +67,13 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
     )
 
 
-def _used_facts(kernel: Kernel) -> set[str]:
-    """The facts of a device that a kernel rests on, told by its nodes."""
-    nodes: set[object] = {type(item) for item in statements(kernel.body)}
-    for item in expressions(kernel):
-        if item.op != "load_words" or len(item.operands) > 2:  # what is read anyhow needs nothing
+def _used_facts(special: Iterable[Node]) -> set[str]:
+    """The facts of a device that kernels rest on, told by their special nodes."""
+    nodes: set[object] = set()
+    for item in special:
+        if not isinstance(item, Expression):
+            nodes.add(type(item))
+        elif item.op != "load_words" or len(item.operands) > 2:  # what is read anyhow needs nothing
             nodes.add(item.op)
     return {_FACTS[node] for node in nodes if node in _FACTS}
 

@@ -1,4 +1,4 @@
-"""Plans for tuning: single nodes in several ways, to be timed alone and compared."""
+"""Plans for tuning: single nodes with several kernel choices, to be timed alone and compared."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class _Tried:
 def plan_trials(
     graph: Graph, device: DeviceInfo, options: KernelOptions, wanted: Candidates
 ) -> Trials:
-    """A plan that holds nodes in several ways, to be timed alone: nothing shares memory in it.
+    """A plan that holds nodes with several choices, to be timed alone: nothing shares memory in it.
 
-    `wanted` maps what is computed (`NodeContext.key`) to the ways to try.
+    `wanted` maps what is computed (`NodeContext.key`) to the kernel choices to try.
     """
     graph, target, language = specialise_for(graph, device, options)
     locations = choose_locations(graph, target.options)
@@ -105,7 +105,7 @@ def plan_trials(
 def _build(
     contexts: Iterable[NodeContext], wanted: Mapping[str, list[KernelChoice]]
 ) -> tuple[list[Built], list[_Tried]]:
-    """The kernels of everything that is wanted, once each, in all ways."""
+    """The kernels of everything that is wanted, once each, by all choices."""
     built: list[Built] = []
     tried: list[_Tried] = []
     seen: set[str] = set()
@@ -129,7 +129,7 @@ def _can_join(bound: Sequence[Bound], language: Language, device: DeviceInfo) ->
 
 
 def _apart(graph: Graph, built: list[Built], locations: dict[str, Location]) -> Allocation:
-    """Every value at a place of its own in the arena, inputs and outputs too."""
+    """Every value at an offset of its own in the arena, inputs and outputs too."""
     sizes: dict[str, int] = {}
     for _, root, size in memory_uses(graph, built, locations):
         sizes[root] = max(size, sizes.get(root, 0))

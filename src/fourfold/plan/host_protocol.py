@@ -15,5 +15,5 @@ PIECE = 4096  # bytes of an input
 
 
 def pieces(size: int) -> int:
-    """In how many pieces an input of some bytes is handed over."""
+    """In how many pieces an input of some bytes is copied."""
     return -(-size // PIECE)

@@ -2,7 +2,7 @@
 
 A `Session` puts what a caller says into a `Request` (request) and asks the `InstanceCache`
 (instance_cache) for a `ModelInstance` (instance): the model made ready for one set of shapes. It
-takes the first of these ways that is open:
+takes the first of these that works:
 
 1. a prepared file has the plan, or the store does (loading): nothing is compiled;
 2. either has the model in parts, of which some run on the CPU (hybrid_loading);

@@ -9,7 +9,7 @@ from zlib import crc32
 
 
 class Choice(NamedTuple):
-    """What was found best for a key: its seconds, the device, and how many ways were looked at."""
+    """What was found best for a key: its seconds, the device, and how many were looked at."""
 
     key: str
     choice: str

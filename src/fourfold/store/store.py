@@ -40,7 +40,7 @@ class Store(Entries):
         return {one.key: one.choice for one in self.choice_rows(device)}
 
     def efforts(self, device: str) -> dict[str, int]:
-        """How many ways were looked at before each choice was made."""
+        """How many candidates were looked at before each choice was made."""
         return {one.key: one.effort for one in self.choice_rows(device)}
 
     @never_fails(list)
@@ -52,7 +52,7 @@ class Store(Entries):
         self, device: str, key: str, choice: str, seconds: float, effort: int = 0
     ) -> None:
         """Keep a tuned choice: what is computed, the choice, the seconds it takes, and how many
-        ways were looked at.
+        candidates were looked at.
         """
         self.put_choices([Choice(key, choice, seconds, device, effort)])
 

@@ -8,6 +8,7 @@ from fourfold.kernel.capabilities import STORAGES, Capabilities
 from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.kernel.walk import Node
 from fourfold.types import DType
 
 NARROW = Capabilities(
@@ -40,7 +41,8 @@ class NarrowLanguage:
         self.kernels.append(kernel)
         return f"{entry} {len(self.kernels)}\n"
 
-    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
+        assert not special
         return Prelude("", "", "1")
 
 

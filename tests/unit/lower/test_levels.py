@@ -1,4 +1,4 @@
-"""Stages side by side: few meetings, and nobody writes what another one needs meanwhile."""
+"""Stages side by side: few barriers, and nobody writes what another one needs meanwhile."""
 
 from __future__ import annotations
 
@@ -115,13 +115,13 @@ def test_a_shortcut_crosses_the_first_meeting_of_its_block() -> None:
     shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     inner, ports = ["one", "shortcut", "two", "three"], ["x from", "three to"]
     assert titles(shared) == [f"{ports[0]} host memory", *inner, f"{ports[1]} host memory"]
-    assert shared.meetings == [(0, 1), (1, 3), (3, 4), (4, 5)]
+    assert shared.barriers == [(0, 1), (1, 3), (3, 4), (4, 5)]
     assert shared.plan.launches[0].node == "6 stages, 4 grid barriers, 1 of them crossed"
     assert conflicts(shared) == []
 
 
 def test_dealing_goes_on_where_it_ended() -> None:
-    """After a meeting the first group begins; without one, the group that would be next."""
+    """After a barrier the first group begins; without one, the group that would be next."""
     shared = share(build(BLOCK), H200, KernelOptions("mixed"))
     launch = shared.plan.launches[0]
     count, start = launch.arguments[-2:]
@@ -154,7 +154,7 @@ def test_models(name: str) -> None:
         pytest.skip(f"{path.name} is not at hand")
     shared = share(rewrite(read_model(str(path)).main), H200, KernelOptions("mixed"))
     assert conflicts(shared) == []
-    assert len(shared.meetings) + 1 < len(shared.stages)
+    assert len(shared.barriers) + 1 < len(shared.stages)
 
 
 STATE = """
@@ -176,7 +176,7 @@ def test_a_state_is_written_when_nobody_reads_it_any_more(order: tuple[str, str]
     names = titles(shared)
     written = "s in the next run" if order[0].startswith("b") else "b"
     read, write = names.index("a"), names.index(written)
-    assert any(read <= arrive and wait <= write for arrive, wait in shared.meetings)
+    assert any(read <= arrive and wait <= write for arrive, wait in shared.barriers)
 
 
 def test_much_more_memory_is_not_taken_for_it() -> None:
@@ -191,7 +191,7 @@ def test_much_more_memory_is_not_taken_for_it() -> None:
         graph = build(f"input x: f32[1,{size},{size},4]\n{text}\noutput {outputs}")
         shared = share(graph, H200, KernelOptions("mixed"))
         listed = make_plan(graph, H200, KernelOptions("mixed", form="list"))
-        assert (len(shared.meetings) < 8) is together
+        assert (len(shared.barriers) < 8) is together
         assert conflicts(shared) == []
         grown = shared.plan.buffers[0].bytes - listed.buffers[0].bytes
         assert grown <= max(listed.buffers[0].bytes // 8, 1 << 20)

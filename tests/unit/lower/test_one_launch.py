@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,14 @@ from random_graphs import build
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.opencl import joining, renderer
 from fourfold.kernel.opencl.joining import PersistentKernel
 from fourfold.kernel.opencl.persistent import STATE_STRIDE
+from fourfold.kernel.opencl.renderer import Renderer
+from fourfold.kernel.opencl.stage_function import StageFunction, render_stage
 from fourfold.kernel.stage_table import cut_axis
 from fourfold.lower import make_plan
+from fourfold.lower.one_launch import form_key
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
 
@@ -57,6 +62,40 @@ def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:
     text = plan_of(17, SLEEPS).program.text
     kinds = text.count("\nstatic void conv2d")
     assert text.count("noinline") - 1 == text.count("    case ") == kinds > 0
+
+
+@pytest.mark.parametrize("form", ["one", "list"])
+def test_a_timed_form_is_taken(form: str) -> None:
+    """Under the key that the launches of the list have, in whichever form the plan is made."""
+    graph = build(CHAIN.format(size=17))
+    listed = make_plan(graph, SLEEPS, KernelOptions(form="list"))
+    choices = {form_key(listed.launches): form}
+    plan = make_plan(graph, SLEEPS, KernelOptions(), choices)
+    assert len(plan.launches) == (1 if form == "one" else 4)
+
+
+def test_a_kernel_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered: list[str] = []
+
+    class Counting(Renderer):
+        def text(self, entry: str) -> str:
+            rendered.append(self.kernel.title)
+            return super().text(entry)
+
+    monkeypatch.setattr(renderer, "Renderer", Counting)
+    monkeypatch.setattr(joining, "render_stage", counted(rendered))
+    for form in ("one", "list"):
+        rendered.clear()
+        make_plan(build(CHAIN.format(size=17)), SLEEPS, KernelOptions(form=form))
+        assert len(rendered) == 4
+
+
+def counted(rendered: list[str]) -> Callable[[StageFunction], str]:
+    def render(stage: StageFunction) -> str:
+        rendered.append(stage.kernel.title)
+        return render_stage(stage)
+
+    return render
 
 
 def test_many_cores_keep_the_list() -> None:

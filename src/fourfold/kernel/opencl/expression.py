@@ -113,7 +113,7 @@ class ExpressionWriter:
         return self._intrinsic(item, of)
 
     def _intrinsic(self, item: Expression, of: Callable[[Expression, int], str]) -> str:
-        """What the language has no word for: by functions of the prelude."""
+        """What the language cannot say itself: by functions of the prelude."""
         first, *others = item.operands or ("",)
         if item.op == "subgroup_size":
             return "get_max_sub_group_size()"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from fourfold.kernel.expression import Expression
-from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import (
     DiagonalMultiply,
     DotAccumulate,
     MatrixMultiply,
     Prefetch,
-    Statement,
     StoreRounded,
 )
-from fourfold.kernel.walk import expressions, statements
+from fourfold.kernel.walk import Node
 
 _FUNCTIONS = {
     "load_words": "load_if",
@@ -27,7 +25,7 @@ _FUNCTIONS = {
 _SHIFTS = {4: "from_next", -4: "from_last"}
 
 
-def function_of(item: Expression | Statement) -> str:
+def function_of(item: Node) -> str:
     """The function of the prelude that does what a node asks for; '' where none is needed."""
     match item:
         case Expression("load_words", (_, _)):
@@ -47,10 +45,3 @@ def function_of(item: Expression | Statement) -> str:
         case StoreRounded():
             return "store_floors" if item.zero is None else "store_bytes"
     return ""
-
-
-def functions_of(kernel: Kernel) -> set[str]:
-    """All functions of the prelude that a kernel calls."""
-    called = {function_of(item) for item in statements(kernel.body)}
-    called.update(function_of(item) for item in expressions(kernel))
-    return called - {""}

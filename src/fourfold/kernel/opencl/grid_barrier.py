@@ -3,11 +3,11 @@
 Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
 bit flips once a round, because the first group adds what is missing to half of the range; nothing
 is reset. In between a group does what needs nothing of the others' last work: whole stages, and
-then what its next one makes ready out of constants; warps may do so on different ways, since a
+then what its next one makes ready out of constants; warps may do so by different paths, since a
 barrier is known by its number. Virtual groups beside each other have barriers of their own.
 
-The host copies its arrays while the kernel starts and says by a word how far it is. One work-item
-asks for that word, which takes a microsecond, and passes it on to all others: asked by every group
+The host copies its arrays while the kernel starts and says by a flag how far it is. One work-item
+reads that flag, which takes a microsecond, and passes it on to all others: read by every group
 the answers would come one after the other. Each input has one such work-item, and they may ask at
 the same time: what is passed on only grows. If the host stops in the middle, the kernel goes on
 after a second and says that it did. When all groups are done, the last one tells the host.

@@ -8,7 +8,7 @@ from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
-from fourfold.kernel.opencl.functions import functions_of
+from fourfold.kernel.opencl.functions import function_of
 from fourfold.kernel.opencl.joining import PersistentKernel
 from fourfold.kernel.opencl.prelude import (
     DOTS,
@@ -21,6 +21,7 @@ from fourfold.kernel.opencl.prelude import (
     prelude_text,
 )
 from fourfold.kernel.opencl.renderer import render
+from fourfold.kernel.walk import Node
 from fourfold.types import DType
 
 _CAPABILITIES = Capabilities(
@@ -47,10 +48,10 @@ class OpenCL:
     def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
         return render(kernel, entry, images)
 
-    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
         device, options = target.device, target.options
         half = options.real == "half"
-        called = {name for kernel in kernels for name in functions_of(kernel)}
+        called = {function_of(node) for node in special}
         quick = device.matrix_units and options.storage is DType.F16 and not half
         also = {*(HALVES if quick else ()), *(ROUND if options.counts_bytes else ())}
         text = prelude_text(called | also, device.dot_products, device.subgroups)

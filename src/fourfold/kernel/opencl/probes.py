@@ -118,7 +118,7 @@ __kernel void address(__global int *base, long at)
 }
 """
 
-# The host's word is waited for, and answered.
+# The host's flag is waited for, and answered.
 _ANSWER = """
 __kernel void answer(__global int *state, __global uint *base, long at)
 {

@@ -10,6 +10,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
 from fourfold.kernel.tree.persistent import StageList
 from fourfold.kernel.tree.render import render
+from fourfold.kernel.walk import Node
 
 VERSION = "1.0"
 WARP = 32
@@ -38,7 +39,7 @@ class Tree:
     def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
         return render(kernel, entry, images)
 
-    def prelude(self, kernels: Sequence[Kernel], target: Target) -> Prelude:
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
         """Trees need nothing before them."""
         return Prelude("", "", VERSION)
 

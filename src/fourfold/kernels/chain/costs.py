@@ -16,13 +16,13 @@ from fourfold.types import TensorType
 PRODUCTS = ("conv2d", "fully_connected")
 CPU_CHANNELS = 32  # that a work-item of a CPU makes at once
 GPU_CHANNELS = 4
-MOST_LOST = 2.0  # ways from one kernel to the next
+MOST_LOST = 2.0  # transitions from one kernel to the next
 
 
 @dataclass(frozen=True)
 class Rates:
     """In clocks of a GPU, or in nanoseconds of a CPU: the bytes of pixels and of weights that one
-    unit reads in each, what a kernel costs beside that, and the way from one kernel to the next.
+    unit reads in each, what a kernel costs beside that, and the transition from one to the next.
     """
 
     pixels: float

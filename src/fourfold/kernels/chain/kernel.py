@@ -84,7 +84,7 @@ class Chain:
             const(0) if inner else self.row,
         )
         {"mean": self._mean, "softmax": self._softmax}.get(node.op, self._product)(part, views)
-        self._meet()
+        self._synchronise()
 
     @property
     def _stored_type(self) -> DType:
@@ -243,7 +243,7 @@ class Chain:
         shelf = kernel.let(self.me - lane, "shelf")
         combine_lanes(kernel, self.shared, [(shelf, value)], left, combine)
 
-    def _meet(self) -> None:
+    def _synchronise(self) -> None:
         """What was written is there for all, and what was read may be written again."""
         if self.items > 1:
             self.kernel.barrier()

@@ -34,7 +34,7 @@ def refuses_rows(context: NodeContext) -> str | None:
 
 
 def row_choices(context: NodeContext) -> list[str]:
-    """The ways by which the weights can come, where there are two."""
+    """The forms in which the weights can be read, where there are two."""
     return [BY_BUFFER, BY_IMAGE] if tries_images(context.device) else []
 
 

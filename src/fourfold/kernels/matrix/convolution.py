@@ -112,7 +112,7 @@ class MatrixConvolution:
         self._store(self._whole(sums))
 
     def _whole(self, sums: list[list[Variable]]) -> list[_Block]:
-        """Blocks with nothing missing. Those who shared a reduction meet once; each takes some."""
+        """Blocks with nothing missing. Who shared a reduction adds up once; each takes some."""
         kernel, tile, split = self.kernel, self.tile, self.tile.split
         every = [
             _Block(total, const(number), const(column))

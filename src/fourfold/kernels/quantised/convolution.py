@@ -1,7 +1,7 @@
 """The convolution of bytes: four products at once, summed up in whole numbers.
 
-A slice of a pixel is four bytes, one word. It meets a vector of words, the four weights of each of
-eight outputs, and every meeting adds eight sums of four products.
+A slice of a pixel is four bytes, one word. It is multiplied by a vector of words, the four weights
+of each of eight outputs, and every such product adds to eight sums.
 """
 
 from __future__ import annotations

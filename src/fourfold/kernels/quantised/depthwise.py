@@ -1,7 +1,7 @@
-"""The depthwise convolution of bytes: four neighbours of a channel meet four weights at once.
+"""The depthwise convolution of bytes: four neighbours of a channel by four weights at once.
 
-A work-item copies the rows that it reads, with zeros around them, next to each other. Each meeting
-adds eight sums: four channels of two neighbouring pixels.
+A work-item copies the rows that it reads, with zeros around them, next to each other. Each step
+adds to eight sums: four channels of two neighbouring pixels.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fourfold.kernels.quantised.convolution import is_in_words, read_words, refu
 from fourfold.op.window import Window
 from fourfold.types import DType
 
-TAPS = 4  # that meet at once
+TAPS = 4  # that are multiplied at once
 MOST_ROWS = 6  # of twelve sums each pair of rows takes four
 MOST_WORDS = 1 << 12  # that a work-item copies
 UNROLLED = 49

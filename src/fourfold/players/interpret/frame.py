@@ -117,9 +117,9 @@ class Turn:
 class Frame:
     """The work-items of some groups: one group after the other, and in each the first axis fastest.
 
-    `mask` is who takes part just now: None for all, NOBODY for none. `meetings` counts the
-    barriers that each has passed, `pieces` those that it has waited for the host to bring. Until
-    a kernel that awaits its inputs has done so it is `early`.
+    `mask` is who takes part just now: None for all, NOBODY for none. `barriers` counts those
+    that each has passed, `pieces` what it has waited for the host to bring. Until a kernel that
+    awaits its inputs has done so it is `early`.
     """
 
     def __init__(self, grid: Grid, groups: np.ndarray, turn: Turn) -> None:
@@ -135,7 +135,7 @@ class Frame:
         self.local_ids = [at.astype(np.int32) for at in spread(self.items, grid.local)]
         pairs = zip(spread(whole, grid.counts), grid.local, self.local_ids, strict=True)
         self.global_ids = [(at * size).astype(np.int32) + own for at, size, own in pairs]
-        self.meetings = np.zeros((1, self.lanes), np.int64)
+        self.barriers = np.zeros((1, self.lanes), np.int64)
         self.pieces = np.zeros((1, self.lanes), np.int64)
         self.subgroup = 1
 
@@ -182,7 +182,7 @@ class Frame:
     @property
     def local_stamps(self) -> tuple[np.ndarray, np.ndarray]:
         """The same within groups, where a barrier is what can be relied on."""
-        live = self.settled(self.meetings << LEVEL)
+        live = self.settled(self.barriers << LEVEL)
         return live | self.settled(self.items), live
 
     def forget_left(self) -> None:
@@ -197,7 +197,7 @@ class Frame:
 
         self.values = [kept(value) for value in self.values]
         self.items, self.numbers = kept(self.items), kept(self.numbers)
-        self.meetings, self.pieces = kept(self.meetings), kept(self.pieces)
+        self.barriers, self.pieces = kept(self.barriers), kept(self.pieces)
         self.local_ids = [kept(at) for at in self.local_ids]
         self.global_ids = [kept(at) for at in self.global_ids]
         self.places = [place.kept(kept) for place in self.places]

@@ -79,10 +79,10 @@ def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
 
 
 def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) -> Iterator[Work]:
-    """The stages of a table. All groups meet where one arrives, and another waits later on: what
-    runs in between may run with those before the meeting, and with those behind it.
+    """The stages of a table. A grid barrier has two ends, where groups arrive and where they wait:
+    what runs in between may run with those before the barrier, and with those behind it.
 
-    Small groups that share memory run side by side, and meet all at once: in the place of those
+    Small groups that share memory run side by side, and wait all at once: in the place of those
     that do not exist, GPUs make the last one again.
     """
     arrived = waited = 0

@@ -201,11 +201,11 @@ def _shift(scope: Scope, statement: Shift) -> Run:
 
 
 def _barrier(scope: Scope, statement: Barrier) -> Run:
-    """All of a group meet, or none of it."""
+    """All of a group reach it, or none."""
 
     def run(frame: Frame) -> None:
         if frame.mask is None:
-            frame.meetings = frame.meetings + 1
+            frame.barriers = frame.barriers + 1
             return
         some = frame.mask.items.reshape(-1, frame.grid.items)
         parts = np.repeat(some.any(1) & ~some.all(1), frame.grid.items)[None] & frame.mask.items
@@ -213,7 +213,7 @@ def _barrier(scope: Scope, statement: Barrier) -> Run:
             why = "waits at a barrier that others of its group do not reach"
             fix = "put the barrier where all of a group come by, or none"
             raise fault(frame, first_lane(frame, parts), "has a barrier for a part", why, fix)
-        frame.meetings = frame.meetings + frame.mask.items
+        frame.barriers = frame.barriers + frame.mask.items
 
     return run
 

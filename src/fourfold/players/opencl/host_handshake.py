@@ -1,4 +1,4 @@
-"""Inputs handed over while a kernel already waits for them, and its flag that it is done."""
+"""Inputs copied while a kernel already waits for them, and its flag that it is done."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class HostHandshake:
         self._flags[READY] = self._pieces  # a launch that nothing is given to does not wait
         self._running = False  # whether a kernel may still read the flags
 
-    def hand_over(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
-        """Launch, and hand arrays over meanwhile. The driver begins with a launch by itself, and at
+    def launch_and_copy(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
+        """Launch, and copy arrays meanwhile. The driver begins with a launch by itself, and at
         the latest when it is asked to wait.
         """
         if self._running:

@@ -27,7 +27,7 @@ class Ports:
     A CPU's buffers are host memory: they stay mapped, and arrays are copied there and back without
     the driver. An input is not even copied: kernels are told where the caller's array lies. Host
     buffers, which a GPU's kernels reach by their addresses, stay mapped, too; such kernels are
-    launched first and their inputs handed over. For other GPUs with memory of their own, host
+    launched first and their inputs copied meanwhile. For other GPUs with memory of their own, host
     memory is set aside that the copy engine can reach by itself. Everything else is copied by the
     driver, from and to the caller's arrays.
     """
@@ -100,7 +100,7 @@ class Ports:
     def put(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
         """Bring arrays to the device and launch, in the other order where kernels wait for them."""
         if self._handshake is not None:
-            self._handshake.hand_over([arrays[n] for n in self._host_inputs], launch)
+            self._handshake.launch_and_copy([arrays[n] for n in self._host_inputs], launch)
             return
         for port, array in zip(self._plan.inputs, arrays, strict=True):
             if not self._zero_copy.read_in_place(port.buffer, array):

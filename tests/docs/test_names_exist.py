@@ -1,0 +1,100 @@
+"""Files, classes and functions that the documentation names are there, under these names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import pytest
+from docs.blocks import ROOT
+from house.source import modules
+from house.test_layers import ROOMS
+
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md")))
+# Pages about the code; guides name tensors and models of examples, too.
+INSIDE = [page for page in PAGES if page.parent.name in ("internals", "decisions")]
+FOLDERS = ("src", "tests", "docs", "benchmarks", "examples")
+
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+QUOTED = re.compile(r"`([^`]+)`")
+# Of what stands in capitals, as in ops/NAME.py, and of folders alone anybody may have one.
+PATH = re.compile(r"[a-z_*][a-z0-9_*./-]*(\.py|\.md|/[a-z0-9_]+/)")
+CLASS = re.compile(r"([A-Z][A-Za-z]*[a-z])(?:\.(\w+))?")
+FUNCTION = re.compile(r"[a-z_]+_[a-z_]+")  # names of models have digits
+
+
+def quoted(page: Path) -> list[str]:
+    """What stands in back quotes outside of blocks."""
+    return QUOTED.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
+
+
+@cache
+def known_paths() -> list[str]:
+    """All files and folders, each with a slash in front, so that ends of paths can be compared."""
+    inside = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    return [f"/{path.relative_to(ROOT).as_posix()}" for path in (*ROOT.glob("*"), *inside)]
+
+
+@cache
+def classes() -> dict[str, set[str]]:
+    """The package's classes, each with its attributes and methods."""
+    found: dict[str, set[str]] = {}
+    for module in modules():
+        for node in module.nodes(ast.ClassDef):
+            assert isinstance(node, ast.ClassDef)
+            names = found.setdefault(node.name, set())
+            for part in ast.walk(node):
+                if isinstance(part, ast.FunctionDef):
+                    names.add(part.name)
+                elif isinstance(part, ast.AnnAssign | ast.Assign):
+                    targets = [part.target] if isinstance(part, ast.AnnAssign) else part.targets
+                    names |= {getattr(one, "attr", getattr(one, "id", "")) for one in targets}
+    return found
+
+
+@cache
+def words() -> set[str]:
+    """All names in the package, its tests and its benchmarks."""
+    files = (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
+    return {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8"))}
+
+
+def exists(path: str) -> bool:
+    end = f"/{path.rstrip('/')}"
+    return any(known.endswith(end) or fnmatch(known, f"*{end}") for known in known_paths())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_files_exist(page: Path) -> None:
+    paths = [word for text in quoted(page) for word in text.split() if PATH.fullmatch(word)]
+    assert [path for path in paths if not exists(path)] == []
+
+
+@pytest.mark.parametrize("page", INSIDE, ids=lambda page: page.stem)
+def test_classes_and_functions_exist(page: Path) -> None:
+    wrong = []
+    for text in quoted(page):
+        found = CLASS.fullmatch(text)
+        if found and found[2] and found[1] in classes():
+            wrong += [text] if found[2] not in classes()[found[1]] else []
+        elif found or FUNCTION.fullmatch(text):
+            wrong += [text] if not words() >= set(text.split(".")) else []
+    assert wrong == []
+
+
+def test_there_is_something_to_look_at() -> None:
+    texts = [text for page in INSIDE for text in quoted(page)]
+    assert sum(PATH.fullmatch(text) is not None for text in texts) > 50
+    assert sum(CLASS.fullmatch(text) is not None for text in texts) > 20
+    assert not exists("lower/gone.py")
+    assert exists("players/opencl/")
+
+
+def test_rooms_are_told_in_their_order() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.partition("| room | holds |")[2].partition("\n\n")[0]
+    told = re.findall(r"^\| `(\w+)` \| .+ \|$", table, re.MULTILINE)
+    assert told == [room for room in ROOMS if not room.startswith("__")]

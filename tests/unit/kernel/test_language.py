@@ -1,0 +1,111 @@
+"""Languages: what they take off a device's facts, and what they need beside kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_devices import EXTENDED, IMAGES, NVIDIA, X86
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel import expression as e
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import KernelOptions, Target
+from fourfold.kernel.intrinsics import pack_halves, subgroup_exchange, unpack_halves
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, make_target
+from fourfold.kernel.opencl.language import OpenCL
+from fourfold.kernel.registry import find_language
+from fourfold.kernel.walk import special_nodes
+from fourfold.types import DType
+
+OPENCL = find_language("opencl")
+
+
+class Mute(OpenCL):
+    """OpenCL as it would be if it could say nothing special."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities("Mute", kinds=frozenset(("float", "int", "bool")), local_memory=False)
+
+    @property
+    def persistent(self) -> None:
+        return None
+
+
+def limited(language: Language, device: DeviceInfo) -> DeviceInfo:
+    return make_target(language, device, KernelOptions()).device
+
+
+@pytest.mark.parametrize("like", [X86, NVIDIA, EXTENDED, IMAGES])
+def test_opencl_can_use_all_facts(like: DeviceInfo) -> None:
+    assert limited(OPENCL, like) is like
+
+
+@pytest.mark.parametrize("like", [X86, NVIDIA, EXTENDED, IMAGES])
+def test_what_cannot_be_said_is_no_fact(like: DeviceInfo) -> None:
+    facts = limited(Mute(), like)
+    lost = (facts.dot_products, facts.subgroups, facts.packs_bytes, facts.matrix_units)
+    lost += (facts.resident, facts.reaches_host, facts.half_arithmetic, facts.image_texels)
+    assert not any((*lost, facts.prefers_images))
+    assert (facts.local_memory, facts.max_work_group) == (0, 1)
+    assert (facts.name, facts.kind, facts.compute_units) == (
+        like.name,
+        like.kind,
+        like.compute_units,
+    )
+
+
+def test_host_memory_is_reached_by_one_launch_only() -> None:
+    class Listing(OpenCL):
+        @property
+        def persistent(self) -> None:
+            return None
+
+    assert limited(OPENCL, NVIDIA).reaches_host
+    assert not limited(Listing(), NVIDIA).reaches_host
+
+
+def test_how_many_exchange_is_told_by_the_language() -> None:
+    sizes = OPENCL.capabilities.subgroups
+    assert (sizes["ptx"], sizes["khr"]) == (32, None)
+
+
+def packing() -> Kernel:
+    kernel = Kernel("packing", literal=True)
+    target = kernel.pointer("dst", DType.F32, None, writable=True)
+    with kernel.loop(4) as i:
+        value = e.widen(e.convert(i, "float"), 4)
+        kernel.store(target, i, unpack_halves(pack_halves(value)) * 2.0)
+    return kernel
+
+
+def test_special_nodes_are_found_wherever_they_stand() -> None:
+    assert {node.op for node in special_nodes([packing()])} == {"pack_halves", "unpack_halves"}  # type: ignore[union-attr]
+    kernel = Kernel("exchanging", literal=True)
+    kernel.let(subgroup_exchange(e.name("x", "float"), 1) + 1.0)
+    kernel.prefetch(kernel.pointer("src", DType.F32, None), 0)
+    assert len(special_nodes([kernel, packing()])) == 4
+    assert special_nodes([Kernel("nothing", literal=True)]) == []
+
+
+def prelude(device: DeviceInfo, options: KernelOptions, *kernels: Kernel) -> tuple[str, str, str]:
+    made = OPENCL.prelude(special_nodes(kernels), Target(device, options, OPENCL.capabilities))
+    return made.text, made.build_options, made.version
+
+
+def test_the_prelude_has_what_kernels_call_and_no_more() -> None:
+    text, *_ = prelude(NVIDIA, KernelOptions(), packing())
+    assert text.count("static uint2 pack_halves") == text.count("static float4 unpack_halves") == 1
+    assert "matrix_multiply" not in text
+    assert prelude(NVIDIA, KernelOptions()) == ("", "-cl-std=CL1.2", "1.2")
+    assert prelude(NVIDIA, KernelOptions("fp16"))[0].startswith("#pragma")
+
+
+def test_a_late_language_only_where_kernels_are_written_so() -> None:
+    kernel = Kernel("exchanging", literal=True)
+    kernel.let(subgroup_exchange(e.name("x", "float"), 1))
+    assert prelude(EXTENDED, KernelOptions())[2] == "1.2"
+    assert prelude(EXTENDED, KernelOptions(), kernel)[1:] == ("-cl-std=CL3.0", "3.0")
+    assert prelude(replace(EXTENDED, subgroups="ptx"), KernelOptions(), kernel)[2] == "1.2"
