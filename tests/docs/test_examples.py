@@ -1,5 +1,5 @@
-"""The Python blocks of the README, the tutorial, the guides and a few pages more run, each page from
-top to bottom.
+"""The Python blocks of the README, the tutorial, the guides and a few more pages run, each from top
+to bottom.
 
 A block is run when `run` stands behind its language. `model.tflite`, `quantized.tflite` and
 `lstm.tflite` are small models made here.
