@@ -1,4 +1,5 @@
-"""The Python blocks of the README, the tutorial and the guides run, each page from top to bottom.
+"""The Python blocks of the README, the tutorial, the guides and a few more pages run, each from top
+to bottom.
 
 A block is run when `run` stands behind its language. `model.tflite`, `quantized.tflite` and
 `lstm.tflite` are small models made here.
@@ -13,7 +14,9 @@ from docs.blocks import ROOT, blocks
 from docs.tiny_model import tiny_model, tiny_quantized_model
 from stateful_models import sequence_lstm
 
-PAGES = (ROOT / "README.md", ROOT / "docs" / "start.md", *(ROOT / "docs" / "guide").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", DOCS / "start.md", *(DOCS / "guide").glob("*.md"))
+PAGES += (DOCS / "internals" / "interpreter.md",)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
