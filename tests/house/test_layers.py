@@ -151,3 +151,16 @@ def test_no_import_hides_in_a_function() -> None:
         if (module.path, name.split(".")[0]) not in OPTIONAL
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_private_names_stay_in_their_room() -> None:
+    """What begins with an underscore, module or name, is imported by its own room alone."""
+    wrong = []
+    for module in modules():
+        for node in module.nodes(ast.Import, ast.ImportFrom):
+            for name in imported(node):
+                package, room, *rest = [*name.split("."), ""]
+                private = any(part.startswith("_") and not part.endswith("__") for part in rest)
+                if package == "fourfold" and room != module.room and private:
+                    wrong.append(f"{module.at(node)}: {name}")
+    assert not wrong, "\n".join(wrong)
