@@ -16,6 +16,7 @@ from fourfold.kernel.intrinsics import (
     load_bytes,
     load_double_words,
     load_words,
+    load_words_streamed,
     subgroup_exchange,
     subgroup_shift,
 )
@@ -249,6 +250,23 @@ def an_offset_across_a_bound(faulty: bool) -> Made:
     return plan_of([kernel], GIVEN, {"dst": "f32[4]"}, offsets={"src": 2 if faulty else 4}), GIVEN
 
 
+def words_across_a_bound(faulty: bool) -> Made:
+    kernel, (x,) = kernel_of("words", (2,))
+    source = kernel.pointer("src", DType.F16, None)
+    target = kernel.pointer("dst", DType.I32, None, True)
+    words = load_words_streamed(source, x * 4 + (2 if faulty else 4))
+    kernel.store(target, x, convert(kernel.let(words, "words").lane(0), "int"))
+    return alone(kernel, {"dst": "i32[2]"}, {"src": np.ones(16, np.float16)})
+
+
+def divides_by_zero(faulty: bool) -> Made:
+    kernel, (x,) = kernel_of("divide", (COUNT,))
+    divisor = x - 3
+    value = guarded(const(True) if faulty else divisor.differs(0), const(40) / divisor, 1)
+    kernel.store(floats(kernel, "dst", True), x, convert(value, "float"))
+    return alone(kernel, given={})
+
+
 def a_matrix_by_a_part_of_a_warp(faulty: bool) -> Made:
     kernel, (x,) = kernel_of("matrix", (64,), (64,))
     total, zero = kernel.variable(const(0.0, "float", 4), "total"), const(0, "uint", 2)
@@ -398,6 +416,8 @@ FAULTS = {
         a_vector_across_a_bound, ("'near' across the bounds", "2 behind a multiple of 4")
     ),
     "misaligned offset": Fault(an_offset_across_a_bound, ("'src' across the bounds of vectors",)),
+    "misaligned words": Fault(words_across_a_bound, ("'src' across the bounds", "element 2, 2")),
+    "division by zero": Fault(divides_by_zero, ("divides by zero", "of group (3, 0, 0)")),
     "part of a warp": Fault(a_matrix_by_a_part_of_a_warp, ("with a part of a warp", "(32, 0, 0)")),
     "no warp": Fault(a_matrix_without_a_warp, ("has no whole warps", "group of 16")),
     "absent neighbour": Fault(

@@ -25,7 +25,7 @@ _CAPABILITIES = Capabilities(
 )
 
 
-class Tree:
+class TreeLanguage:
     """Kernels as they are, written down."""
 
     @property
@@ -44,4 +44,4 @@ class Tree:
         return Prelude("", "", VERSION)
 
 
-LANGUAGE: Language = Tree()
+LANGUAGE: Language = TreeLanguage()

@@ -38,7 +38,7 @@ class _Labelled(list[Any]):
 
 
 @dataclass(frozen=True)
-class Entry:
+class ParsedKernel:
     """A kernel of a program: what it is called, and which of its pointers are read by image."""
 
     name: str
@@ -55,21 +55,21 @@ class StageTable:
 
 
 @dataclass(frozen=True)
-class Tree:
+class ParsedProgram:
     """A program's kernels, and what runs several of them at once."""
 
-    entries: list[Entry]
+    entries: list[ParsedKernel]
     tables: dict[str, StageTable]
 
 
-def parse(text: str) -> Tree:
+def parse(text: str) -> ParsedProgram:
     """The program of a text."""
     try:
         forms = [*_forms(text)]
         entries = [_Reader(form).entry() for form in forms if form[0] == "kernel"]
         stages = [form[1:] for form in forms if form[0] == "stages"]
         tables = {name: StageTable(int(stride), tuple(some)) for name, stride, *some in stages}
-        return Tree(entries, tables)
+        return ParsedProgram(entries, tables)
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise BuildError("the text is no tree of a kernel", f"error: {error!r}", text) from error
 
@@ -122,7 +122,7 @@ class _Reader:
         self._names: dict[str, Expression] = {}
         self._known: dict[str, Expression] = {}
 
-    def entry(self) -> Entry:
+    def entry(self) -> ParsedKernel:
         kernel = self._kernel
         head: dict[str, Callable[..., None]] = {
             "group": self._group,
@@ -136,7 +136,7 @@ class _Reader:
                 kernel.body.extend(self._block([form, *body]))
                 break
             head[form[0]](*form[1:])
-        return Entry(self._name, kernel, frozenset(self._images))
+        return ParsedKernel(self._name, kernel, frozenset(self._images))
 
     def _group(self, *sizes: str) -> None:
         self._kernel.local = tuple(map(int, sizes))

@@ -54,7 +54,7 @@ class InterpretBackend:
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
-        return players.Player(device, plan, cast("kernels.RunnableProgram | None", program))
+        return players.Player(device, plan, cast("kernels.CompiledProgram | None", program))
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return timers.LaunchTimer(device, plan)

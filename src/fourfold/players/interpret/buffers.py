@@ -9,21 +9,21 @@ import numpy as np
 from fourfold.errors import DeviceError
 from fourfold.plan import Buffer, Plan
 from fourfold.plan.host_protocol import pieces
-from fourfold.players.interpret.memory import Memory
-from fourfold.players.interpret.place import GLOBAL, Place, element_type
-from fourfold.players.interpret.schedule import Work
+from fourfold.players.interpret.memory import CheckedMemory
+from fourfold.players.interpret.pointer import GLOBAL, BoundPointer, element_type
+from fourfold.players.interpret.schedule import ScheduledKernel
 
 
 class Buffers:
     """All buffers of a plan."""
 
-    def __init__(self, plan: Plan, works: Sequence[Work]) -> None:
+    def __init__(self, plan: Plan, schedule: Sequence[ScheduledKernel]) -> None:
         self.plan = plan
-        cells = _cells(plan, works)
+        cells = _cells(plan, schedule)
         self.memories = [
-            Memory(one.bytes, size) for one, size in zip(plan.buffers, cells, strict=True)
+            CheckedMemory(one.bytes, size) for one, size in zip(plan.buffers, cells, strict=True)
         ]
-        self._given = _given(plan)
+        self._first_pieces = _first_pieces(plan)
         for buffer, memory in self._all():
             if buffer.kind == "constants":
                 memory.fill(plan.constants)
@@ -81,47 +81,45 @@ class Buffers:
         for content, (_, memory) in zip(saved, self._of_kind("variable"), strict=True):
             memory.fill(content)
 
-    def _all(self) -> list[tuple[Buffer, Memory]]:
+    def _all(self) -> list[tuple[Buffer, CheckedMemory]]:
         return list(zip(self.plan.buffers, self.memories, strict=True))
 
-    def _of_kind(self, kind: str) -> list[tuple[Buffer, Memory]]:
+    def _of_kind(self, kind: str) -> list[tuple[Buffer, CheckedMemory]]:
         return [(buffer, memory) for buffer, memory in self._all() if buffer.kind == kind]
 
-    def place(self, work: Work, number: int, watched: frozenset[int]) -> Place:
-        """What lies behind a pointer of a kernel; buffers that are `watched` may be written by
-        others meanwhile.
-        """
-        pointer, use = work.kernel.kernel.buffers[number].pointer, work.uses[number]
+    def bind(self, item: ScheduledKernel, number: int, tracked: frozenset[int]) -> BoundPointer:
+        """A pointer of a kernel; buffers that are `tracked` may be written by others meanwhile."""
+        pointer, use = item.kernel.kernel.buffers[number].pointer, item.uses[number]
         memory, dtype = self.memories[use.buffer], element_type(pointer.dtype)
         extent = memory.bytes.nbytes // dtype.itemsize - use.offset
         if use.image is not None:
             extent = use.image.elements
         elif use.elements is not None:
             extent = min(extent, use.elements)
-        return Place(
+        return BoundPointer(
             pointer.name,
             memory,
             dtype,
             use.offset,
             extent,
             GLOBAL,
-            watched=use.buffer in watched,
+            tracked=use.buffer in tracked,
             constant=self.plan.buffers[use.buffer].kind == "constants",
-            given=self._given.get(use.buffer),
+            first_piece=self._first_pieces.get(use.buffer),
         )
 
 
-def _cells(plan: Plan, works: Sequence[Work]) -> list[int]:
+def _cells(plan: Plan, schedule: Sequence[ScheduledKernel]) -> list[int]:
     """For each buffer the bytes of the smallest element that kernels reach there."""
     sizes = [8] * len(plan.buffers)
-    for work in works:
-        for argument, use in zip(work.kernel.kernel.buffers, work.uses, strict=True):
+    for item in schedule:
+        for argument, use in zip(item.kernel.kernel.buffers, item.uses, strict=True):
             size = element_type(argument.pointer.dtype).itemsize
             sizes[use.buffer] = min(sizes[use.buffer], size)
     return sizes
 
 
-def _given(plan: Plan) -> dict[int, int]:
+def _first_pieces(plan: Plan) -> dict[int, int]:
     """For inputs in host memory, how many pieces of others are brought before them."""
     found, before = {}, 0
     for port in plan.inputs:

@@ -11,12 +11,13 @@ import numpy as np
 
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.players.interpret.arithmetic import BINARY, FUNCTIONS, KINDS
+from fourfold.players.interpret.faults import fault, first_lane
 from fourfold.players.interpret.frame import NOBODY, Frame
 from fourfold.players.interpret.loads import LOADS
 from fourfold.players.interpret.warps import WARP_OPS
 
 Evaluate = Callable[[Frame], np.ndarray]
-Step = tuple[int, Evaluate]  # a value that is needed more than once, and where it is kept
+SharedValue = tuple[int, Evaluate]  # what is needed more than once, and its slot in a frame
 
 
 class Scope:
@@ -41,7 +42,7 @@ class Scope:
         return inner
 
     def slot(self, title: str) -> int:
-        """A new place in the frame."""
+        """A new slot of the frame."""
         self.slots.append(title)
         return len(self.slots) - 1
 
@@ -62,11 +63,14 @@ class Scope:
         if make is not None:
             return make(self, item)
         operands = [self.of(part) for part in item.operands]
+        if item.op in ("/", "%") and item.kind in ("int", "long"):
+            dividend, divisor = operands
+            return partial(_divide, BINARY[item.op], dividend, divisor)
         if item.op in BINARY:
             return _binary(BINARY[item.op], *operands)
         return partial(WARP_OPS[item.op], *operands)
 
-    def share(self, *roots: Expression) -> list[Step]:
+    def share(self, *roots: Expression) -> list[SharedValue]:
         """What is needed more than once for these is computed first, in this order.
 
         What a guard protects is left to it.
@@ -87,22 +91,34 @@ class Scope:
 
         for root in roots:
             visit(root)
-        steps = []
+        shared = []
         for item in order:
             if counts[id(item)] > 1:
                 evaluate = self.of(item)
                 self.shared[id(item)] = self.slot(item.op)
-                steps.append((self.shared[id(item)], evaluate))
-        return steps
+                shared.append((self.shared[id(item)], evaluate))
+        return shared
 
 
-def run_steps(frame: Frame, steps: Sequence[Step]) -> None:
-    for slot, evaluate in steps:
+def evaluate_shared(frame: Frame, shared: Sequence[SharedValue]) -> None:
+    for slot, evaluate in shared:
         frame.values[slot] = evaluate(frame)
 
 
 def _binary(function: Callable[..., np.ndarray], a: Evaluate, b: Evaluate) -> Evaluate:
     return lambda frame: function(a(frame), b(frame))
+
+
+def _divide(
+    function: Callable[..., np.ndarray], a: Evaluate, b: Evaluate, frame: Frame
+) -> np.ndarray:
+    """Whole numbers: some processors stop at a division by zero."""
+    divisor = b(frame)
+    zeros = frame.fill_inactive(divisor) == 0
+    if zeros.any():
+        lane, fix = first_lane(frame, zeros), "choose another divisor where it is zero"
+        raise fault(frame, lane, "divides by zero", "divides a whole number by zero", fix)
+    return function(a(frame), divisor)
 
 
 def _const(scope: Scope, item: Expression) -> Evaluate:
@@ -143,16 +159,16 @@ def _guarded(scope: Scope, item: Expression) -> Evaluate:
     """The value is evaluated by those only for whom the condition holds."""
     condition, otherwise = scope.of(item.operands[0]), scope.of(item.operands[2])
     inner = scope.guard()
-    steps = inner.share(item.operands[1])
+    shared = inner.share(item.operands[1])
     value = inner.of(item.operands[1])
 
     def guard(frame: Frame) -> np.ndarray:
         holds, outer = condition(frame), frame.mask
-        inside = frame.narrowed(holds)
+        inside = frame.narrow(holds)
         if inside is NOBODY:
             return otherwise(frame)
         frame.mask = inside
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         found = value(frame)
         frame.mask = outer
         return found if inside is outer else np.where(holds, found, otherwise(frame))

@@ -14,7 +14,7 @@ from fourfold.players.interpret.races import MANY
 def fault(frame: Frame, lane: int, does: str, why: str, fix: str) -> DeviceError:
     """The error for what one work-item of a kernel does."""
     who = frame.grid.name(int(frame.numbers[0, lane]))
-    return DeviceError(f"kernel '{frame.turn.title}' {does}", f"{who} {why}", fix)
+    return DeviceError(f"kernel '{frame.launch.title}' {does}", f"{who} {why}", fix)
 
 
 def first_lane(frame: Frame, wrong: np.ndarray) -> int:
@@ -42,12 +42,12 @@ def out_of_bounds(
 
 
 def misaligned(
-    frame: Frame, title: str, verb: str, start: np.ndarray, rest: np.ndarray, apart: int
+    frame: Frame, title: str, verb: str, start: np.ndarray, rest: np.ndarray, alignment: int
 ) -> DeviceError:
-    """`rest` is by how much each start is behind a multiple of `apart`."""
+    """`rest` is by how much each start is behind a multiple of `alignment`."""
     lane = first_lane(frame, rest != 0)
     beyond = element(rest, lane)
-    why = f"{verb} element {element(start, lane)}, {beyond} behind a multiple of {apart}"
+    why = f"{verb} element {element(start, lane)}, {beyond} behind a multiple of {alignment}"
     fix = "read and write fewer elements at once, or let the vectors start at multiples"
     return fault(frame, lane, f"{verb} '{title}' across the bounds of vectors", why, fix)
 

@@ -17,24 +17,26 @@ from fourfold.players.interpret.races import LEVEL
 NOTHING = np.zeros((1, 1), np.int32)
 
 
-class Elements(Protocol):
+class PointerLike(Protocol):
     """What is behind a pointer."""
 
     @property
     def dtype(self) -> np.dtype: ...
 
-    def read(self, frame: Frame, index: np.ndarray, width: int, apart: int = 1) -> np.ndarray:
-        """`width` elements from each index on, which must be a multiple of `apart`."""
+    def read(self, frame: Frame, index: np.ndarray, width: int, alignment: int = 0) -> np.ndarray:
+        """`width` elements at `index * width`; with an `alignment`, of which the index must be a
+        multiple, from the element `index` on.
+        """
 
     def write(
-        self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, apart: int = 1
+        self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, alignment: int = 0
     ) -> None:
-        """Put the lanes of a value at each index and behind it."""
+        """Put the lanes of a value there."""
 
-    def further(self, title: str, distance: np.ndarray) -> Elements:
+    def shifted(self, title: str, distance: np.ndarray) -> PointerLike:
         """The same memory from another element on."""
 
-    def kept(self, keep: Callable[[np.ndarray], np.ndarray]) -> Elements:
+    def selected(self, keep: Callable[[np.ndarray], np.ndarray]) -> PointerLike:
         """The same for some of the work-items."""
 
 
@@ -56,7 +58,7 @@ def _mask(items: np.ndarray, count: int) -> Mask:
 
 
 @dataclass(frozen=True)
-class Grid:
+class LaunchGrid:
     """How many groups of which size there are, along each of three axes."""
 
     counts: tuple[int, int, int]
@@ -72,10 +74,10 @@ class Grid:
         return self.counts[0] * self.counts[1] * self.counts[2]
 
     @staticmethod
-    def of(sizes: Sequence[int], local: Sequence[int]) -> Grid:
+    def of(sizes: Sequence[int], local: Sequence[int]) -> LaunchGrid:
         """The grid of a launch, whose sizes count work-items."""
         counts = [size // group for size, group in zip(sizes, local, strict=True)]
-        return Grid(_three(counts), _three(local))
+        return LaunchGrid(_three(counts), _three(local))
 
     def name(self, number: int) -> str:
         """A work-item by its place in its group, and the group's in the grid."""
@@ -101,8 +103,8 @@ def spread(number: np.ndarray, sizes: tuple[int, int, int]) -> tuple[np.ndarray,
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A kernel's place among all that a run does.
+class LaunchContext:
+    """What tells a kernel of a run from the others.
 
     `stamp` is that of its first work-item (see races.py), `live` the lowest of those that it has
     not waited for. `owner` names the work-item that a stamp belongs to.
@@ -118,17 +120,17 @@ class Frame:
     """The work-items of some groups: one group after the other, and in each the first axis fastest.
 
     `mask` is who takes part just now: None for all, NOBODY for none. `barriers` counts those
-    that each has passed, `pieces` what it has waited for the host to bring. Until a kernel that
-    awaits its inputs has done so it is `early`.
+    that each has passed, `pieces` what it has waited for the host to bring. `awaits_inputs` is
+    whether the kernel has still to wait for those before it.
     """
 
-    def __init__(self, grid: Grid, groups: np.ndarray, turn: Turn) -> None:
-        self.grid, self.turn, self.early = grid, turn, False
+    def __init__(self, grid: LaunchGrid, groups: np.ndarray, launch: LaunchContext) -> None:
+        self.grid, self.launch, self.awaits_inputs = grid, launch, False
         self.lanes = groups.size * grid.items
         self.values: list[np.ndarray] = []
-        self.places: list[Elements] = []
+        self.pointers: list[PointerLike] = []
         self.mask: Mask | None = None
-        self.left: np.ndarray | None = None
+        self.exited: np.ndarray | None = None
         self.items = np.tile(np.arange(grid.items, dtype=np.int64), groups.size)[None]
         whole = np.repeat(groups.astype(np.int64), grid.items)[None]
         self.numbers = whole * grid.items + self.items  # of each work-item in its launch
@@ -139,7 +141,7 @@ class Frame:
         self.pieces = np.zeros((1, self.lanes), np.int64)
         self.subgroup = 1
 
-    def narrowed(self, condition: np.ndarray) -> Mask | None:
+    def narrow(self, condition: np.ndarray) -> Mask | None:
         """Those of the work-items that take part for whom a condition holds."""
         outer = self.mask
         if condition.shape[1] == 1:
@@ -153,39 +155,39 @@ class Frame:
     def leave(self) -> None:
         """Whoever takes part does no more."""
         items = np.ones((1, self.lanes), np.bool_) if self.mask is None else self.mask.items
-        self.left = items if self.left is None else self.left | items
+        self.exited = items if self.exited is None else self.exited | items
         self.mask = NOBODY
 
-    def rest_of(self, mask: Mask | None, left: np.ndarray | None) -> Mask | None:
-        """Those of a mask who are still there; so many had `left` when it was made."""
-        if self.left is left or self.left is None:
+    def remaining(self, mask: Mask | None, exited: np.ndarray | None) -> Mask | None:
+        """Those of a mask who are still there; these had `exited` when it was made."""
+        if self.exited is exited or self.exited is None:
             return mask
-        items = ~self.left if mask is None else mask.items & ~self.left
+        items = ~self.exited if mask is None else mask.items & ~self.exited
         return _mask(items, int(np.count_nonzero(items)))
 
-    def settled(self, value: np.ndarray) -> np.ndarray:
+    def fill_inactive(self, value: np.ndarray) -> np.ndarray:
         """A value in which those who do not take part have what one has who does."""
         mask = self.mask
         if mask is None or value.shape[1] == 1:
             return value
         return np.where(mask.items, value, value[:, mask.first : mask.first + 1])
 
-    def merged(self, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+    def select_active(self, new: np.ndarray, old: np.ndarray) -> np.ndarray:
         """The new value for those who take part, the old one for the others."""
         return new if self.mask is None else np.where(self.mask.items, new, old)
 
     @property
     def stamps(self) -> tuple[np.ndarray, int]:
         """Who is here, and the first stamp of those whose work cannot be relied on."""
-        return self.settled(self.numbers + self.turn.stamp), self.turn.live
+        return self.fill_inactive(self.numbers + self.launch.stamp), self.launch.live
 
     @property
     def local_stamps(self) -> tuple[np.ndarray, np.ndarray]:
         """The same within groups, where a barrier is what can be relied on."""
-        live = self.settled(self.barriers << LEVEL)
-        return live | self.settled(self.items), live
+        live = self.fill_inactive(self.barriers << LEVEL)
+        return live | self.fill_inactive(self.items), live
 
-    def forget_left(self) -> None:
+    def drop_exited(self) -> None:
         """Go on with those alone who take part."""
         mask = self.mask
         if mask is None or mask is NOBODY:
@@ -200,5 +202,5 @@ class Frame:
         self.barriers, self.pieces = kept(self.barriers), kept(self.pieces)
         self.local_ids = [kept(at) for at in self.local_ids]
         self.global_ids = [kept(at) for at in self.global_ids]
-        self.places = [place.kept(kept) for place in self.places]
-        self.lanes, self.mask, self.left = mask.count, None, None
+        self.pointers = [pointer.selected(kept) for pointer in self.pointers]
+        self.lanes, self.mask, self.exited = mask.count, None, None

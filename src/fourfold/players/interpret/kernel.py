@@ -17,13 +17,13 @@ from fourfold.kernel.statement import (
     LocalArray,
     MatrixMultiply,
 )
-from fourfold.kernel.tree.parse import Entry, StageTable, parse
+from fourfold.kernel.tree.parse import ParsedKernel, StageTable, parse
 from fourfold.kernel.walk import expressions, statements
 from fourfold.players.interpret.arithmetic import KINDS
 from fourfold.players.interpret.expressions import Scope
-from fourfold.players.interpret.frame import NOTHING, Frame, Grid, Turn
-from fourfold.players.interpret.memory import Memory
-from fourfold.players.interpret.place import LOCAL, PRIVATE, Place, element_type
+from fourfold.players.interpret.frame import NOTHING, Frame, LaunchContext, LaunchGrid
+from fourfold.players.interpret.memory import CheckedMemory
+from fourfold.players.interpret.pointer import LOCAL, PRIVATE, BoundPointer, element_type
 from fourfold.players.interpret.statements import make_block
 
 MOST_ITEMS = 4096  # work-items side by side: their vectors of four fit into the nearest caches
@@ -31,20 +31,20 @@ _TOGETHER = (Barrier, LocalArray, MatrixMultiply, DiagonalMultiply)
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """One run of a kernel: over which grid, with what behind its pointers, and its sizes."""
 
-    grid: Grid
-    places: Sequence[Place]
+    grid: LaunchGrid
+    pointers: Sequence[BoundPointer]
     sizes: Sequence[int]
-    turn: Turn
+    launch: LaunchContext
     repeats: bool = False  # whether the last group runs twice
 
 
-class RunnableKernel:
+class CompiledKernel:
     """A kernel as Python functions."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ParsedKernel) -> None:
         self.entry, self.kernel = entry, entry.kernel
         self._scope = Scope()
         pointers = [argument.pointer for argument in self.kernel.buffers]
@@ -58,44 +58,48 @@ class RunnableKernel:
         self._awaits = any(isinstance(one, AwaitInputs) for one in every)
         self._body = make_block(self._scope, self.kernel.body, alone=_is_alone(self.kernel))
 
-    def run(self, call: Call, subgroup: int, random: np.random.Generator) -> None:
+    def run(self, call: KernelCall, subgroup: int, random: np.random.Generator) -> None:
         """Run all groups of the grid: some at once, in no particular order."""
-        frames = [Frame(call.grid, some, call.turn) for some in _batches(call.grid, random)]
+        for groups in _batches(call.grid, random):
+            self._run(Frame(call.grid, groups, call.launch), call, subgroup)
         if call.repeats:
-            again = Frame(call.grid, np.array([call.grid.groups - 1]), call.turn)
+            again = Frame(call.grid, np.array([call.grid.groups - 1]), call.launch)
             again.numbers = again.numbers + call.grid.items
-            frames.append(again)
-        for frame in frames:
-            frame.early, frame.subgroup = self._awaits, subgroup
-            frame.values = [NOTHING] * len(self._scope.slots)
-            for slot, size in zip(self._sizes, call.sizes, strict=True):
-                frame.values[slot] = np.array([[size]], np.int32)
-            room = len(self._scope.pointers)
-            places = [*call.places, *self._private(frame), *self._local(frame)]
-            frame.places = [*places, *places[:1] * (room - len(places))]
-            self._body(frame)
+            self._run(again, call, subgroup)
+
+    def _run(self, frame: Frame, call: KernelCall, subgroup: int) -> None:
+        frame.awaits_inputs, frame.subgroup = self._awaits, subgroup
+        frame.values = [NOTHING] * len(self._scope.slots)
+        for slot, size in zip(self._sizes, call.sizes, strict=True):
+            frame.values[slot] = np.array([[size]], np.int32)
+        known = [*call.pointers, *self._private(frame), *self._local(frame)]
+        shifted = len(self._scope.pointers) - len(known)  # set when the kernel makes them
+        frame.pointers = [*known, *known[:1] * shifted]
+        self._body(frame)
 
     @property
     def shares_memory(self) -> bool:
         """Whether its groups have local memory."""
         return bool(self._arrays)
 
-    def _private(self, frame: Frame) -> Iterator[Place]:
+    def _private(self, frame: Frame) -> Iterator[BoundPointer]:
         """Memory of each work-item alone."""
         for array in self.kernel.arrays:
             dtype, size = element_type(array.pointer.dtype), array.size
-            memory = Memory(frame.lanes * size * dtype.itemsize, dtype.itemsize)
+            memory = CheckedMemory(frame.lanes * size * dtype.itemsize, dtype.itemsize)
             origin = np.arange(frame.lanes, dtype=np.int64)[None] * size
-            yield Place(array.pointer.name, memory, dtype, origin, size, PRIVATE, watched=False)
+            yield BoundPointer(
+                array.pointer.name, memory, dtype, origin, size, PRIVATE, tracked=False
+            )
 
-    def _local(self, frame: Frame) -> Iterator[Place]:
+    def _local(self, frame: Frame) -> Iterator[BoundPointer]:
         """Memory that each group shares."""
         groups = frame.lanes // frame.grid.items
         for array in self._arrays:
             dtype, size = KINDS[array.kind], array.size * array.width
-            memory = Memory(groups * size * dtype.itemsize, dtype.itemsize)
+            memory = CheckedMemory(groups * size * dtype.itemsize, dtype.itemsize)
             origin = np.repeat(np.arange(groups, dtype=np.int64) * size, frame.grid.items)[None]
-            yield Place(array.pointer.name, memory, dtype, origin, size, LOCAL)
+            yield BoundPointer(array.pointer.name, memory, dtype, origin, size, LOCAL)
 
 
 def _is_alone(kernel: Kernel) -> bool:
@@ -105,7 +109,7 @@ def _is_alone(kernel: Kernel) -> bool:
     return not any(item.op.startswith("subgroup") for item in expressions(kernel))
 
 
-def _batches(grid: Grid, random: np.random.Generator) -> list[np.ndarray]:
+def _batches(grid: LaunchGrid, random: np.random.Generator) -> list[np.ndarray]:
     """The numbers of groups that run at once."""
     count = max(1, MOST_ITEMS // grid.items)
     starts = range(0, grid.groups, count)
@@ -114,18 +118,18 @@ def _batches(grid: Grid, random: np.random.Generator) -> list[np.ndarray]:
 
 
 @dataclass(frozen=True)
-class RunnableProgram:
+class CompiledProgram:
     """The kernels of a program by their names, and what runs several of them at once."""
 
-    kernels: Mapping[str, RunnableKernel]
+    kernels: Mapping[str, CompiledKernel]
     tables: Mapping[str, StageTable]
 
 
-def build(text: str) -> RunnableProgram:
+def build(text: str) -> CompiledProgram:
     """The program of a text; a BuildError where one of its kernels is illegal."""
     tree = parse(text)
     wrong = [f"error: {what}" for entry in tree.entries for what in check_kernel(entry.kernel)]
     if wrong:
         raise BuildError("the kernels break the rules of their language", "\n".join(wrong), text)
-    kernels = {entry.name: RunnableKernel(entry) for entry in tree.entries}
-    return RunnableProgram(kernels, tree.tables)
+    kernels = {entry.name: CompiledKernel(entry) for entry in tree.entries}
+    return CompiledProgram(kernels, tree.tables)

@@ -14,45 +14,46 @@ Evaluate = Callable[[Frame], np.ndarray]
 _HALVES = np.dtype(np.uint16)
 
 
-def _load(place: int, item: Expression, index: Evaluate) -> Evaluate:
+def _load(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
     """`width` elements at `index * width`, converted."""
     width, dtype = item.width, KINDS[item.kind]
 
     def read(frame: Frame) -> np.ndarray:
-        start = index(frame).astype(np.int64) * width
-        found = frame.places[place].read(frame, start, width, width)
+        found = frame.pointers[pointer].read(frame, index(frame), width)
         return found if found.dtype == dtype else found.astype(dtype)
 
     return read
 
 
 def _words(
-    place: int, item: Expression, index: Evaluate, inside: Evaluate | None = None
+    pointer: int, item: Expression, index: Evaluate, inside: Evaluate | None = None
 ) -> Evaluate:
     """Four halves at `index * 4` in two words."""
-    return _halves(place, 4, lambda frame: index(frame).astype(np.int64) * 4, inside)
+    return _halves(pointer, 4, index, inside, alignment=0)
 
 
-def _streamed_words(place: int, item: Expression, index: Evaluate) -> Evaluate:
+def _streamed_words(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
     """Four halves from an element on."""
-    return _halves(place, 4, index, None)
+    return _halves(pointer, 4, index, None, alignment=4)
 
 
-def _double_words(place: int, item: Expression, index: Evaluate, inside: Evaluate) -> Evaluate:
+def _double_words(pointer: int, item: Expression, index: Evaluate, inside: Evaluate) -> Evaluate:
     """Eight halves from an element on in four words."""
-    return _halves(place, 8, index, inside)
+    return _halves(pointer, 8, index, inside, alignment=8)
 
 
-def _halves(place: int, count: int, index: Evaluate, inside: Evaluate | None) -> Evaluate:
+def _halves(
+    pointer: int, count: int, index: Evaluate, inside: Evaluate | None, alignment: int
+) -> Evaluate:
     """So many halves as they lie in memory, two in a word; zeros where they are not `inside`."""
 
     def read(frame: Frame) -> np.ndarray:
         start, outer = index(frame), frame.mask
         holds = None if inside is None else inside(frame).astype(np.bool_, copy=False)
-        frame.mask = outer if holds is None else frame.narrowed(holds)
+        frame.mask = outer if holds is None else frame.narrow(holds)
         words = np.zeros((count // 2, 1), np.uint32)
         if frame.mask is not NOBODY:
-            halves = frame.places[place].read(frame, start, count, count)
+            halves = frame.pointers[pointer].read(frame, start, count, alignment)
             words = join_halves(halves.view(_HALVES))
         every, frame.mask = frame.mask is outer, outer
         return words if every or holds is None else np.where(holds, words, np.uint32(0))
@@ -74,17 +75,22 @@ def split_halves(words: np.ndarray) -> np.ndarray:
     return halves.view(np.float16)
 
 
-def _bytes(place: int, item: Expression, index: Evaluate) -> Evaluate:
+def _bytes(pointer: int, item: Expression, index: Evaluate) -> Evaluate:
     """Eight bytes from an element on, as numbers."""
-    return lambda frame: frame.places[place].read(frame, index(frame), 8).astype(np.float32)
+    return lambda frame: (
+        frame.pointers[pointer].read(frame, index(frame), 8, alignment=1).astype(np.float32)
+    )
 
 
-def _taps(place: int, item: Expression, index: Evaluate, step: Evaluate) -> Evaluate:
+def _taps(pointer: int, item: Expression, index: Evaluate, step: Evaluate) -> Evaluate:
     """Two times four words, each four a matrix of bytes, transposed."""
 
     def read(frame: Frame) -> np.ndarray:
         start = index(frame)
-        parts = [frame.places[place].read(frame, at, 4) for at in (start, start + step(frame))]
+        parts = [
+            frame.pointers[pointer].read(frame, at, 4, alignment=1)
+            for at in (start, start + step(frame))
+        ]
         return np.concatenate([_transposed(part) for part in parts])
 
     return read

@@ -1,10 +1,10 @@
-"""Memory with a shadow: which bytes were ever written, and who touched them last."""
+"""Memory of which is known which bytes were ever written, and who touched them last."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fourfold.players.interpret.races import Shadow
+from fourfold.players.interpret.races import AccessHistory
 
 ALIGNED = 64  # bytes: a buffer starts at a multiple of it, and what is behind its end belongs to it
 POISON = np.frombuffer(b"\xc0\x7f\xc0\x7f", np.uint8)  # NaN as a float, and as two halves
@@ -12,7 +12,7 @@ _FLAGS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WRITTEN = {size: dtype(int("01" * size, 16)) for size, dtype in _FLAGS.items()}
 
 
-class Memory:
+class CheckedMemory:
     """The bytes of a buffer, or of an array that a kernel declares.
 
     `cell` is the number of bytes that are told apart when races are looked for: those of the
@@ -26,19 +26,19 @@ class Memory:
         self.flags = np.full(room, written, np.uint8)
         self.flags[size:] = 1  # what is behind the end is there, and nobody's concern
         self.complete = written  # nothing is left to be written
-        self._shadow: Shadow | None = None
+        self._history: AccessHistory | None = None
 
     @property
-    def shadow(self) -> Shadow:
+    def history(self) -> AccessHistory:
         """Who touched what; made when somebody first asks."""
-        if self._shadow is None:
-            self._shadow = Shadow(self.bytes.size // self.cell)
-        return self._shadow
+        if self._history is None:
+            self._history = AccessHistory(self.bytes.size // self.cell)
+        return self._history
 
     def forget(self) -> None:
         """All that was done so far can be relied on."""
-        if self._shadow is not None:
-            self._shadow.forget()
+        if self._history is not None:
+            self._history.forget()
 
     def elements(self, dtype: np.dtype) -> np.ndarray:
         """All of it as elements of a type."""

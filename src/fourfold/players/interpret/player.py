@@ -14,10 +14,10 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Plan
 from fourfold.players.interpret.buffers import Buffers
-from fourfold.players.interpret.frame import Turn
-from fourfold.players.interpret.kernel import Call, RunnableProgram, build
+from fourfold.players.interpret.frame import LaunchContext
+from fourfold.players.interpret.kernel import CompiledProgram, KernelCall, build
 from fourfold.players.interpret.races import LEVEL, MANY
-from fourfold.players.interpret.schedule import Work, all_works
+from fourfold.players.interpret.schedule import ScheduledKernel, make_schedule
 from fourfold.players.interpret.warps import WARP
 
 SUBGROUP = 16  # work-items that exchange where a driver could have any number of them
@@ -31,7 +31,7 @@ class Player:
         self,
         info: DeviceInfo,
         plan: Plan,
-        program: RunnableProgram | None = None,
+        program: CompiledProgram | None = None,
         subgroup: int | None = None,
     ) -> None:
         """`subgroup` is how many work-items of a sub-group there are to be."""
@@ -43,42 +43,42 @@ class Player:
         started = time.perf_counter()
         spelled = plan.requirements.subgroups or info.subgroups
         self._subgroup = subgroup or (SUBGROUP if spelled == "khr" else WARP)
-        self._works = all_works(plan, self.program)
-        self._buffers = Buffers(plan, self._works)
+        self._schedule = make_schedule(plan, self.program)
+        self._buffers = Buffers(plan, self._schedule)
         self._random = np.random.default_rng(SEED)
         self._calls = [
             call
-            for _, works in groupby(self._works, lambda work: work.launch)
-            for call in self._bound([*works])
+            for _, some in groupby(self._schedule, lambda item: item.launch)
+            for call in self._bound([*some])
         ]
         self.timings["upload"] = time.perf_counter() - started
 
-    def _bound(self, works: Sequence[Work]) -> list[Call]:
-        """The works of one launch with what is behind their pointers."""
-        watched = frozenset().union(*(work.written for work in works))
+    def _bound(self, some: Sequence[ScheduledKernel]) -> list[KernelCall]:
+        """The kernels of one launch with what is behind their pointers."""
+        tracked = frozenset().union(*(item.written for item in some))
         return [
-            Call(
-                work.grid,
-                [self._buffers.place(work, n, watched) for n in range(len(work.uses))],
-                work.sizes,
-                Turn(
-                    work.kernel.entry.name,
-                    (work.published << LEVEL) + work.first,
-                    work.released << LEVEL,
-                    partial(self._owner, work),
+            KernelCall(
+                item.grid,
+                [self._buffers.bind(item, n, tracked) for n in range(len(item.uses))],
+                item.sizes,
+                LaunchContext(
+                    item.kernel.entry.name,
+                    (item.published << LEVEL) + item.first,
+                    item.released << LEVEL,
+                    partial(self._owner, item),
                 ),
-                work.repeats,
+                item.repeats,
             )
-            for work in works
+            for item in some
         ]
 
-    def _owner(self, asked: Work, stamp: int) -> str:
+    def _owner(self, asked: ScheduledKernel, stamp: int) -> str:
         """The work-item that left a stamp."""
         number = stamp & (MANY - 1)
-        starts = [work.first for work in self._works]
-        work = self._works[bisect_right(starts, number) - 1]
-        name = work.grid.name(number - work.first)
-        return name if work is asked else f"{name} of kernel '{work.kernel.entry.name}'"
+        starts = [item.first for item in self._schedule]
+        found = self._schedule[bisect_right(starts, number) - 1]
+        name = found.grid.name(number - found.first)
+        return name if found is asked else f"{name} of kernel '{found.kernel.entry.name}'"
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs for these inputs, in the order of the plan's ports."""
@@ -97,12 +97,12 @@ class Player:
         if launches is None:
             self._buffers.begin()
         with np.errstate(all="ignore"):
-            for work, call in zip(self._works, self._calls, strict=True):
-                if launches is not None and work.launch not in launches:
+            for item, call in zip(self._schedule, self._calls, strict=True):
+                if launches is not None and item.launch not in launches:
                     continue
                 started = time.perf_counter()
-                work.kernel.run(call, self._subgroup, self._random)
-                times[work.launch] += time.perf_counter() - started
+                item.kernel.run(call, self._subgroup, self._random)
+                times[item.launch] += time.perf_counter() - started
         return times
 
     def reset(self) -> None:
@@ -129,4 +129,4 @@ class Player:
 
     def close(self) -> None:
         """Give the memory back."""
-        self._works, self._calls = [], []
+        self._schedule, self._calls = [], []

@@ -18,7 +18,7 @@ MANY = 1 << 39  # the bit of a stamp that stands for several work-items
 _NOBODY = -1
 
 
-class Shadow:
+class AccessHistory:
     """The last writer and the last reader of every cell."""
 
     def __init__(self, cells: int) -> None:

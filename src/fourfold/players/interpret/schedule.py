@@ -9,20 +9,20 @@ import numpy as np
 
 from fourfold.kernel.stage_table import ARRIVES, AWAITS, HEAD
 from fourfold.plan import BufferUse, Launch, Plan
-from fourfold.players.interpret.frame import Grid
-from fourfold.players.interpret.kernel import RunnableKernel, RunnableProgram
+from fourfold.players.interpret.frame import LaunchGrid
+from fourfold.players.interpret.kernel import CompiledKernel, CompiledProgram
 from fourfold.players.interpret.warps import WARP
 
 
 @dataclass(frozen=True)
-class Work:
+class ScheduledKernel:
     """A kernel that runs over a grid: a launch, or a stage of one.
 
     It can rely on all that was `published` at a level below the one at which it was `released`.
     """
 
-    kernel: RunnableKernel
-    grid: Grid
+    kernel: CompiledKernel
+    grid: LaunchGrid
     uses: tuple[BufferUse, ...]
     sizes: tuple[int, ...]
     launch: int = 0  # its number in the plan
@@ -42,31 +42,31 @@ class Work:
         return frozenset(use.buffer for argument, use in pairs if argument.pointer.writable)
 
 
-def all_works(plan: Plan, program: RunnableProgram) -> list[Work]:
+def make_schedule(plan: Plan, program: CompiledProgram) -> list[ScheduledKernel]:
     """What a plan runs, in order."""
-    found: list[Work] = []
+    found: list[ScheduledKernel] = []
     level = items = 0
     for number, launch in enumerate(plan.launches):
         table = program.tables.get(launch.entry)
         if table is None:
-            works = [_launched(launch, program.kernels[launch.entry])]
+            some = [_launched(launch, program.kernels[launch.entry])]
         else:
             kernels = [program.kernels[name] for name in table.kernels]
-            works = [*_stages(_rows(plan, launch, table.stride), kernels)]
-        for work in works:
-            released, published = work.released + level, work.published + level
+            some = [*_stages(_rows(plan, launch, table.stride), kernels)]
+        for item in some:
+            released, published = item.released + level, item.published + level
             found.append(
-                replace(work, launch=number, released=released, published=published, first=items)
+                replace(item, launch=number, released=released, published=published, first=items)
             )
-            items += work.items
+            items += item.items
         level = found[-1].published + 1
     return found
 
 
-def _launched(launch: Launch, kernel: RunnableKernel) -> Work:
+def _launched(launch: Launch, kernel: CompiledKernel) -> ScheduledKernel:
     uses = tuple(one for one in launch.arguments if isinstance(one, BufferUse))
     sizes = tuple(one for one in launch.arguments if not isinstance(one, BufferUse))
-    return Work(kernel, Grid.of(launch.grid, launch.local), uses, sizes)
+    return ScheduledKernel(kernel, LaunchGrid.of(launch.grid, launch.local), uses, sizes)
 
 
 def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
@@ -78,7 +78,9 @@ def _rows(plan: Plan, launch: Launch, stride: int) -> list[list[int]]:
     return [[int(number) for number in row] for row in table.reshape(stages, stride)]
 
 
-def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) -> Iterator[Work]:
+def _stages(
+    rows: Sequence[Sequence[int]], kernels: Sequence[CompiledKernel]
+) -> Iterator[ScheduledKernel]:
     """The stages of a table. A grid barrier has two ends, where groups arrive and where they wait:
     what runs in between may run with those before the barrier, and with those behind it.
 
@@ -94,8 +96,8 @@ def _stages(rows: Sequence[Sequence[int]], kernels: Sequence[RunnableKernel]) ->
         uses = tuple(BufferUse(*pair) for pair in zip(pairs[::2], pairs[1::2], strict=True))
         numbers = tuple(row[HEAD + 2 * buffers : HEAD + 2 * buffers + sizes])
         x, y = row[3], row[4]
-        local = Grid.of(kernel.kernel.local, (1,) * len(kernel.kernel.local)).counts
-        grid = Grid((x, y, row[1] // (x * y)), local)
+        local = LaunchGrid.of(kernel.kernel.local, (1,) * len(kernel.kernel.local)).counts
+        grid = LaunchGrid((x, y, row[1] // (x * y)), local)
         repeats = kernel.shares_memory and grid.items % WARP != 0
-        yield Work(kernel, grid, uses, numbers, 0, waited, arrived, repeats=repeats)
+        yield ScheduledKernel(kernel, grid, uses, numbers, 0, waited, arrived, repeats=repeats)
         arrived += flags & ARRIVES

@@ -26,7 +26,7 @@ from fourfold.kernel.statement import (
     Store,
     StoreRounded,
 )
-from fourfold.players.interpret.expressions import Evaluate, Scope, run_steps
+from fourfold.players.interpret.expressions import Evaluate, Scope, evaluate_shared
 from fourfold.players.interpret.faults import fault, first_lane
 from fourfold.players.interpret.frame import NOBODY, Frame
 from fourfold.players.interpret.rounding import rounded_bytes
@@ -46,8 +46,8 @@ def make_block(scope: Scope, body: Sequence[Statement], alone: bool = False) -> 
             one(frame)
             if frame.mask is NOBODY:
                 return
-            if alone and frame.left is not None:
-                frame.forget_left()
+            if alone and frame.exited is not None:
+                frame.drop_exited()
 
     return run
 
@@ -62,38 +62,38 @@ def _pass(scope: Scope, statement: object) -> Run:
 
 
 def _declare(scope: Scope, statement: Declare) -> Run:
-    steps, value = scope.share(statement.value), scope.of(statement.value)
+    shared, value = scope.share(statement.value), scope.of(statement.value)
     slot = scope.declare(statement.target.operands[0])
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         frame.values[slot] = value(frame)
 
     return run
 
 
 def _assign(scope: Scope, statement: Assign) -> Run:
-    steps, value = scope.share(statement.value), scope.of(statement.value)
+    shared, value = scope.share(statement.value), scope.of(statement.value)
     slot, adds = scope.names[statement.target.operands[0]], statement.op == "+"
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         new, old = value(frame), frame.values[slot]
-        frame.values[slot] = frame.merged(old + new if adds else new, old)
+        frame.values[slot] = frame.select_active(old + new if adds else new, old)
 
     return run
 
 
 def _store(scope: Scope, statement: Store) -> Run:
-    steps = scope.share(statement.index, statement.value)
+    shared = scope.share(statement.index, statement.value)
     index, value = scope.of(statement.index), scope.of(statement.value)
     pointer, width = scope.pointer(statement.pointer), statement.value.width
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
-        place, start = frame.places[pointer], index(frame).astype(np.int64) * width
-        stored = value(frame).astype(place.dtype, copy=False)
-        place.write(frame, start, stored, width, width)
+        evaluate_shared(frame, shared)
+        target = frame.pointers[pointer]
+        stored = value(frame).astype(target.dtype, copy=False)
+        target.write(frame, index(frame), stored, width)
 
     return run
 
@@ -102,27 +102,27 @@ def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
     """Sixteen bytes, from any element on."""
     parts = [statement.first, statement.second, statement.high]
     parts += [] if statement.zero is None else [statement.zero]
-    steps = scope.share(statement.index, *parts)
+    shared = scope.share(statement.index, *parts)
     index, pointer = scope.of(statement.index), scope.pointer(statement.pointer)
     operands = [scope.of(part) for part in parts]
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
-        place, stored = frame.places[pointer], rounded_bytes(*(part(frame) for part in operands))
-        place.write(frame, index(frame), stored, 16)
+        evaluate_shared(frame, shared)
+        stored = rounded_bytes(*(part(frame) for part in operands))
+        frame.pointers[pointer].write(frame, index(frame), stored, 16, alignment=1)
 
     return run
 
 
 def _loop(scope: Scope, statement: Loop) -> Run:
     limits = (statement.start, statement.stop, statement.step)
-    steps = scope.share(*limits)
+    shared = scope.share(*limits)
     start, stop, step = (scope.of(limit) for limit in limits)
     slot = scope.declare(statement.variable.operands[0])
     body = make_block(scope, statement.body)
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         first, end, by = start(frame), stop(frame), step(frame)
         _check_step(frame, by)
         if first.size == end.size == by.size == 1:
@@ -141,20 +141,20 @@ def _run_each(
     frame: Frame, slot: int, limits: tuple[np.ndarray, np.ndarray, np.ndarray], body: Run
 ) -> None:
     """A loop that work-items go through from here or there, and more or less often."""
-    (number, end, step), outer, left = limits, frame.mask, frame.left
+    (number, end, step), outer, exited = limits, frame.mask, frame.exited
     while True:
-        frame.mask = frame.rest_of(outer, left)
-        frame.mask = NOBODY if frame.mask is NOBODY else frame.narrowed(number < end)
+        frame.mask = frame.remaining(outer, exited)
+        frame.mask = NOBODY if frame.mask is NOBODY else frame.narrow(number < end)
         if frame.mask is NOBODY:
             break
         frame.values[slot] = number
         body(frame)
         number = number + step
-    frame.mask = frame.rest_of(outer, left)
+    frame.mask = frame.remaining(outer, exited)
 
 
 def _check_step(frame: Frame, step: np.ndarray) -> None:
-    backwards = frame.settled(step) <= 0
+    backwards = frame.fill_inactive(step) <= 0
     if backwards.any():
         lane = first_lane(frame, backwards)
         fix = "let the step be at least one"
@@ -162,23 +162,23 @@ def _check_step(frame: Frame, step: np.ndarray) -> None:
 
 
 def _branch(scope: Scope, statement: Branch) -> Run:
-    steps, condition = scope.share(statement.condition), scope.of(statement.condition)
+    shared, condition = scope.share(statement.condition), scope.of(statement.condition)
     body = make_block(scope, statement.body)
     otherwise = make_block(scope, statement.otherwise) if statement.otherwise else None
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
-        holds, outer, left = condition(frame), frame.mask, frame.left
-        frame.mask = frame.narrowed(holds)
+        evaluate_shared(frame, shared)
+        holds, outer, exited = condition(frame), frame.mask, frame.exited
+        frame.mask = frame.narrow(holds)
         all_inside = frame.mask is outer
         if frame.mask is not NOBODY:
             body(frame)
         if otherwise is not None and not all_inside:
             frame.mask = outer
-            frame.mask = frame.narrowed(~holds)
+            frame.mask = frame.narrow(~holds)
             if frame.mask is not NOBODY:
                 otherwise(frame)
-        frame.mask = frame.rest_of(outer, left)
+        frame.mask = frame.remaining(outer, exited)
 
     return run
 
@@ -188,14 +188,14 @@ def _leave(scope: Scope, statement: Leave) -> Run:
 
 
 def _shift(scope: Scope, statement: Shift) -> Run:
-    steps, index = scope.share(statement.index), scope.of(statement.index)
+    shared, index = scope.share(statement.index), scope.of(statement.index)
     base, target = scope.pointer(statement.base), scope.pointer(statement.target)
     title, width = statement.target.name, statement.target.width
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         distance = index(frame).astype(np.int64) * width
-        frame.places[target] = frame.places[base].further(title, distance)
+        frame.pointers[target] = frame.pointers[base].shifted(title, distance)
 
     return run
 
@@ -220,18 +220,18 @@ def _barrier(scope: Scope, statement: Barrier) -> Run:
 
 def _await_inputs(scope: Scope, statement: AwaitInputs) -> Run:
     def run(frame: Frame) -> None:
-        frame.early = False
+        frame.awaits_inputs = False
 
     return run
 
 
 def _await_host(scope: Scope, statement: AwaitHost) -> Run:
-    steps, needed = scope.share(statement.needed), scope.of(statement.needed)
+    shared, needed = scope.share(statement.needed), scope.of(statement.needed)
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         wanted = np.maximum(frame.pieces, needed(frame))
-        frame.pieces = frame.merged(wanted, frame.pieces)
+        frame.pieces = frame.select_active(wanted, frame.pieces)
 
     return run
 
@@ -243,14 +243,14 @@ def _accumulate(
     operands: Sequence[Expression],
 ) -> Run:
     """target = function(frame, target, ...) for those who take part."""
-    steps, slot = scope.share(*operands), scope.names[target.operands[0]]
+    shared, slot = scope.share(*operands), scope.names[target.operands[0]]
     values: list[Evaluate] = [scope.of(part) for part in operands]
 
     def run(frame: Frame) -> None:
-        run_steps(frame, steps)
+        evaluate_shared(frame, shared)
         total = frame.values[slot]
         made = function(frame, total, *(value(frame) for value in values))
-        frame.values[slot] = frame.merged(made, total)
+        frame.values[slot] = frame.select_active(made, total)
 
     return run
 

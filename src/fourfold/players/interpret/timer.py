@@ -22,7 +22,7 @@ class LaunchTimer(Player):
         self._buffers.memories[ARENA].blank(offset, offset + size)
 
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
-        """Elements of the arena."""
+        """PointerLike of the arena."""
         content = self._buffers.memories[ARENA].bytes[offset : offset + count * dtype.itemsize]
         return content.view(dtype).copy()
 

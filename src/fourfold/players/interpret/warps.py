@@ -35,18 +35,18 @@ def subgroup_size(frame: Frame) -> np.ndarray:
 def subgroup_exchange(value: Evaluate, apart: Evaluate, frame: Frame) -> np.ndarray:
     """The value of the neighbour whose number differs in one bit: it must be there, and ask."""
     mine, bit, size = value(frame), int(apart(frame)[0, 0]), frame.subgroup
-    place = frame.local_ids[0].astype(np.int64)
-    partner = place ^ bit
-    outside = (partner // size != place // size) | (partner >= frame.grid.local[0])
-    return _taken(frame, mine, partner - place, outside)
+    own = frame.local_ids[0].astype(np.int64)
+    partner = own ^ bit
+    outside = (partner // size != own // size) | (partner >= frame.grid.local[0])
+    return _taken(frame, mine, partner - own, outside)
 
 
 def subgroup_shift(value: Evaluate, distance: Evaluate, frame: Frame) -> np.ndarray:
     """The value of the work-item so many lanes further on; where there is none, its own."""
     mine, step, size = value(frame), int(distance(frame)[0, 0]), frame.subgroup
-    place = frame.local_ids[0].astype(np.int64)
-    there = (place + step >= 0) & ((place + step) // size == place // size)
-    there &= place + step < frame.grid.local[0]
+    own = frame.local_ids[0].astype(np.int64)
+    there = (own + step >= 0) & ((own + step) // size == own // size)
+    there &= own + step < frame.grid.local[0]
     return _taken(frame, mine, np.where(there, step, 0), np.zeros_like(there))
 
 

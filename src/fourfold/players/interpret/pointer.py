@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.plan.host_protocol import PIECE
 from fourfold.players.interpret import faults
 from fourfold.players.interpret.frame import Frame
-from fourfold.players.interpret.memory import WRITTEN, Memory
+from fourfold.players.interpret.memory import WRITTEN, CheckedMemory
 from fourfold.players.interpret.races import MANY
 from fourfold.types import DType
 
@@ -20,38 +20,42 @@ GLOBAL, LOCAL, PRIVATE = "global", "local", "private"
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Elements of some memory. `origin` is the first of them, for all work-items the same or not;
-    `extent` counts them. `moved` is how far a pointer went ahead of its origin.
+class BoundPointer:
+    """A pointer of a kernel, and the elements that it leads to.
+
+    `origin` is the first of them in the memory, for all work-items the same or not; `extent` counts
+    them, and `shift` is how many the pointer is ahead of its origin.
     """
 
     title: str
-    memory: Memory
+    memory: CheckedMemory
     dtype: np.dtype
     origin: int | np.ndarray
     extent: int
     space: str
-    watched: bool = True  # whether somebody may write here while others read
+    tracked: bool = True  # whether somebody may write here while others read
     constant: bool = False
-    moved: np.ndarray | None = None
-    given: int | None = None  # host memory: how many pieces of other inputs come before it
+    shift: np.ndarray | None = None
+    first_piece: int | None = None  # host memory: how many pieces of other inputs come before it
 
-    def further(self, title: str, distance: np.ndarray) -> Place:
+    def shifted(self, title: str, distance: np.ndarray) -> BoundPointer:
         """The same memory from another element on."""
-        before = self.moved
-        return replace(self, title=title, moved=distance if before is None else before + distance)
+        before = self.shift
+        return replace(self, title=title, shift=distance if before is None else before + distance)
 
-    def kept(self, keep: Callable[[np.ndarray], np.ndarray]) -> Place:
+    def selected(self, keep: Callable[[np.ndarray], np.ndarray]) -> BoundPointer:
         """The same for some of the work-items."""
         origin = self.origin if isinstance(self.origin, int) else keep(self.origin)
-        return replace(self, origin=origin, moved=None if self.moved is None else keep(self.moved))
+        return replace(self, origin=origin, shift=None if self.shift is None else keep(self.shift))
 
-    def read(self, frame: Frame, index: np.ndarray, width: int, apart: int = 1) -> np.ndarray:
-        """`width` elements from each index on, which must be a multiple of `apart`."""
-        start = self._start(frame, index, width, apart, "reads")
-        if frame.early and self.space == GLOBAL and not self.constant:
+    def read(self, frame: Frame, index: np.ndarray, width: int, alignment: int = 0) -> np.ndarray:
+        """`width` elements at `index * width`; with an `alignment`, of which the index must be a
+        multiple, from the element `index` on.
+        """
+        start = self._start(frame, index, width, alignment, "reads")
+        if frame.awaits_inputs and self.space == GLOBAL and not self.constant:
             raise faults.too_early(frame, self.title, "reads")
-        if self.given is not None:
+        if self.first_piece is not None:
             self._check_brought(frame, start)
         origin = self._origin(frame)
         cells = start + origin if width == 1 else start + origin + LANES[width]
@@ -60,21 +64,21 @@ class Place:
             missing = self.memory.written(size).take(cells) != WRITTEN[size]
             if missing.any():
                 raise faults.never_written(frame, self.title, cells - origin, missing)
-        if self.watched:
+        if self.tracked:
             self._note_read(frame, cells)
         found: np.ndarray = self.memory.elements(self.dtype).take(cells)
         return found
 
     def write(
-        self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, apart: int = 1
+        self, frame: Frame, index: np.ndarray, value: np.ndarray, width: int, alignment: int = 0
     ) -> None:
-        """Put the lanes of a value at each index and behind it."""
-        start = self._start(frame, index, width, apart, "writes")
-        if frame.early and self.space == GLOBAL:
+        """Put the lanes of a value there."""
+        start = self._start(frame, index, width, alignment, "writes")
+        if frame.awaits_inputs and self.space == GLOBAL:
             raise faults.too_early(frame, self.title, "writes")
         cells = start + self._origin(frame) + LANES[width]
         cells = np.broadcast_to(cells, (width, frame.lanes))
-        value = np.broadcast_to(frame.settled(value), cells.shape)
+        value = np.broadcast_to(frame.fill_inactive(value), cells.shape)
         data, size = self.memory.elements(self.dtype), self.dtype.itemsize
         if self.space != PRIVATE:
             self._note_write(frame, cells, _same(data[cells], value))
@@ -86,32 +90,40 @@ class Place:
                 self._refuse(frame, "writes", cells, np.where(other, MANY, -1))
 
     def _origin(self, frame: Frame) -> int | np.ndarray:
-        return self.origin if isinstance(self.origin, int) else frame.settled(self.origin)
+        return self.origin if isinstance(self.origin, int) else frame.fill_inactive(self.origin)
 
     def _start(
-        self, frame: Frame, index: np.ndarray, width: int, apart: int, verb: str
+        self, frame: Frame, index: np.ndarray, width: int, alignment: int, verb: str
     ) -> np.ndarray:
         """The first element of each work-item, counted from the origin: within the extent."""
         start = index.astype(np.int64, copy=False)
-        if self.moved is not None:
-            start = start + self.moved
-        start = frame.settled(start)
+        if not alignment and width > 1:
+            start = start * width
+        if self.shift is not None:
+            start = start + self.shift
+        start = frame.fill_inactive(start)
         # A negative number is a very large one here.
         limit, largest = self.extent - width, start.view(np.uint64)
         if limit < 0 or (largest[0, 0] if start.size == 1 else largest.max()) > limit:
             raise faults.out_of_bounds(frame, self.title, verb, start, width, self.extent)
-        base = self.origin if isinstance(self.origin, int) else 0
-        if apart > 1 and (self.moved is not None or base % apart):
-            rest = (start + base) % apart
+        wanted = alignment or self._doubtful(width)
+        if wanted > 1:
+            base = self.origin if isinstance(self.origin, int) else 0
+            rest = (start + base) % wanted
             if rest.any():
-                raise faults.misaligned(frame, self.title, verb, start, rest, apart)
+                raise faults.misaligned(frame, self.title, verb, start, rest, wanted)
         return start
+
+    def _doubtful(self, width: int) -> int:
+        """The width of vectors that may not start at a multiple of it; arrays do."""
+        aligned = not isinstance(self.origin, int) or self.origin % width == 0
+        return 1 if aligned and self.shift is None else width
 
     def _check_brought(self, frame: Frame, start: np.ndarray) -> None:
         """Nothing is read before the host has brought it."""
-        assert self.given is not None
-        needed = start * self.dtype.itemsize // PIECE + (self.given + 1)
-        late = needed > frame.settled(frame.pieces)
+        assert self.first_piece is not None
+        needed = start * self.dtype.itemsize // PIECE + (self.first_piece + 1)
+        late = needed > frame.fill_inactive(frame.pieces)
         if late.any():
             raise faults.not_brought(frame, self.title, start, late)
 
@@ -119,14 +131,14 @@ class Place:
         if cells.shape[1] != frame.lanes:
             cells = np.broadcast_to(cells, (cells.shape[0], frame.lanes))
         stamps = self._stamps(frame)
-        conflicts = self.memory.shadow.read(self._small(cells), *stamps)
+        conflicts = self.memory.history.read(self._small(cells), *stamps)
         if conflicts.max() >= 0:
             self._refuse(frame, "reads", cells, conflicts)
 
     def _note_write(self, frame: Frame, cells: np.ndarray, same: np.ndarray) -> None:
         stamps = self._stamps(frame)
         same = np.repeat(same, self.dtype.itemsize // self.memory.cell, axis=0)
-        conflicts = self.memory.shadow.write(self._small(cells), same, *stamps)
+        conflicts = self.memory.history.write(self._small(cells), same, *stamps)
         if conflicts.max() >= 0:
             self._refuse(frame, "writes", cells, conflicts)
 
@@ -134,12 +146,12 @@ class Place:
         return frame.local_stamps if self.space == LOCAL else frame.stamps
 
     def _refuse(self, frame: Frame, verb: str, cells: np.ndarray, conflicts: np.ndarray) -> None:
-        owner = partial(faults.local_owner, frame) if self.space == LOCAL else frame.turn.owner
+        owner = partial(faults.local_owner, frame) if self.space == LOCAL else frame.launch.owner
         indices = cells - self._origin(frame)
         raise faults.race(frame, self.title, verb, indices, conflicts, owner)
 
     def _small(self, cells: np.ndarray) -> np.ndarray:
-        """Elements as cells of the memory's shadow, those of an element below each other."""
+        """Elements as cells of the memory's history, those of an element below each other."""
         parts = self.dtype.itemsize // self.memory.cell
         if parts == 1:
             return cells
