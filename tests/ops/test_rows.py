@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interpreted_devices import KHR, PLAIN
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -14,6 +15,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import make_player
 
+INTERPRETED = (PLAIN, KHR)
 GRAPHS = {
     "one vector, whole steps": """
         input x: f32[1,256]
@@ -25,6 +27,12 @@ GRAPHS = {
     "prime sizes": """
         input x: f32[3,263]
         const w: f32[11,263]
+        y = fully_connected(x, w)
+        output y
+        """,
+    "whole slices, and not all steps": """
+        input x: f32[1,576]
+        const w: f32[13,576]
         y = fully_connected(x, w)
         output y
         """,

@@ -97,10 +97,8 @@ class RowProduct:
         values = []
         for step in range(len(factors)):
             place = kernel.let(first + step * LANES, "slice")
-            value = self.source.load(pixel, place)
-            if not whole:
-                value = guarded(place < self.source.slices, value)
-            values.append(kernel.let(value, "x"))
+            inside = None if whole else place < self.source.slices
+            values.append(self.source.load(pixel, place, inside))
         for value, factor in zip(values, factors, strict=True):
             kernel.add(sums, value * factor)
 
