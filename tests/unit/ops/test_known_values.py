@@ -1,0 +1,42 @@
+"""Ops that ONNX defines: known values, and what their type rules refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fourfold.errors import ModelError
+from fourfold.graph import NONE
+from fourfold.op.registry import registry
+from fourfold.ops.arg_max import ArgMax
+from fourfold.types import TensorType
+
+SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
+WRONG: list[tuple[str, object, list[str | None]]] = [
+    ("erf", NONE, ["i32[3]"]),
+    ("remainder", NONE, ["f32[3]", "i32[3]"]),
+    ("remainder", NONE, ["bool[3]", "bool[3]"]),
+]
+KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
+    ("erf", NONE, ([-9, -0.5, 0, 0.5],), [-1, -0.5204999, 0, 0.5204999]),
+    ("remainder", NONE, SIGNS, [1, -1, 1, -1, 0]),
+    ("remainder", NONE, ([5.5, -5.5], [2.0, 2.0]), [1.5, -1.5]),
+    ("arg_max", ArgMax(0, last=True), ([1, 3, 3, 2],), 2),
+    ("arg_max", ArgMax(1, keep_dims=True, last=True), ([[3, 1, 3], [2, 5, 1]],), [[2], [1]]),
+]
+
+
+@pytest.mark.parametrize(("name", "attributes", "types"), WRONG)
+def test_wrong_inputs_are_rejected(name: str, attributes: object, types: list[str | None]) -> None:
+    parsed = [None if text is None else TensorType.parse(text) for text in types]
+    with pytest.raises(ModelError, match=name):
+        registry()[name].infer(attributes, *parsed)
+
+
+@pytest.mark.parametrize(("name", "attributes", "inputs", "expected"), KNOWN)
+def test_known_values(
+    name: str, attributes: object, inputs: tuple[object, ...], expected: object
+) -> None:
+    arrays = [x if isinstance(x, np.ndarray) else np.float32(x) for x in inputs]
+    found = np.asarray(registry()[name].reference(attributes, *arrays))
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
