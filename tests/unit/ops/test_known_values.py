@@ -8,14 +8,30 @@ import pytest
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
 from fourfold.op.registry import registry
+from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.resize import Resize
 from fourfold.types import TensorType
 
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
+ROW = [[1], [2], [3], [4]]
+
+
+def resized(size: int, scale: float, *sampling: str) -> Resize:
+    """The first axis, as ONNX's own examples resize it."""
+    return Resize((ResizedAxis(0, size, scale),), Sampling(*sampling))
+
+
 WRONG: list[tuple[str, object, list[str | None]]] = [
     ("erf", NONE, ["i32[3]"]),
     ("remainder", NONE, ["f32[3]", "i32[3]"]),
     ("remainder", NONE, ["bool[3]", "bool[3]"]),
+    ("resize", resized(3, 3.0, "quadratic"), ["f32[1,1]"]),
+    ("resize", resized(3, 3.0, "linear", "everywhere"), ["f32[1,1]"]),
+    ("resize", resized(3, 3.0, "linear"), ["i32[1,1]"]),
+    ("resize", resized(0, 3.0), ["f32[1,1]"]),
+    ("resize", Resize((ResizedAxis(2, 3, 1.0),), Sampling()), ["f32[1,1]"]),
+    ("resize", Resize((ResizedAxis(0, 3, 1.0),) * 2, Sampling()), ["f32[3,1]"]),
 ]
 KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("erf", NONE, ([-9, -0.5, 0, 0.5],), [-1, -0.5204999, 0, 0.5204999]),
@@ -23,6 +39,18 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("remainder", NONE, ([5.5, -5.5], [2.0, 2.0]), [1.5, -1.5]),
     ("arg_max", ArgMax(0, last=True), ([1, 3, 3, 2],), 2),
     ("arg_max", ArgMax(1, keep_dims=True, last=True), ([[3, 1, 3], [2, 5, 1]],), [[2], [1]]),
+    ("resize", resized(6, 3.0), ([[1], [2]],), [[1], [1], [1], [2], [2], [2]]),
+    ("resize", resized(2, 0.6), (ROW,), [[1], [3]]),
+    ("resize", resized(4, 2.0, "linear"), ([[1], [2]],), [[1], [1.25], [1.75], [2]]),
+    ("resize", resized(2, 0.6, "linear"), (ROW,), [[4 / 3], [3]]),
+    ("resize", resized(2, 0.6, "linear", "align_corners"), (ROW,), [[1], [22 / 7]]),
+    ("resize", resized(3, 0.8, "cubic"), (ROW,), [[1.09423828], [2.40429688], [3.70556641]]),
+    (
+        "resize",
+        Resize((ResizedAxis(0, 3, 0.75, 0.5, 1.5),), Sampling("linear", "tf_crop_and_resize"), 9.0),
+        (ROW,),
+        [[2.5], [4], [9]],
+    ),
 ]
 
 
