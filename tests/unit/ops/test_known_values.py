@@ -7,14 +7,21 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
+from fourfold.op.pooling import Pool
 from fourfold.op.registry import registry
 from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.resize import Resize
 from fourfold.types import TensorType
 
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
 ROW = [[1], [2], [3], [4]]
+LINE = [[[1], [2], [3], [4]]]
+CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends behind the last element
+PADDED = ((3,), (3,), (1,), (1,), (1,), (2,))
+APART = ((2,), (1,), (3,), (0,), (0,), (1,))
 
 
 def resized(size: int, scale: float, *sampling: str) -> Resize:
@@ -32,6 +39,11 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("resize", resized(0, 3.0), ["f32[1,1]"]),
     ("resize", Resize((ResizedAxis(2, 3, 1.0),), Sampling()), ["f32[1,1]"]),
     ("resize", Resize((ResizedAxis(0, 3, 1.0),) * 2, Sampling()), ["f32[3,1]"]),
+    ("max_pool", Pool(*CEIL), ["f32[1,4,4,1]"]),
+    ("max_pool", Pool((1,), (0,), (1,), (0,), (0,), (4,)), ["f32[1,4,1]"]),
+    ("average_pool", AveragePool((1,), (1,), (1,), (-1,), (0,), (4,)), ["f32[1,4,1]"]),
+    ("average_pool", AveragePool(*CEIL), ["i32[1,4,1]"]),
+    ("lp_pool", LpPool(*CEIL), ["f32[1,0,1]"]),
 ]
 KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("erf", NONE, ([-9, -0.5, 0, 0.5],), [-1, -0.5204999, 0, 0.5204999]),
@@ -51,6 +63,16 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
         (ROW,),
         [[2.5], [4], [9]],
     ),
+    ("max_pool", Pool(*CEIL), (LINE,), [[[3], [4]]]),
+    ("max_pool", Pool(*APART), (LINE,), [[[4]]]),
+    ("average_pool", AveragePool(*CEIL), (LINE,), [[[2], [3.5]]]),
+    ("average_pool", AveragePool(*CEIL, counts_padding=True), (LINE,), [[[2], [3.5]]]),
+    ("average_pool", AveragePool(*PADDED), (LINE,), [[[1.5], [3.5]]]),
+    ("average_pool", AveragePool(*PADDED, counts_padding=True), (LINE,), [[[1], [7 / 3]]]),
+    ("average_pool", AveragePool(*APART), (LINE,), [[[2.5]]]),
+    ("lp_pool", LpPool(*CEIL, p=1), (LINE,), [[[6], [7]]]),
+    ("lp_pool", LpPool(*CEIL), (LINE,), [[[14**0.5], [5]]]),
+    ("lp_pool", LpPool(*APART, p=3), (LINE,), [[[65 ** (1 / 3)]]]),
 ]
 
 
