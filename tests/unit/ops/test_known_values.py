@@ -12,12 +12,16 @@ from fourfold.op.registry import registry
 from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.resize import Resize
+from fourfold.ops.scatter_elements import ScatterElements
+from fourfold.ops.scatter_update import ScatterUpdate
 from fourfold.types import TensorType
 
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
 ROW = [[1], [2], [3], [4]]
+PAIR = [[1, 2], [3, 4]]
 LINE = [[[1], [2], [3], [4]]]
 CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends behind the last element
 PADDED = ((3,), (3,), (1,), (1,), (1,), (2,))
@@ -44,6 +48,17 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("average_pool", AveragePool((1,), (1,), (1,), (-1,), (0,), (4,)), ["f32[1,4,1]"]),
     ("average_pool", AveragePool(*CEIL), ["i32[1,4,1]"]),
     ("lp_pool", LpPool(*CEIL), ["f32[1,0,1]"]),
+    ("gather_elements", GatherElements(1), ["f32[3]", "i32[3]"]),
+    ("gather_elements", GatherElements(), ["f32[3,2]", "i32[3]"]),
+    ("gather_elements", GatherElements(), ["f32[3,2]", "i32[1,3]"]),
+    ("gather_elements", GatherElements(), ["f32[3]", "f32[3]"]),
+    ("scatter_elements", ScatterElements(), ["f32[3]", "i32[2]", "f32[3]"]),
+    ("scatter_elements", ScatterElements(), ["f32[3,2]", "i32[1,3]", "f32[1,3]"]),
+    ("scatter_elements", ScatterElements(0, "xor"), ["f32[3]", "i32[2]", "f32[2]"]),
+    ("scatter_elements", ScatterElements(), ["f32[3]", "i32[2]", "i32[2]"]),
+    ("scatter_update", ScatterUpdate(), ["f32[3]", "i32[2,1]", "f32[3]"]),
+    ("scatter_update", ScatterUpdate(), ["f32[3]", "i32[2,2]", "f32[2]"]),
+    ("scatter_update", ScatterUpdate("xor"), ["f32[3]", "i32[2,1]", "f32[2]"]),
 ]
 KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("erf", NONE, ([-9, -0.5, 0, 0.5],), [-1, -0.5204999, 0, 0.5204999]),
@@ -64,6 +79,17 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
         [[2.5], [4], [9]],
     ),
     ("max_pool", Pool(*CEIL), (LINE,), [[[3], [4]]]),
+    ("gather_elements", GatherElements(1), (PAIR, np.int64([[-1], [0]])), [[2], [3]]),
+    ("gather_elements", GatherElements(), (PAIR, np.int64([[-1, 0]])), [[3, 2]]),
+    ("scatter_elements", ScatterElements(1), (PAIR, np.int64([[-1]]), [[9]]), [[1, 9], [3, 4]]),
+    (
+        "scatter_elements",
+        ScatterElements(1, "add"),
+        (PAIR, np.int64([[1, 1]]), np.float32([[5, 6]])),
+        [[1, 13], [3, 4]],
+    ),
+    ("scatter_update", ScatterUpdate(), (PAIR, np.int64([[-1]]), [[8, 9]]), [[1, 2], [8, 9]]),
+    ("scatter_update", ScatterUpdate("mul"), (PAIR, np.int64([[0, -1]]), [9]), [[1, 18], [3, 4]]),
     ("max_pool", Pool(*APART), (LINE,), [[[4]]]),
     ("average_pool", AveragePool(*CEIL), (LINE,), [[[2], [3.5]]]),
     ("average_pool", AveragePool(*CEIL, counts_padding=True), (LINE,), [[[2], [3.5]]]),
