@@ -13,6 +13,7 @@ from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.gather_elements import GatherElements
+from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.resize import Resize
 from fourfold.ops.scatter_elements import ScatterElements
@@ -22,6 +23,7 @@ from fourfold.types import TensorType
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
 ROW = [[1], [2], [3], [4]]
 PAIR = [[1, 2], [3, 4]]
+PLACES = [[[-1], [0], [0.75], [2.25]]]
 LINE = [[[1], [2], [3], [4]]]
 CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends behind the last element
 PADDED = ((3,), (3,), (1,), (1,), (1,), (2,))
@@ -59,6 +61,10 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("scatter_update", ScatterUpdate(), ["f32[3]", "i32[2,1]", "f32[3]"]),
     ("scatter_update", ScatterUpdate(), ["f32[3]", "i32[2,2]", "f32[2]"]),
     ("scatter_update", ScatterUpdate("xor"), ["f32[3]", "i32[2,1]", "f32[2]"]),
+    ("grid_sample", GridSample(), ["f32[1,4,1]", "f32[1,4,2]"]),
+    ("grid_sample", GridSample("linear", "mirror"), ["f32[1,4,1]", "f32[1,4,1]"]),
+    ("grid_sample", GridSample("square"), ["f32[1,4,1]", "f32[1,4,1]"]),
+    ("grid_sample", GridSample(), ["f32[2,4,1]", "f32[1,4,1]"]),
 ]
 KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("erf", NONE, ([-9, -0.5, 0, 0.5],), [-1, -0.5204999, 0, 0.5204999]),
@@ -79,6 +85,11 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
         [[2.5], [4], [9]],
     ),
     ("max_pool", Pool(*CEIL), (LINE,), [[[3], [4]]]),
+    ("grid_sample", GridSample(), (LINE, PLACES), [[[0.5], [2.5], [4], [0]]]),
+    ("grid_sample", GridSample("linear", "border"), (LINE, PLACES), [[[1], [2.5], [4], [4]]]),
+    ("grid_sample", GridSample("linear", "reflection"), (LINE, PLACES), [[[1], [2.5], [4], [2]]]),
+    ("grid_sample", GridSample("nearest", "zeros", True), (LINE, PLACES), [[[1], [3], [4], [0]]]),
+    ("grid_sample", GridSample("cubic"), (LINE, [[[0.5]]]), [[[3.96875]]]),
     ("gather_elements", GatherElements(1), (PAIR, np.int64([[-1], [0]])), [[2], [3]]),
     ("gather_elements", GatherElements(), (PAIR, np.int64([[-1, 0]])), [[3, 2]]),
     ("scatter_elements", ScatterElements(1), (PAIR, np.int64([[-1]]), [[9]]), [[1, 9], [3, 4]]),
