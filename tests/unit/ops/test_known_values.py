@@ -12,6 +12,7 @@ from fourfold.op.registry import registry
 from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
+from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.lp_pool import LpPool
@@ -61,6 +62,8 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("scatter_update", ScatterUpdate(), ["f32[3]", "i32[2,1]", "f32[3]"]),
     ("scatter_update", ScatterUpdate(), ["f32[3]", "i32[2,2]", "f32[2]"]),
     ("scatter_update", ScatterUpdate("xor"), ["f32[3]", "i32[2,1]", "f32[2]"]),
+    ("bitwise_and", NONE, ["f32[3]", "f32[3]"]),
+    ("bit_shift", BitShift(left=True), ["i64[3]", "i64[3]"]),
     ("grid_sample", GridSample(), ["f32[1,4,1]", "f32[1,4,2]"]),
     ("grid_sample", GridSample("linear", "mirror"), ["f32[1,4,1]", "f32[1,4,1]"]),
     ("grid_sample", GridSample("square"), ["f32[1,4,1]", "f32[1,4,1]"]),
@@ -70,6 +73,11 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("erf", NONE, ([-9, -0.5, 0, 0.5],), [-1, -0.5204999, 0, 0.5204999]),
     ("remainder", NONE, SIGNS, [1, -1, 1, -1, 0]),
     ("remainder", NONE, ([5.5, -5.5], [2.0, 2.0]), [1.5, -1.5]),
+    ("bitwise_and", NONE, (np.int32([12, -1]), np.int32([10, 7])), [8, 7]),
+    ("bitwise_or", NONE, (np.int32([12, -1]), np.int32([10, 7])), [14, -1]),
+    ("bitwise_xor", NONE, (np.int32([12, -1]), np.int32([10, 7])), [6, -8]),
+    ("bit_shift", BitShift(left=True), (np.int8([3, 64, -1]), np.int8([1, 1, 8])), [6, -128, 0]),
+    ("bit_shift", BitShift(left=False), (np.int8([-8, 4, -9]), np.int8([1, -1, 9])), [-4, 0, -1]),
     ("arg_max", ArgMax(0, last=True), ([1, 3, 3, 2],), 2),
     ("arg_max", ArgMax(1, keep_dims=True, last=True), ([[3, 1, 3], [2, 5, 1]],), [[2], [1]]),
     ("resize", resized(6, 3.0), ([[1], [2]],), [[1], [1], [1], [2], [2], [2]]),
