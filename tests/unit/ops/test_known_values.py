@@ -17,6 +17,7 @@ from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.resize import Resize
+from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.ops.scatter_update import ScatterUpdate
 from fourfold.types import TensorType
@@ -24,6 +25,7 @@ from fourfold.types import TensorType
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
 ROW = [[1], [2], [3], [4]]
 PAIR = [[1, 2], [3, 4]]
+SQUARE = [[[[1], [2]], [[3], [4]]]]
 PLACES = [[[-1], [0], [0.75], [2.25]]]
 LINE = [[[1], [2], [3], [4]]]
 CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends behind the last element
@@ -64,6 +66,10 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("scatter_update", ScatterUpdate("xor"), ["f32[3]", "i32[2,1]", "f32[2]"]),
     ("bitwise_and", NONE, ["f32[3]", "f32[3]"]),
     ("bit_shift", BitShift(left=True), ["i64[3]", "i64[3]"]),
+    ("max_pool_index", Pool(*CEIL), ["f32[1,4,4,1]"]),
+    ("roi_align", RoiAlign((1, 1)), ["f32[1,4,4,1]", "f32[2,3]", "i32[2]"]),
+    ("roi_align", RoiAlign((1, 1)), ["f32[1,4,4,1]", "f32[2,4]", "i32[3]"]),
+    ("roi_align", RoiAlign((0, 1)), ["f32[1,4,4,1]", "f32[2,4]", "i32[2]"]),
     ("grid_sample", GridSample(), ["f32[1,4,1]", "f32[1,4,2]"]),
     ("grid_sample", GridSample("linear", "mirror"), ["f32[1,4,1]", "f32[1,4,1]"]),
     ("grid_sample", GridSample("square"), ["f32[1,4,1]", "f32[1,4,1]"]),
@@ -110,6 +116,11 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("scatter_update", ScatterUpdate(), (PAIR, np.int64([[-1]]), [[8, 9]]), [[1, 2], [8, 9]]),
     ("scatter_update", ScatterUpdate("mul"), (PAIR, np.int64([[0, -1]]), [9]), [[1, 18], [3, 4]]),
     ("max_pool", Pool(*APART), (LINE,), [[[4]]]),
+    ("max_pool_index", Pool(*CEIL), (LINE,), [[[2], [3]]]),
+    ("max_pool_index", Pool(*CEIL), ([[[5], [5], [1], [-np.inf]]],), [[[0], [2]]]),
+    ("max_pool_index", Pool(*APART), ([[[-np.inf]] * 4],), [[[0]]]),
+    ("roi_align", RoiAlign((1, 2), 1), (SQUARE, [[0, 0, 2, 2]], np.int32([0])), [[[[2], [3]]]]),
+    ("roi_align", RoiAlign((1, 1), largest=True), (SQUARE, [[0] * 4], np.int32([0])), [[[[0]]]]),
     ("average_pool", AveragePool(*CEIL), (LINE,), [[[2], [3.5]]]),
     ("average_pool", AveragePool(*CEIL, counts_padding=True), (LINE,), [[[2], [3.5]]]),
     ("average_pool", AveragePool(*PADDED), (LINE,), [[[1.5], [3.5]]]),
