@@ -147,7 +147,8 @@ class Walk(Conversion):
         return value
 
     def convert_node(self, record: NodeRecord) -> None:
-        inputs = tuple(self.scope.find(name) if name else None for name in record.inputs)
+        names = (*record.inputs, *captured(record))
+        inputs = tuple(self.scope.find(name) if name else None for name in names)
         wanted = [name for name in record.outputs if name in self.read]
         operator = FileOperator(record.title, inputs, tuple(map(self.output, wanted)))
         self.convert(operator, partial(self._add_nodes, record, operator.outputs))

@@ -11,6 +11,8 @@ from fourfold.op.rules import Reduce
 from fourfold.ops.local_response import LocalResponse
 from fourfold.types import Shape
 
+_LEAST = 1e-30  # what has no length stays zero
+
 
 @converts("BatchNormalization")
 def batch_normalization(op: Operation) -> None:
@@ -89,7 +91,9 @@ def lp_normalization(op: Operation) -> None:
     over = Reduce((axis_of(axis, op.type_of(x).rank),), keep_dims=True)
     each = op.add("absolute" if order == 1 else "square", x, part="each")
     norm = op.add("sum", each, attributes=over, part="sum")
-    op.give("div", x, norm if order == 1 else op.add("sqrt", norm, part="norm"))
+    norm = norm if order == 1 else op.add("sqrt", norm, part="norm")
+    least = op.made(_LEAST, "least", op.type_of(x).dtype)
+    op.give("div", x, op.add("maximum", norm, least, part="above"))
 
 
 @converts("LRN")

@@ -29,7 +29,7 @@ _UNARY = {
 }
 _BINARY = {"Add": "add", "Div": "div", "Mul": "mul", "PRelu": "prelu", "Sub": "sub"}
 _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
-_RANGES = {
+_RANGES: dict[tuple[float | str, float | str], str] = {
     (0.0, 6.0): "relu6",
     (0.0, math.inf): "relu",
     (0.0, 1.0): "relu_0_to_1",
@@ -90,20 +90,27 @@ def reciprocal(op: Operation) -> None:
 @converts("Clip")
 def clip(op: Operation) -> None:
     """relu, relu6 and their like, else maximum and minimum."""
-    low, high = (
-        op.real_attribute(name, fill) if op.has(name) else op.number(index, name)
-        for index, name, fill in ((1, "min", -math.inf), (2, "max", math.inf))
-    )
-    low, high = -math.inf if low is None else low, math.inf if high is None else high
     x, kind = op.input(0), op.input_type(0).dtype
-    if (low, high) in _RANGES and kind.is_float:
-        op.give(_RANGES[low, high], x)
+    limits = _limit(op, 1, "min", -math.inf), _limit(op, 2, "max", math.inf)
+    if limits in _RANGES and kind.is_float:
+        op.give(_RANGES[limits], x)
         return
-    if low > -math.inf:
-        x = op.add("maximum", x, op.made(low, "low", kind), part="above")
-    if high < math.inf:
-        x = op.add("minimum", x, op.made(high, "high", kind), part="below")
+    for name, limit in zip(("maximum", "minimum"), limits, strict=True):
+        if isinstance(limit, str) or math.isfinite(limit):
+            other = limit if isinstance(limit, str) else op.made(limit, "limit", kind)
+            x = op.add(name, x, other, part=name)
     op.give_value(x)
+
+
+def _limit(op: Operation, index: int, name: str, none: float) -> float | str:
+    """A limit: an attribute or a constant, or the value that holds it."""
+    if op.has(name):
+        return op.real_attribute(name, none)
+    value = op.optional(index)
+    if value is not None and value not in op.builder.constants:
+        return op.reshaped(value, (), name)
+    found = op.number(index, name)
+    return none if found is None else found
 
 
 @converts("LeakyRelu")

@@ -158,7 +158,7 @@ def blocks(op: Operation) -> None:
     size, x = op.attribute("blocksize", 0), op.input_type(0)
     if size < 1 or x.rank != 4:
         raise ValueError(f"blocks of {size} cannot be made of {x}")
-    if op.record.op == "DepthToSpace" and op.text_attribute("mode", "DCR") == "CRD":
+    if op.text_attribute("mode", "DCR") == "CRD":
         _interleaved(op, size)
         return
     name = "depth_to_space" if op.record.op == "DepthToSpace" else "space_to_depth"
@@ -168,8 +168,18 @@ def blocks(op: Operation) -> None:
 
 
 def _interleaved(op: Operation, size: int) -> None:
-    """The channels of a block lie apart: [N,C,b,b,H,W] becomes [N,C,H,b,W,b]."""
+    """The channels of a block lie apart: [N,C,b,b,H,W] becomes [N,C,H,b,W,b], or the other way."""
     images, channels, height, width = op.input_type(0).shape
+    if op.record.op == "SpaceToDepth":
+        if height % size or width % size:
+            raise ValueError(f"an image of {height} by {width} has no blocks of {size}")
+        height, width = height // size, width // size
+        split = op.reshaped(op.input(0), (images, channels, height, size, width, size), "split")
+        order = Transpose((0, 1, 3, 5, 2, 4))
+        turned = op.add("transpose", split, attributes=order, part="turned")
+        shape = (images, channels * size * size, height, width)
+        op.give("reshape", turned, attributes=Reshape(shape))
+        return
     if channels % (size * size):
         raise ValueError(f"{channels} channels do not make blocks of {size}")
     left = channels // (size * size)

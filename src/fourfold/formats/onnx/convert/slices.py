@@ -48,9 +48,12 @@ def _places(first: int, last: int, step: int, size: int) -> range:
 
 
 def give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
-    """A slice; all of a value is the value itself."""
-    whole = box.size == op.type_of(value).shape and all(step == 1 for step in box.strides)
-    if whole:
+    """A slice; all of a value is the value itself, and nothing of it a constant."""
+    x = op.type_of(value)
+    whole = box.size == x.shape and all(step == 1 for step in box.strides)
+    if 0 in box.size:
+        op.give_constant(np.empty(box.size, x.dtype.numpy), output)
+    elif whole:
         op.give_value(value, output)
     else:
         op.give("slice", value, attributes=box, output=output)

@@ -13,7 +13,7 @@ import numpy as np
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.window import NO_PADDING, Padding, Pair, Pool2d
+from fourfold.op.window import Padding, Pair, Pool2d
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
@@ -225,9 +225,8 @@ def _enlarged(op: Operation, sizes: Shape, window: Window) -> tuple[Shape, tuple
         else:
             result = size * step if wanted is None else wanted[axis - len(sizes)]
             total = max(full - result, 0)
-            before, after = (
-                (total - total // 2, total // 2) if lower else (total // 2, -(-total // 2))
-            )
+            half, full = total // 2, max(full, result)
+            before, after = (total - half, half) if lower else (half, total - half)
         found.append(full - before - after)
         pads.append((before, after))
     return tuple(found), tuple(pads)
@@ -278,19 +277,27 @@ def pool(op: Operation) -> None:
         raise Unconvertible("it gives the places of the largest, too")
     value = channels_last(op, op.input(0))
     taps, stride, _, padding = window.image()
-    if op.record.op == "AveragePool" and op.attribute("count_include_pad", 0):
-        before, after = (0, padding.top, padding.left, 0), (0, padding.bottom, padding.right, 0)
-        if padding != NO_PADDING:
-            value = op.add("pad", value, attributes=Pad(before, after), part="padded")
-        padding = NO_PADDING
     if op.attribute("ceil_mode", 0):
         image = op.type_of(value).shape[1:3]
         rows = _last_window(image[0], taps[0], stride[0], padding.height)
         columns = _last_window(image[1], taps[1], stride[1], padding.width)
-        padding = Padding(*rows, *columns)
-    attributes = Pool2d(taps, stride, padding)
+        around = Padding(*rows, *columns)
+    else:
+        around = padding
+    if op.record.op == "AveragePool" and op.attribute("count_include_pad", 0):
+        value, around = _counted(op, value, padding, around)
+    attributes = Pool2d(taps, stride, around)
     value = op.add(_POOLS[op.record.op], value, attributes=attributes, part="pool")
     op.give_value(channels_first(op, value, x.rank))
+
+
+def _counted(op: Operation, value: str, own: Padding, needed: Padding) -> tuple[str, Padding]:
+    """Zeros that count as pixels are put there; what a last window reaches beyond them stays."""
+    bottom, right = min(own.bottom, needed.bottom), min(own.right, needed.right)
+    before, after = (0, own.top, own.left, 0), (0, bottom, right, 0)
+    if any(before) or any(after):
+        value = op.add("pad", value, attributes=Pad(before, after), part="padded")
+    return value, Padding(0, needed.bottom - bottom, 0, needed.right - right)
 
 
 def _last_window(size: int, taps: int, step: int, padding: Pair) -> Pair:
