@@ -106,7 +106,8 @@ def tap_table(sampling: Sampling, axis: ResizedAxis, size: int) -> TapTable:
     if sampling.coordinates == "tf_crop_and_resize":
         outside = (places < 0) | (places > size - 1)
     if sampling.mode == "nearest":
-        indices = ROUNDINGS[sampling.rounding](places)[:, None]
+        # A scale such as 0.6 is not quite that in a file: places may be whole but for rounding.
+        indices = ROUNDINGS[sampling.rounding](places.round(6))[:, None]
         weights = np.ones(indices.shape)
     else:
         indices, weights = _neighbours(sampling, places, min(axis.scale, 1.0))

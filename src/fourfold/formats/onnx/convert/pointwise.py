@@ -14,6 +14,7 @@ _UNARY = {
     "Abs": "absolute",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Erf": "erf",
     "Exp": "exp",
     "Floor": "floor",
     "HardSwish": "hard_swish",

@@ -1,4 +1,4 @@
-"""Pools that are no plain pools of images: norms, and the way back from the largest."""
+"""Pools of images, rows and volumes, and the way back from the largest."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
-from fourfold.formats.onnx.convert.window import read_window
+from fourfold.formats.onnx.convert.window import as_pair, channels_first, channels_last, read_window
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.pooling import Pool
+from fourfold.op.window import Padding, Pool2d
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.pad import Pad
@@ -18,7 +19,7 @@ from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.types import DType, Shape
 
 
-def pool_of(op: Operation) -> Pool:
+def _pool_of(op: Operation) -> Pool:
     """What the attributes of a pool say, with the size of its result."""
     x, filter = op.input_type(0), op.list_attribute("kernel_shape")
     if filter is None or x.rank < 3:
@@ -36,7 +37,7 @@ def pool_of(op: Operation) -> Pool:
     return Pool(window.filter, window.stride, window.dilation, before, after, tuple(sizes))
 
 
-def pooled(op: Operation, name: str, attributes: Pool) -> str:
+def _pooled(op: Operation, name: str, attributes: Pool) -> str:
     """A pool between transposes."""
     rank = op.input_type(0).rank
     image = op.transposed(op.input(0), (0, *range(2, rank), 1), "image")
@@ -44,9 +45,46 @@ def pooled(op: Operation, name: str, attributes: Pool) -> str:
     return op.transposed(value, (0, rank - 1, *range(1, rank - 1)), "planes")
 
 
-def average_pool_of(op: Operation) -> AveragePool:
-    counts = bool(op.attribute("count_include_pad", 0))
-    return AveragePool(**vars(pool_of(op)), counts_padding=counts)
+@converts("AveragePool", "MaxPool")
+def pool(op: Operation) -> None:
+    """max_pool2d or average_pool2d between transposes; max_pool or average_pool for what these
+    cannot say.
+    """
+    attributes, averages = _pool_of(op), op.record.op == "AveragePool"
+    counts = averages and bool(op.attribute("count_include_pad", 0))
+    x = op.input_type(0)
+    plain = _plain(attributes, x.shape[2:], counts)
+    if plain is not None and x.dtype.is_float:
+        name = "average_pool2d" if averages else "max_pool2d"
+        value = op.add(name, channels_last(op, op.input(0)), attributes=plain, part="pool")
+        op.give_value(channels_first(op, value, x.rank))
+    elif averages:
+        wide = AveragePool(**vars(attributes), counts_padding=counts)
+        op.give_value(_pooled(op, "average_pool", wide))
+    else:
+        op.give_value(_pooled(op, "max_pool", attributes))
+    if len(op.outputs) > 1 and op.outputs[1] is not None:
+        _give_places(op, attributes)
+
+
+def _plain(attributes: Pool, sizes: Shape, counts: bool) -> Pool2d | None:
+    """The same as a pool of an image or a row; None where it is none of a plain kind.
+
+    What a last window reaches beyond the end is padding, too.
+    """
+    around, axes = [(0, 0)] * (2 - attributes.axes), range(attributes.axes)
+    for axis in axes:
+        reach = (attributes.size[axis] - 1) * attributes.stride[axis] + attributes.filter[axis]
+        before = attributes.before[axis]
+        around.append((before, max(reach - sizes[axis] - before, 0)))
+    padded = any(map(any, around)) or any(attributes.after)
+    apart = any(gap > 1 for gap in attributes.dilation)
+    if attributes.axes > 2 or apart or (counts and padded):
+        return None
+    filter, stride = as_pair(attributes.filter), as_pair(attributes.stride)
+    if any(max(pads) >= taps for pads, taps in zip(around, filter, strict=True)):
+        return None
+    return Pool2d(filter, stride, Padding(*around[0], *around[1]))
 
 
 @converts("LpPool")
@@ -55,8 +93,8 @@ def lp_pool(op: Operation) -> None:
     order = op.attribute("p", 2)
     if order < 1:
         raise ValueError(f"there is no norm of order {order}")
-    attributes = LpPool(**vars(pool_of(op)), p=order)
-    op.give_value(pooled(op, "lp_pool", attributes))
+    attributes = LpPool(**vars(_pool_of(op)), p=order)
+    op.give_value(_pooled(op, "lp_pool", attributes))
 
 
 @converts("GlobalLpPool")
@@ -65,14 +103,14 @@ def global_lp_pool(op: Operation) -> None:
     inner = op.input_type(0).shape[2:]
     ones, zeros = (1,) * len(inner), (0,) * len(inner)
     attributes = LpPool(inner, ones, ones, zeros, zeros, ones, p=op.attribute("p", 2))
-    op.give_value(pooled(op, "lp_pool", attributes))
+    op.give_value(_pooled(op, "lp_pool", attributes))
 
 
-def give_places(op: Operation, attributes: Pool) -> None:
+def _give_places(op: Operation, attributes: Pool) -> None:
     """The second output of MaxPool: the number of each largest element in the whole tensor."""
     x = op.input_type(0)
     planes, area = x.shape[0] * x.shape[1], math.prod(x.shape[2:])
-    found = pooled(op, "max_pool_index", attributes)
+    found = _pooled(op, "max_pool_index", attributes)
     if op.attribute("storage_order", 0):
         found = _by_columns(op, found, x.shape[2:])
     starts = np.arange(planes, dtype=np.int32).reshape(*x.shape[:2], *(1,) * (x.rank - 2)) * area

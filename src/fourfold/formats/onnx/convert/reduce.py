@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from fourfold.formats.onnx.convert.sort import turned_round
 from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
 from fourfold.formats.onnx.rule import converts
-from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
@@ -125,12 +125,10 @@ def arg_max(op: Operation) -> None:
     """arg_max along an axis; of what is negated for the smallest."""
     x, value = op.input_type(0), op.input(0)
     axis = axis_of(op.attribute("axis", 0), x.rank)
-    if op.attribute("select_last_index", 0):
-        raise Unconvertible("of several largest it wants the last")
     if op.record.op == "ArgMin":
-        value = op.add("negate", value, part="minus")
-    keep = bool(op.attribute("keepdims", 1))
-    op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep))
+        value = turned_round(op, value)
+    keep, last = bool(op.attribute("keepdims", 1)), bool(op.attribute("select_last_index", 0))
+    op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep, last))
 
 
 @converts("CumSum")

@@ -23,7 +23,7 @@ def top_k(op: Operation) -> None:
     turned = op.transposed(op.input(0), order, "last")
     wanted = turned
     if not op.attribute("largest", 1):
-        wanted = _turned_round(op, turned)
+        wanted = turned_round(op, turned)
     indices = op.add("top_indices", wanted, attributes=TopIndices(count), part="indices")
     last = GatherElements(x.rank - 1)
     values = op.add("gather_elements", turned, indices, attributes=last, part="values")
@@ -32,7 +32,7 @@ def top_k(op: Operation) -> None:
     op.give_value(op.transposed(whole, back, "indices_back"), 1)
 
 
-def _turned_round(op: Operation, value: str) -> str:
+def turned_round(op: Operation, value: str) -> str:
     """Numbers in the opposite order; -1 - x has no overflow, as -x has."""
     dtype = op.type_of(value).dtype
     if dtype.is_float:
