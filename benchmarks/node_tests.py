@@ -29,6 +29,7 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("AffineGrid", "Split", "Squeeze", "Tile", "TopK", "Trilu"), (1,)),
     **dict.fromkeys(("Unsqueeze", "Upsample"), (1,)),
     **dict.fromkeys(("Col2Im", "DFT", "Dropout"), (1, 2)),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), (4,)),
     "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
     "Pad": (1, 3),

@@ -119,7 +119,7 @@ def conv(op: Operation) -> None:
     groups, image = op.attribute("group", 1), channels_last(op, op.input(0))
     if x.rank == 5:
         value = _volume(op, image, window, groups)
-    elif groups > 1 and groups == x.shape[1] and weights.shape[1] == 1:
+    elif groups > 1 and groups == x.shape[1] and weights.shape[1] == 1 and _are_known(op):
         value = _depthwise(op, image, window)
     else:
         _, stride, dilation, padding = window.image()
@@ -131,6 +131,12 @@ def conv(op: Operation) -> None:
     if op.optional(3) is not None:
         value = op.add("add", value, op.input(3), part="sum")
     op.give_value(_activated(op, value))
+
+
+def _are_known(op: Operation) -> bool:
+    """Whether weights and bias are constants."""
+    bias = op.optional(2)
+    return op.known(op.input(1)) is not None and (bias is None or op.known(bias) is not None)
 
 
 def _depthwise(op: Operation, image: str, window: Window) -> str:
