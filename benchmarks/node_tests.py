@@ -30,6 +30,8 @@ SETTINGS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("Unsqueeze", "Upsample"), (1,)),
     **dict.fromkeys(("Col2Im", "DFT", "Dropout"), (1, 2)),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), (4,)),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), (1, 2)),
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul"), (1, 2, 4, 5, 6, 7)),
     "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
     "Pad": (1, 3),

@@ -24,11 +24,15 @@ pytestmark = pytest.mark.slow
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 # Operators of which every test in types that devices have runs there, wholly.
 WHOLE = (
-    *("AffineGrid", "Attention", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
-    *("CenterCropPad", "DFT", "GatherElements", "GridSample", "GroupNormalization", "Hardmax"),
-    *("IsInf", "IsNaN", "LpPool", "MaxUnpool", "NegativeLogLikelihoodLoss", "RMSNormalization"),
-    *("ReverseSequence", "RoiAlign", "RotaryEmbedding", "STFT", "Scatter", "ScatterElements"),
-    *("ScatterND", "SoftmaxCrossEntropyLoss", "TensorScatter", "TopK"),
+    *("AffineGrid", "ArgMax", "ArgMin", "Attention", "AveragePool", "BitwiseAnd"),
+    *("BitwiseNot", "BitwiseOr", "BitwiseXor", "CausalConvWithState", "CenterCropPad"),
+    *("ConvInteger", "DFT", "DynamicQuantizeLinear", "Erf", "GRU", "GatherElements"),
+    *("GridSample", "GroupNormalization", "Hardmax", "IsInf", "IsNaN", "LSTM"),
+    *("LayerNormalization", "LinearAttention", "LpPool", "MatMulInteger", "MaxPool"),
+    *("MaxUnpool", "Mod", "NegativeLogLikelihoodLoss", "OneHot", "QLinearConv"),
+    *("QLinearMatMul", "RMSNormalization", "RNN", "Resize", "ReverseSequence", "RoiAlign"),
+    *("RotaryEmbedding", "STFT", "Scatter", "ScatterElements", "ScatterND"),
+    *("SoftmaxCrossEntropyLoss", "SwiGLU", "TensorScatter", "TopK", "Trilu"),
 )
 FOREIGN = {"float64", "uint32", "uint64", "bfloat16"}  # types that devices do not have
 

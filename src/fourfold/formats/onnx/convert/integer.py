@@ -1,0 +1,90 @@
+"""Products of integers: in real numbers, which hold what these products can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fourfold.formats.onnx.convert.matrix import matmul
+from fourfold.formats.onnx.convert.quantize import grid_of
+from fourfold.formats.onnx.convert.window import conv
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.cast import Cast
+from fourfold.types import DType
+
+_EXACT = 258  # products of two bytes whose sum a float holds to the last digit
+
+
+def _by(rule: Callable[[Operation], None], op: Operation, *inputs: str | None) -> str:
+    """What another operator's rule makes of values."""
+    output = op.builder.fresh(f"{op.unit}/product")
+    rule(replace(op, inputs=inputs, outputs=(output,)))
+    return output
+
+
+def _shifted(op: Operation, index: int, zero: int, axis: int) -> str:
+    """An input's integers less their zero point, as real numbers."""
+    value = op.converted(op.input(index), DType.F32, f"real{index}")
+    if op.optional(zero) is None:
+        return value
+    point = op.converted(op.input(zero), DType.F32, f"zero{index}")
+    count, rank = op.type_of(point).elements, op.type_of(value).rank
+    shape = () if count == 1 else (count, *(1,) * (rank - 1 - axis))
+    if op.type_of(point).rank < 2:
+        point = op.reshaped(point, shape, f"line{index}")
+    return op.add("sub", value, point, part=f"shifted{index}")
+
+
+@converts("MatMulInteger")
+def matmul_integer(op: Operation) -> None:
+    """batch_matmul of real numbers, then cast."""
+    depth = op.input_type(0).channels
+    if depth > _EXACT:
+        raise Unconvertible(f"a sum of {depth} products is more than a float holds exactly")
+    left = _shifted(op, 0, 2, op.input_type(0).rank - 2)
+    right = _shifted(op, 1, 3, op.input_type(1).rank - 1)
+    op.give("cast", _by(matmul, op, left, right), attributes=Cast(DType.I32))
+
+
+@converts("ConvInteger")
+def conv_integer(op: Operation) -> None:
+    """a convolution of real numbers, then cast."""
+    weights = op.input_type(1)
+    depth = weights.elements // max(weights.shape[0], 1)
+    if depth > _EXACT:
+        raise Unconvertible(f"a sum of {depth} products is more than a float holds exactly")
+    value = _by(conv, op, _shifted(op, 0, 2, 1), _shifted(op, 1, 3, 0))
+    op.give("cast", value, attributes=Cast(DType.I32))
+
+
+@converts("QLinearMatMul")
+def qlinear_matmul(op: Operation) -> None:
+    """dequantize, batch_matmul, quantize."""
+    ranks = op.input_type(0).rank, op.input_type(3).rank
+    left = grid_of(op, 1, ranks[0], ranks[0] - 2, "left").real(op.input(0), "left_real")
+    right = grid_of(op, 4, ranks[1], ranks[1] - 1, "right").real(op.input(3), "right_real")
+    value, to = _by(matmul, op, left, right), op.input_type(7).dtype
+    rank = op.type_of(value).rank
+    op.give_value(grid_of(op, 6, rank, rank - 2, "result").steps(value, to, "steps"))
+
+
+@converts("QLinearConv")
+def qlinear_conv(op: Operation) -> None:
+    """dequantize, a convolution, quantize."""
+    x, weights = op.input_type(0), op.input_type(3)
+    image, filters = grid_of(op, 1, x.rank, 1, "image"), grid_of(op, 4, weights.rank, 0, "filters")
+    bias = op.optional(8)
+    if bias is not None:
+        scale = op.add("mul", image.scale, filters.scale, part="bias_scale")
+        scale = op.reshaped(scale, (op.type_of(scale).elements,), "bias_line")
+        steps = op.converted(bias, DType.F32, "bias_steps")
+        bias = op.add("mul", steps, scale, part="bias")
+    inputs = (
+        image.real(op.input(0), "image_real"),
+        filters.real(op.input(3), "filters_real"),
+        bias,
+    )
+    value, to = _by(conv, op, *inputs), op.input_type(7).dtype
+    op.give_value(grid_of(op, 6, x.rank, 1, "result").steps(value, to, "steps"))
