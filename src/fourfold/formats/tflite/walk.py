@@ -133,6 +133,8 @@ class _Walk(Conversion):
         self.convert(operator, partial(self._add_nodes, record, outputs))
 
     def _add_nodes(self, record: OperatorRecord, outputs: tuple[str, ...]) -> None:
+        # First of all, since what is not possible must not be taken for what is not supported.
+        read, made = (declared_types(self.record, ends) for ends in (record.inputs, record.outputs))
         if isinstance(record.options, CompositeOptions):
             _inline(self, record, record.options.decomposition)
             return
@@ -150,9 +152,9 @@ class _Walk(Conversion):
             record,
             inputs,
             outputs,
-            declared=declared_types(self.record, record.outputs),
+            declared=made,
             title="" if outputs else unit_name(record, self.number, self.names),
-            read=declared_types(self.record, record.inputs),
+            read=read,
         )
         operation = self.view.enter(operation) if viewed else operation
         before = len(self.builder.nodes)
