@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from fourfold.device import DeviceInfo, Fact, facts_for_plans
+from fourfold.device import DeviceInfo, Fact, facts_for_plans, facts_for_players
 from fourfold.players.registry import backend_of
 from fourfold.store.log import log_once
 
@@ -67,6 +67,18 @@ def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = 
         if store is not None:
             keep_facts(device, store)
         return device.with_facts(found)
+
+
+def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
+    """The same device with all that a player must know of it, found out now if need be."""
+    return ask_facts(device, facts_for_players(device), store)
+
+
+def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
+    """Take over what was found out of this very device elsewhere, such as in a prepared file."""
+    with _lock:
+        known = _known[device]
+        known.facts = {**facts, **known.facts}
 
 
 def with_known_facts(device: DeviceInfo) -> DeviceInfo:
