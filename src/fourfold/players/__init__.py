@@ -9,6 +9,7 @@ from fourfold.plan import Plan
 from fourfold.players.discovery import devices, find_device
 from fourfold.players.probing import (
     ask_facts,
+    begin_trials,
     keep_facts,
     note_facts,
     probe,
@@ -18,6 +19,7 @@ from fourfold.players.probing import (
 )
 from fourfold.players.protocol import Backend, BuiltProgram, LaunchTimer, Player
 from fourfold.players.registry import backend_of, backends
+from fourfold.players.verdict import check_verdict, describe_verdict
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
@@ -30,6 +32,8 @@ __all__ = [
     "ask_facts",
     "backend_of",
     "backends",
+    "begin_trials",
+    "describe_verdict",
     "devices",
     "find_device",
     "keep_facts",
@@ -49,7 +53,8 @@ def make_player(
     store: Store | None = None,
 ) -> Player:
     """A player of the plan on the device; what must be known of that is known, or kept in a store,
-    or tried now.
+    or tried now. A device that is known to compute wrong is a DeviceError.
     """
     device = ready_to_play(device, store)
+    check_verdict(device, plan.precision)
     return backend_of(device).make_player(device, plan, program)

@@ -41,6 +41,19 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
         return _settled(device, quantised, tries=True)
 
 
+def begin_trials(device: DeviceInfo) -> None:
+    """Let trials that take long begin, whose answers are needed when a model has been read."""
+    with _lock:
+        known, wanted = (
+            _known[device],
+            chain.from_iterable(facts_for_plans(device, quantised=False)),
+        )
+        names = {*wanted, *facts_for_players(device)}
+        missing = names - known.facts.keys() - known.unanswered - {*device.probed}
+        if missing:
+            backend_of(device).begin_probe(device, missing)
+
+
 def recall_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
     """The same device with those facts for plans that are known without a trial, here or in a
     store. A trial that did not answer the last time is made again.

@@ -129,6 +129,7 @@ def still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:
 
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     """Reads, rewrites and lowers all of the model."""
+    players.begin_trials(request.device)
     players.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model
