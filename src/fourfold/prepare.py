@@ -22,9 +22,9 @@ from fourfold.plan.hybrid import HybridPlan
 from fourfold.players import Player, keep_facts, make_player, recall_facts, with_known_facts
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
+from fourfold.store.digests import digest_file
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
-from fourfold.store.models import digest_file
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
 from fourfold.timings import Timings

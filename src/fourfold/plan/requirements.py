@@ -61,6 +61,13 @@ class Requirements(NamedTuple):
         """
         return tuple(reason for met, reason, _ in self._checks(device) if not met)
 
+    def over_limits(self, device: DeviceInfo) -> tuple[str, ...]:
+        """Those of the reasons that are sizes: where a device is like the one that a plan was made
+        for in all else, these decide.
+        """
+        checks = (*self._size_checks(device), self._image_check(device))
+        return tuple(reason for met, reason, _ in checks if not met)
+
     def undecided(self, device: DeviceInfo) -> tuple[str, ...]:
         """The facts that must be probed before it is known whether a device can play the plan; none
         where that is known already.

@@ -89,12 +89,13 @@ class PlanLoader:
         return tuned_choices(self._request.device, self._store)
 
     def find(self) -> LoadedPlan | None:
-        """The plan that is kept, unless tuning has since found better choices."""
+        """The plan that is kept, unless tuning has since found better choices, or limits fell."""
         if self._store is None:
             return None
         with self._request.timings.stage("open"):
             compiled = self._store.find_plan(plan_key_parts(self._request, self._store))
-            if compiled is None or not still_holds(compiled, self._choices):
+            device = players.recall_facts(self._request.device, self._store)
+            if compiled is None or not still_holds(compiled, self._choices, device):
                 return None
             return LoadedPlan(compiled, self._binary(self._store, compiled), "store")
 
@@ -120,9 +121,12 @@ def tuned_choices(device: DeviceInfo, store: Store | None) -> Mapping[str, str]:
     return shipped if store is None else {**shipped, **store.choices(device_key(device))}
 
 
-def still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:
-    """Whether every choice that the plan rests on is still the choice that is kept."""
-    return all(tuned.get(key) == choice for key, choice in compiled.choices.items())
+def still_holds(compiled: Compiled, tuned: Mapping[str, str], device: DeviceInfo) -> bool:
+    """Whether every choice that the plan rests on is still the choice that is kept, and no limit of
+    the device is below what the plan needs.
+    """
+    same = all(tuned.get(key) == choice for key, choice in compiled.choices.items())
+    return same and not compiled.plan.requirements.over_limits(device)
 
 
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:

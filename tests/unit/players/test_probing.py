@@ -134,7 +134,8 @@ def test_another_driver_is_asked_anew(
     keep_facts(GPU, Store(tmp_path))
     other = replace(GPU, **change)  # type: ignore[arg-type]
     assert recall_facts(other, Store(tmp_path)).probed == ()
-    assert facts_key(other) != facts_key(GPU)
+    engine = Store(tmp_path).engine_parts
+    assert facts_key(other, engine) != facts_key(GPU, engine)
 
 
 def test_a_trial_without_an_answer_is_made_again_by_the_next_starts(
