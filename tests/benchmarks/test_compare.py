@@ -65,6 +65,7 @@ def test_ncnn_gets_one_blob_for_each_reader() -> None:
     assert lines[-1] == f"BinaryOp {total} 2 1 b1 {x}_0 {total} 0=0"
 
 
+@pytest.mark.needs_device
 def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
     model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
     model.write_bytes(tiny_model())
