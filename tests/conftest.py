@@ -13,7 +13,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import devices, find_device, probe
+from fourfold.players import devices, find_device, probe, ready_to_play
 
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
 SOURCES = NO_DRIVERS.parent / "src"
@@ -52,7 +52,7 @@ def chosen(wanted: str | None) -> tuple[tuple[DeviceInfo, ...], str]:
         if wanted is not None:
             raise pytest.UsageError(str(error)) from error
         return (), f"{error.what}, because {error.why}; {error.fix}"
-    return tuple(probe(info, quantised=True) for info in found), ""
+    return tuple(ready_to_play(probe(info, quantised=True)) for info in found), ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -14,7 +14,7 @@ from fourfold.plan import Compiled
 from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.log import log_once
-from fourfold.store.prepared import Prepared, is_for
+from fourfold.store.prepared import Prepared, facts_in_row, is_for
 from fourfold.store.shipped import known_choices
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
     options = request.compile_options
-    return prepared.best(
+    row = prepared.best(
         prepared.choose_model(request.name),
         request.device,
         None if request.any_precision else options.precision,
@@ -61,6 +61,8 @@ def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mappi
         request.pixels_text,
         ask=partial(players.ask_facts, store=store),
     )
+    players.note_facts(request.device, facts_in_row(row, request.device))
+    return row
 
 
 def log_missing(
@@ -131,6 +133,7 @@ def still_holds(compiled: Compiled, tuned: Mapping[str, str], device: DeviceInfo
 
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     """Reads, rewrites and lowers all of the model."""
+    players.begin_trials(request.device)
     players.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model

@@ -215,21 +215,20 @@ class _Walk(Conversion):
             raise ValueError(f"constant '{name}': {error}") from error
 
     def result(self) -> Converted:
-        for index in self.record.outputs:
-            self._finish_output(index)
-        graph = None
-        if not self.refusals:
-            outputs = [self.view.stored(index) for index in self.record.outputs]
-            graph = self.finish(outputs, self.record.name or "main")
+        outputs = [self._finish_output(index) for index in self.record.outputs]
+        graph = self.finish(outputs, self.record.name or "main")
         known, changed = self.builder.constants, self.builder.changed_constants()
         return Converted(graph, self.names, tuple(self.refusals), known, changed)
 
-    def _finish_output(self, index: int) -> None:
+    def _finish_output(self, index: int) -> str:
+        """The value of an output, in the type that the file has it in."""
         name = self.names[index]
         try:
             self.value(index)
+            return name if self.refusals else self.view.stored(index)
         except Unconvertible as refusal:
             self.refuse("output", name, str(refusal))
+            return name
         except DAMAGE as error:
             what = f"output '{name}' of graph '{self.record.name}' has no value"
             raise ModelError(what, str(error), EXPORT_AGAIN) from error
