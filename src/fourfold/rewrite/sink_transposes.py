@@ -49,187 +49,61 @@ def moved_elements(graph: Graph) -> int:
     )
 
 
-class _Sinking:
-    """The graph while transposes sink. `waiting` has values that are a transpose of another one and
+class _Values:
+    """The values while transposes sink. `waiting` has those that are a transpose of another one and
     that nothing needed as such so far; `flattened` those that are a reshape of one.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
         self.constants = PassConstants(graph)
         self.types: dict[str, TensorType] = dict(graph.types)
         self.nodes: list[Node] = []
         self.waiting: dict[str, tuple[str, Order]] = {}
         self.flattened: dict[str, tuple[str, Node]] = {}
         self.turned: dict[tuple[str, Order], str] = {}  # transposes that are there
-        self.names: dict[str, str] = {}  # values that turn out to be others
 
-    def run(self) -> Graph:
-        for old in self.graph.nodes:
-            node = old.renamed(self.names)
-            if not self._sink(node):
-                self._append(node)
-        for name in self.graph.outputs:
-            self._need(self.names.get(name, name))
-        return self.constants.apply(self.nodes)
-
-    def _append(self, node: Node) -> None:
+    def append(self, node: Node) -> None:
+        """A node that needs what it reads as it is."""
         for name in node.reads:
-            self._need(name)
+            self.need(name)
         self.nodes.append(node)
 
-    def _declare(self, name: str, type_: TensorType) -> str:
+    def declare(self, name: str, like: str, shape: Shape) -> str:
+        """A new value of the element type of another one."""
+        type_ = self.types[like].with_shape(*shape)
         fresh = self.constants.declare(name, type_)
         self.types[fresh] = type_
         return fresh
 
-    def _need(self, name: str) -> None:
+    def need(self, name: str) -> None:
         """Makes a value that has been waiting."""
         if name in self.waiting:
             source, order = self.waiting.pop(name)
             self.nodes.append(Node("transpose", (source,), (name,), Transpose(order), name=name))
             self.turned[source, order] = name
         elif name in self.flattened:
-            source, node = self.flattened.pop(name)
-            self._append(node)
+            self.append(self.flattened.pop(name)[1])
 
-    def _sink(self, node: Node) -> bool:
-        """Whether the node has gone before a transpose, or is one itself."""
-        if node.tail or len(node.outputs) != 1:
-            return False
-        if isinstance(node.attributes, Transpose):
-            return self._take(node, node.attributes.permutation)
-        if isinstance(node.attributes, Reshape):
-            return self._reshape(node, node.attributes.shape)
-        if node.op == "fully_connected":
-            return self._product(node)
-        if self.waiting.keys().isdisjoint(node.reads):
-            return False
-        if isinstance(node.attributes, Gather):
-            return self._gather(node, node.attributes)
-        return self._move(node)
-
-    def _take(self, node: Node, permutation: Order) -> bool:
-        """A transpose waits; with one before it, it is one with that."""
-        name, output = str(node.inputs[0]), node.outputs[0]
-        source, order = self.waiting.get(name, (name, tuple(range(len(permutation)))))
-        if source in self.constants:
-            return False
-        order = composed(order, permutation)
-        if order == tuple(range(len(order))):
-            if output in self.graph.outputs:
-                self.nodes.append(replace(node, op="identity", inputs=(source,), attributes=NONE))
-            else:
-                self.names[output] = source
-        elif (source, order) in self.turned and output not in self.graph.outputs:
-            self.names[output] = self.turned[source, order]
-        else:
-            self.waiting[output] = (source, order)
-        return True
-
-    def _reshape(self, node: Node, shape: Shape) -> bool:
-        name, output = str(node.inputs[0]), node.outputs[0]
-        if name not in self.waiting:
-            return False
-        source, order = self.waiting[name]
-        if keeps_order(order, self.types[source].shape):
-            self.nodes.append(replace(node, inputs=(source,)))
-            return True
-        found = reshaped_order(self.types[name].shape, shape, order)
-        if found is None:
-            rows = self.types[name].shape[:1] == shape[:1] and order[0] == 0 and len(shape) == 2
-            if rows and output not in self.graph.outputs:
-                self.flattened[output] = (name, node)
-            return rows and output in self.flattened
-        made = self._declare(f"{output}/before", self.types[output].with_shape(*found[0]))
-        attributes = Reshape(found[0])
-        self.nodes.append(replace(node, inputs=(source,), outputs=(made,), attributes=attributes))
-        self._wait(output, made, found[1])
-        return True
-
-    def _wait(self, output: str, source: str, order: Order) -> None:
-        if order == tuple(range(len(order))) and output not in self.graph.outputs:
-            self.names[output] = source
-        else:
-            self.waiting[output] = (source, order)
-
-    def _product(self, node: Node) -> bool:
-        """Weights that read a flattened image can read it in its own order."""
-        name, weights = node.inputs[0], node.inputs[1]
-        if name not in self.flattened or weights not in self.constants:
-            return False
-        planes, flat = self.flattened[str(name)]
-        if planes not in self.waiting:
-            return False
-        source, order = self.waiting[planes]
-        shape, back = self.types[planes].shape, inverse(order)
-        array = self.constants[str(weights)].reshape(-1, *shape[1:]).transpose(back)
-        fresh = self.constants.add(f"{weights}/turned", array.reshape(array.shape[0], -1))
-        rows = self._declare(f"{name}/before", self.types[str(name)])
-        self.nodes.append(replace(flat, inputs=(source,), outputs=(rows,)))
-        self.nodes.append(replace(node, inputs=(rows, fresh, *node.inputs[2:])))
-        return True
-
-    def _gather(self, node: Node, attributes: Gather) -> bool:
-        name, indices = str(node.inputs[0]), str(node.inputs[1])
-        if name not in self.waiting or attributes.batch_dims:
-            return False
-        self._need(indices)
-        source, order = self.waiting[name]
-        output, added = node.outputs[0], self.types[indices].rank
-        after = gathered_order(order, attributes.axis, added)
-        shape = permuted(self.types[output].shape, inverse(after))
-        made = self._declare(f"{output}/before", self.types[output].with_shape(*shape))
-        moved = Gather(order[attributes.axis])
-        inputs = (source, indices)
-        self.nodes.append(replace(node, inputs=inputs, outputs=(made,), attributes=moved))
-        self._wait(output, made, after)
-        return True
-
-    def _move(self, node: Node) -> bool:
-        """An op whose inputs broadcast: they come in the order that moves fewest elements."""
-        output = node.outputs[0]
-        op, rank = registry()[node.op], self.types[output].rank
-        if op.pointwise is None and not _moves(node, rank):
-            return False
-        order = self._best_order(node.inputs, rank)
-        attributes = node.attributes
-        if order is not None and op.pointwise is None:
-            attributes = moved_attributes(node.op, node.attributes, order)
-        if order is None or attributes is None:
-            return False
-        inputs = tuple(None if name is None else self._turned(name, order) for name in node.inputs)
-        shape = permuted(self.types[output].shape, inverse(order))
-        made = self._declare(f"{output}/before", self.types[output].with_shape(*shape))
-        self.nodes.append(replace(node, inputs=inputs, outputs=(made,), attributes=attributes))
-        self._wait(output, made, order)
-        return True
-
-    def _best_order(self, names: Iterable[str | None], rank: int) -> Order | None:
+    def best_order(self, names: Iterable[str | None], rank: int) -> Order | None:
         """The order in which the inputs of a node are best read; None for that of the graph."""
         read = [name for name in dict.fromkeys(names) if name is not None]
-        orders = dict.fromkeys(
-            self.waiting[name][1]
-            for name in read
-            if name in self.waiting and self.types[name].rank == rank
-        )
-        stay = sum(self.types[name].elements for name in read if name in self.waiting)
+        waiting = [name for name in read if name in self.waiting]
+        orders = [self.waiting[name][1] for name in waiting if self.types[name].rank == rank]
+        stay = sum(self.types[name].elements for name in waiting)
         costs = {order: sum(self._cost(name, order) for name in read) for order in orders}
         best = min(orders, key=lambda order: costs[order], default=None)
         return best if best is not None and costs[best] <= stay else None
 
     def _cost(self, name: str, order: Order) -> int:
         """How many elements move when a value is read before a transpose of this order."""
-        if name in self.constants:
-            return 0
-        if name in self.waiting and self.waiting[name][1] == order:
+        if name in self.constants or self.waiting.get(name, ("", ()))[1] == order:
             return 0
         shape = full_rank(self.types[name].shape, len(order))
         return 0 if keeps_order(inverse(order), shape) else self.types[name].elements
 
-    def _turned(self, name: str, order: Order) -> str:
+    def before(self, name: str, order: Order) -> str:
         """A value as it is before a transpose of this order."""
-        back, type_ = inverse(order), self.types[name]
+        back = inverse(order)
         if name in self.constants:
             array = self.constants[name]
             if array.size == 1:
@@ -237,27 +111,149 @@ class _Sinking:
             return self.constants.add(f"{name}/turned", moved_constant(array, back))
         if name in self.waiting and self.waiting[name][1] == order:
             return self.waiting[name][0]
-        if type_.elements == 1 and type_.rank <= 1:
-            self._need(name)
+        self.need(name)
+        if self.types[name].elements == 1 and self.types[name].rank <= 1:
             return name
-        return self._made_turned(name, back)
+        if (name, back) not in self.turned:
+            self.turned[name, back] = self._turn(name, back)
+        return self.turned[name, back]
 
-    def _made_turned(self, name: str, back: Order) -> str:
-        if (name, back) in self.turned:
-            return self.turned[name, back]
-        self._need(name)
-        shape = full_rank(self.types[name].shape, len(back))
-        wanted, source = permuted(shape, back), name
-        if shape != self.types[name].shape and not keeps_order(back, shape):
-            source = self._declare(f"{name}/rank", self.types[name].with_shape(*shape))
+    def _turn(self, name: str, back: Order) -> str:
+        """A transpose, or the reshape that does the same."""
+        shape, source = full_rank(self.types[name].shape, len(back)), name
+        made = self.declare(f"{name}/turned", name, permuted(shape, back))
+        if keeps_order(back, shape):
+            attributes = Reshape(self.types[made].shape)
+            self.nodes.append(Node("reshape", (source,), (made,), attributes, name=name))
+            return made
+        if shape != self.types[name].shape:
+            source = self.declare(f"{name}/rank", name, shape)
             self.nodes.append(Node("reshape", (name,), (source,), Reshape(shape), name=name))
-        made = self._declare(f"{name}/turned", self.types[name].with_shape(*wanted))
-        flat = keeps_order(back, shape)
-        attributes = Reshape(wanted) if flat else Transpose(back)
-        op = "reshape" if flat else "transpose"
-        self.nodes.append(Node(op, (source,), (made,), attributes, name=name))
-        self.turned[name, back] = made
+        self.nodes.append(Node("transpose", (source,), (made,), Transpose(back), name=name))
         return made
+
+
+class _Sinking:
+    """Takes the nodes of a graph one by one, each before the transposes that it reads."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.values = _Values(graph)
+        self.names: dict[str, str] = {}  # values that turn out to be others
+
+    def run(self) -> Graph:
+        values = self.values
+        for old in self.graph.nodes:
+            node = old.renamed(self.names)
+            if node.tail or len(node.outputs) != 1 or not self._sink(node):
+                values.append(node)
+        for name in self.graph.outputs:
+            values.need(name)
+        return values.constants.apply(values.nodes)
+
+    def _sink(self, node: Node) -> bool:
+        """Whether the node has gone before a transpose, or is one itself."""
+        if isinstance(node.attributes, Transpose):
+            return self._take(node, node.attributes.permutation)
+        if isinstance(node.attributes, Reshape):
+            return self._reshape(node, node.attributes.shape)
+        if node.op == "fully_connected":
+            return self._product(node)
+        if self.values.waiting.keys().isdisjoint(node.reads):
+            return False
+        if isinstance(node.attributes, Gather):
+            return self._gather(node, node.attributes)
+        return self._move(node)
+
+    def _take(self, node: Node, permutation: Order) -> bool:
+        """A transpose waits; with one before it, it is one with that."""
+        name, output, values = str(node.inputs[0]), node.outputs[0], self.values
+        source, order = values.waiting.get(name, (name, tuple(range(len(permutation)))))
+        if source in values.constants:
+            return False
+        order = composed(order, permutation)
+        fixed = output in self.graph.outputs
+        if order == tuple(range(len(order))) and fixed:
+            values.append(replace(node, op="identity", inputs=(source,), attributes=NONE))
+        elif (source, order) in values.turned and not fixed:
+            self.names[output] = values.turned[source, order]
+        else:
+            self._wait(output, source, order)
+        return True
+
+    def _wait(self, output: str, source: str, order: Order) -> None:
+        """Lets an output be a transpose of what is there; one that does nothing is none."""
+        if order == tuple(range(len(order))) and output not in self.graph.outputs:
+            self.names[output] = source
+        else:
+            self.values.waiting[output] = (source, order)
+
+    def _give(
+        self, node: Node, inputs: tuple[str | None, ...], attributes: object, order: Order
+    ) -> None:
+        """The node before a transpose of this order, behind which its output waits."""
+        output, values = node.outputs[0], self.values
+        shape = permuted(values.types[output].shape, inverse(order))
+        made = values.declare(f"{output}/before", output, shape)
+        values.append(replace(node, inputs=inputs, outputs=(made,), attributes=attributes))
+        self._wait(output, made, order)
+
+    def _reshape(self, node: Node, shape: Shape) -> bool:
+        name, output, values = str(node.inputs[0]), node.outputs[0], self.values
+        if name not in values.waiting:
+            return False
+        source, order = values.waiting[name]
+        if keeps_order(order, values.types[source].shape):
+            values.append(replace(node, inputs=(source,)))
+            return True
+        own = values.types[name].shape
+        found = reshaped_order(own, shape, order)
+        if found is not None:
+            self._give(node, (source,), Reshape(found[0]), found[1])
+            return True
+        rows = len(shape) == 2 and own[:1] == shape[:1] and order[0] == 0
+        if rows and output not in self.graph.outputs:
+            values.flattened[output] = (name, node)
+        return output in values.flattened
+
+    def _product(self, node: Node) -> bool:
+        """Weights that read a flattened image can read it in its own order."""
+        (name, weights), values = node.inputs[:2], self.values
+        planes, flat = values.flattened.get(str(name), ("", node))
+        if planes not in values.waiting or weights not in values.constants:
+            return False
+        source, order = values.waiting[planes]
+        shape = values.types[planes].shape
+        array = values.constants[str(weights)].reshape(-1, *shape[1:]).transpose(inverse(order))
+        turned = values.constants.add(f"{weights}/turned", array.reshape(array.shape[0], -1))
+        rows = values.declare(f"{name}/before", str(name), values.types[str(name)].shape)
+        values.append(replace(flat, inputs=(source,), outputs=(rows,)))
+        values.append(replace(node, inputs=(rows, turned, *node.inputs[2:])))
+        return True
+
+    def _gather(self, node: Node, attributes: Gather) -> bool:
+        name, indices = str(node.inputs[0]), str(node.inputs[1])
+        if name not in self.values.waiting or attributes.batch_dims:
+            return False
+        source, order = self.values.waiting[name]
+        after = gathered_order(order, attributes.axis, self.values.types[indices].rank)
+        self._give(node, (source, indices), Gather(order[attributes.axis]), after)
+        return True
+
+    def _move(self, node: Node) -> bool:
+        """An op whose inputs broadcast: they come in the order that moves fewest elements."""
+        pointwise = registry()[node.op].pointwise is not None
+        rank = self.values.types[node.outputs[0]].rank
+        if not pointwise and not _moves(node, rank):
+            return False
+        order, attributes = self.values.best_order(node.inputs, rank), node.attributes
+        if order is not None and not pointwise:
+            attributes = moved_attributes(node.op, node.attributes, order)
+        if order is None or attributes is None:
+            return False
+        read = (None if name is None else self.values.before(name, order) for name in node.inputs)
+        self._give(node, tuple(read), attributes, order)
+        return True
 
 
 def _moves(node: Node, rank: int) -> bool:
