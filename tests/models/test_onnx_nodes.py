@@ -27,12 +27,13 @@ WHOLE = (
     *("AffineGrid", "ArgMax", "ArgMin", "Attention", "AveragePool", "BitwiseAnd"),
     *("BitwiseNot", "BitwiseOr", "BitwiseXor", "CausalConvWithState", "CenterCropPad"),
     *("ConvInteger", "DFT", "DynamicQuantizeLinear", "Erf", "GRU", "GatherElements"),
-    *("GridSample", "GroupNormalization", "Hardmax", "IsInf", "IsNaN", "LSTM"),
+    *("GatherND", "GridSample", "GroupNormalization", "Hardmax", "IsInf", "IsNaN", "LSTM"),
     *("LayerNormalization", "LinearAttention", "LpPool", "MatMulInteger", "MaxPool"),
-    *("MaxUnpool", "Mod", "NegativeLogLikelihoodLoss", "OneHot", "QLinearConv"),
-    *("QLinearMatMul", "RMSNormalization", "RNN", "Resize", "ReverseSequence", "RoiAlign"),
-    *("RotaryEmbedding", "STFT", "Scatter", "ScatterElements", "ScatterND"),
-    *("SoftmaxCrossEntropyLoss", "SwiGLU", "TensorScatter", "TopK", "Trilu"),
+    *("MaxUnpool", "Mod", "NegativeLogLikelihoodLoss", "OneHot", "Pad", "Pow", "QLinearConv"),
+    *("QLinearMatMul", "RMSNormalization", "RNN", "ReduceMax", "ReduceMin", "ReduceProd"),
+    *("ReduceSum", "Resize", "ReverseSequence", "RoiAlign", "RotaryEmbedding", "STFT"),
+    *("Scatter", "ScatterElements", "ScatterND", "SoftmaxCrossEntropyLoss", "SwiGLU"),
+    *("TensorScatter", "TopK", "Trilu"),
 )
 FOREIGN = {"float64", "uint32", "uint64", "bfloat16"}  # types that devices do not have
 

@@ -38,7 +38,7 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
         source, target = context.read(kernel, 0), context.write(kernel)
         for pixel, slice_ in plain_grid(kernel, context.device, target):
             image, *at = target.coordinates(pixel)
-            spans = [Span(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
+            spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
             total = kernel.variable(least(source.kind, start), "total")
             with ExitStack() as loops:
                 places = [loops.enter_context(span.walk()) for span in spans]
@@ -54,7 +54,7 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
     return (Variant("pool", build),)
 
 
-class Span:
+class TapSpan:
     """The taps along one axis that lie inside for one place of the result."""
 
     def __init__(

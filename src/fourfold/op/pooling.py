@@ -32,7 +32,7 @@ class Pool:
         return len(self.filter)
 
 
-def pooled(op: str, kinds: Kinds) -> Infer:
+def pools_axes(op: str, kinds: Kinds) -> Infer:
     """[N, ..., C] -> the same with other sizes between; windows may end anywhere."""
 
     @takes(op, 1)

@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.kernel.expression import Expression
 from fourfold.kernels.window_pool import window_pools
 from fourfold.op import Case, Op
-from fourfold.op.pooling import Pool, pooled, tap_views
+from fourfold.op.pooling import Pool, pools_axes, tap_views
 from fourfold.op.rules import FLOATS
 from fourfold.types import Shape
 
@@ -51,7 +51,7 @@ def _pool(filter: Shape, stride: Shape, *, padding: bool, **others: Shape) -> Av
 OP = Op(
     name="average_pool",
     attributes=AveragePool,
-    infer=pooled("average_pool", FLOATS),
+    infer=pools_axes("average_pool", FLOATS),
     reference=reference,
     heavy=True,
     variants=window_pools(combine, 0.0, finish),

@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.kernel.expression import Expression, absolute, power, sqrt
 from fourfold.kernels.window_pool import window_pools
 from fourfold.op import Case, Op
-from fourfold.op.pooling import Pool, pooled, tap_views
+from fourfold.op.pooling import Pool, pools_axes, tap_views
 from fourfold.op.rules import FLOATS
 
 
@@ -46,7 +46,7 @@ _ROW, _IMAGE = (
 OP = Op(
     name="lp_pool",
     attributes=LpPool,
-    infer=pooled("lp_pool", FLOATS),
+    infer=pools_axes("lp_pool", FLOATS),
     reference=reference,
     heavy=True,
     variants=window_pools(combine, 0.0, finish),

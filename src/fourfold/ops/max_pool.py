@@ -9,7 +9,7 @@ import numpy as np
 from fourfold.kernel.expression import Expression, maximum
 from fourfold.kernels.window_pool import window_pools
 from fourfold.op import Case, Op
-from fourfold.op.pooling import Pool, pooled, tap_views
+from fourfold.op.pooling import Pool, pools_axes, tap_views
 from fourfold.op.rules import NUMBERS
 
 
@@ -25,7 +25,7 @@ def combine(attributes: Pool, total: Expression, value: Expression) -> Expressio
 OP = Op(
     name="max_pool",
     attributes=Pool,
-    infer=pooled("max_pool", NUMBERS),
+    infer=pools_axes("max_pool", NUMBERS),
     reference=reference,
     heavy=True,
     variants=window_pools(combine, float("-inf")),

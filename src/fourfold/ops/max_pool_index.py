@@ -10,17 +10,17 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import const, where, widen
 from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.reduce import least
-from fourfold.kernels.window_pool import Span
+from fourfold.kernels.window_pool import TapSpan
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.pooling import Pool, pooled, tap_views
+from fourfold.op.pooling import Pool, pools_axes, tap_views
 from fourfold.op.rules import NUMBERS
 from fourfold.types import DType, TensorType
 
-_pooled = pooled("max_pool_index", NUMBERS)
+_rule = pools_axes("max_pool_index", NUMBERS)
 
 
 def infer(attributes: Pool, *types: TensorType | None) -> Types:
-    (result,) = _pooled(attributes, *types)
+    (result,) = _rule(attributes, *types)
     return (result.with_dtype(DType.I32),)
 
 
@@ -47,7 +47,7 @@ def build(context: NodeContext) -> None:
     source, target = context.read(kernel, 0), context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, *at = target.coordinates(pixel)
-        spans = [Span(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
+        spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
         best = kernel.variable(least(source.kind, float("-inf")), "best")
         winner = kernel.variable(const(-1, "int", 4), "winner")
         with ExitStack() as loops:

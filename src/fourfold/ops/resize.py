@@ -31,7 +31,7 @@ from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
-class Resize:
+class ResizeAxes:
     """The axes, how their elements are made, and what is put where a crop has none."""
 
     axes: tuple[ResizedAxis, ...]
@@ -40,7 +40,7 @@ class Resize:
 
 
 @takes("resize", 1)
-def infer(attributes: Resize, x: TensorType) -> Types:
+def infer(attributes: ResizeAxes, x: TensorType) -> Types:
     op, sampling, shape = "resize", attributes.sampling, list(x.shape)
     require(sampling.mode in MODES, op, f"there is no mode {sampling.mode!r}")
     known = sampling.coordinates in COORDINATES and sampling.rounding in ROUNDINGS
@@ -55,7 +55,7 @@ def infer(attributes: Resize, x: TensorType) -> Types:
     return (x.with_shape(*shape),)
 
 
-def reference(attributes: Resize, x: np.ndarray) -> np.ndarray:
+def reference(attributes: ResizeAxes, x: np.ndarray) -> np.ndarray:
     y, outside = x, np.zeros((1,) * x.ndim, np.bool_)
     for one in attributes.axes:
         table = tap_table(attributes.sampling, one, x.shape[one.axis])
@@ -78,7 +78,7 @@ def _sampled(sampling: Sampling, table: TapTable, x: np.ndarray, axis: int) -> n
 
 
 def refuses(context: NodeContext) -> str | None:
-    assert isinstance(context.attributes, Resize)
+    assert isinstance(context.attributes, ResizeAxes)
     channels = any(one.axis == context.input.rank - 1 for one in context.attributes.axes)
     return "channels are resized" if channels else None
 
@@ -87,7 +87,7 @@ class _AxisTaps:
     """The taps of one axis, as tables that a kernel reads."""
 
     def __init__(self, context: NodeContext, kernel: Kernel, one: ResizedAxis) -> None:
-        assert isinstance(context.attributes, Resize)
+        assert isinstance(context.attributes, ResizeAxes)
         sampling = context.attributes.sampling
         table = tap_table(sampling, one, context.input.shape[one.axis])
         self.axis, self.kernel = one.axis, kernel
@@ -110,7 +110,7 @@ class _AxisTaps:
 def build(context: NodeContext) -> None:
     """The elements that count for each of the result, weighed by the product of all axes."""
     attributes = context.attributes
-    assert isinstance(attributes, Resize)
+    assert isinstance(attributes, ResizeAxes)
     kernel = context.kernel("resize_" + attributes.sampling.mode)
     view, target = context.read(kernel, 0), context.write(kernel)
     axes = [_AxisTaps(context, kernel, one) for one in attributes.axes]
@@ -147,13 +147,13 @@ def _cropped(
 
 def _case(shape: str, axes: dict[int, tuple[int, float]], *sampling: object) -> Case:
     resized = tuple(ResizedAxis(axis, *size) for axis, size in axes.items())
-    return Case((shape,), Resize(resized, Sampling(*sampling)))  # type: ignore[arg-type]
+    return Case((shape,), ResizeAxes(resized, Sampling(*sampling)))  # type: ignore[arg-type]
 
 
 _CROP = (ResizedAxis(1, 5, 1.0, 0.2, 1.2), ResizedAxis(2, 3, 3 / 7, -0.5, 0.6))
 OP = Op(
     name="resize",
-    attributes=Resize,
+    attributes=ResizeAxes,
     infer=infer,
     reference=reference,
     heavy=True,
@@ -173,7 +173,7 @@ OP = Op(
         _case("f32[1,11,7,3]", {2: (4, 0.6)}, "cubic", "half_pixel", "floor", -0.75, True, True),
         Case(
             ("f32[1,5,7,3]",),
-            Resize(_CROP, Sampling("linear", "tf_crop_and_resize"), extrapolation=7.5),
+            ResizeAxes(_CROP, Sampling("linear", "tf_crop_and_resize"), extrapolation=7.5),
         ),
     ),
 )

@@ -16,7 +16,7 @@ from fourfold.ops.bit_shift import BitShift
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.lp_pool import LpPool
-from fourfold.ops.resize import Resize
+from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.ops.scatter_update import ScatterUpdate
@@ -33,9 +33,9 @@ PADDED = ((3,), (3,), (1,), (1,), (1,), (2,))
 APART = ((2,), (1,), (3,), (0,), (0,), (1,))
 
 
-def resized(size: int, scale: float, *sampling: str) -> Resize:
+def resized(size: int, scale: float, *sampling: str) -> ResizeAxes:
     """The first axis, as ONNX's own examples resize it."""
-    return Resize((ResizedAxis(0, size, scale),), Sampling(*sampling))
+    return ResizeAxes((ResizedAxis(0, size, scale),), Sampling(*sampling))
 
 
 WRONG: list[tuple[str, object, list[str | None]]] = [
@@ -46,8 +46,8 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("resize", resized(3, 3.0, "linear", "everywhere"), ["f32[1,1]"]),
     ("resize", resized(3, 3.0, "linear"), ["i32[1,1]"]),
     ("resize", resized(0, 3.0), ["f32[1,1]"]),
-    ("resize", Resize((ResizedAxis(2, 3, 1.0),), Sampling()), ["f32[1,1]"]),
-    ("resize", Resize((ResizedAxis(0, 3, 1.0),) * 2, Sampling()), ["f32[3,1]"]),
+    ("resize", ResizeAxes((ResizedAxis(2, 3, 1.0),), Sampling()), ["f32[1,1]"]),
+    ("resize", ResizeAxes((ResizedAxis(0, 3, 1.0),) * 2, Sampling()), ["f32[3,1]"]),
     ("max_pool", Pool(*CEIL), ["f32[1,4,4,1]"]),
     ("max_pool", Pool((1,), (0,), (1,), (0,), (0,), (4,)), ["f32[1,4,1]"]),
     ("average_pool", AveragePool((1,), (1,), (1,), (-1,), (0,), (4,)), ["f32[1,4,1]"]),
@@ -94,7 +94,9 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ("resize", resized(3, 0.8, "cubic"), (ROW,), [[1.09423828], [2.40429688], [3.70556641]]),
     (
         "resize",
-        Resize((ResizedAxis(0, 3, 0.75, 0.5, 1.5),), Sampling("linear", "tf_crop_and_resize"), 9.0),
+        ResizeAxes(
+            (ResizedAxis(0, 3, 0.75, 0.5, 1.5),), Sampling("linear", "tf_crop_and_resize"), 9.0
+        ),
         (ROW,),
         [[2.5], [4], [9]],
     ),

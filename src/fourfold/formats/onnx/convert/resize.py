@@ -12,9 +12,9 @@ from fourfold.formats.onnx.operation import Operation, axis_of
 from fourfold.formats.onnx.rule import converts
 from fourfold.kernels.move import Block
 from fourfold.op.resampling import ResizedAxis, Sampling, TapTable, tap_table
-from fourfold.op.rules import Resize as PlainResize
+from fourfold.op.rules import Resize
 from fourfold.ops.reshape import Reshape
-from fourfold.ops.resize import Resize
+from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.resize_bilinear import neighbours
 from fourfold.ops.resize_nearest import nearest
 from fourfold.ops.transpose import Transpose
@@ -35,7 +35,7 @@ def resize(op: Operation) -> None:
     if not axes:
         op.give_value(op.input(0))
         return
-    attributes = Resize(axes, sampling, op.real_attribute("extrapolation_value", 0.0))
+    attributes = ResizeAxes(axes, sampling, op.real_attribute("extrapolation_value", 0.0))
     plain = _plain(attributes, x.shape) if min(one.axis for one in axes) > 1 else None
     if plain is not None:
         name = "resize_nearest" if sampling.mode == "nearest" else "resize_bilinear"
@@ -117,7 +117,7 @@ def _numbers(op: Operation, place: int) -> tuple[float, ...]:
     return tuple(float(number) for number in op.constant(place, "scales").reshape(-1))
 
 
-def _plain(attributes: Resize, shape: Shape) -> PlainResize | None:
+def _plain(attributes: ResizeAxes, shape: Shape) -> Resize | None:
     """The same as one of the ways to resize an image that have kernels of their own."""
     sampling, inner = attributes.sampling, shape[2:]
     if not 1 <= len(inner) <= 2 or sampling.mode == "cubic" or sampling.antialias:
@@ -132,7 +132,7 @@ def _plain(attributes: Resize, shape: Shape) -> PlainResize | None:
     extra = 2 - len(inner)
     height, width = (1,) * extra + tuple(sizes)
     for form in _FORMS:
-        plain = PlainResize((height, width), *form)
+        plain = Resize((height, width), *form)
         agrees = _agrees_nearest if sampling.mode == "nearest" else _agrees_linear
         pairs = enumerate(zip(inner, tables, strict=True), extra)
         if all(agrees(plain, axis, size, table) for axis, (size, table) in pairs):
@@ -140,19 +140,19 @@ def _plain(attributes: Resize, shape: Shape) -> PlainResize | None:
     return None
 
 
-def _agrees_nearest(plain: PlainResize, axis: int, size: int, table: TapTable | None) -> bool:
+def _agrees_nearest(plain: Resize, axis: int, size: int, table: TapTable | None) -> bool:
     """Whether an op reads along an axis what the table says; without one, all as it is."""
     wanted = np.arange(size) if table is None else table.indices[:, 0]
     return np.array_equal(nearest(plain, axis, size), wanted)
 
 
-def _agrees_linear(plain: PlainResize, axis: int, size: int, table: TapTable | None) -> bool:
+def _agrees_linear(plain: Resize, axis: int, size: int, table: TapTable | None) -> bool:
     lower, upper, share = neighbours(plain, axis, size)
     wanted = np.arange(size) if table is None else (table.indices * table.weights).sum(axis=1)
     return np.allclose(lower + (upper - lower) * share, wanted, atol=1e-4)
 
 
-def _general(op: Operation, attributes: Resize) -> None:
+def _general(op: Operation, attributes: ResizeAxes) -> None:
     """Between transposes that bring an axis to the end which stays as it is; or with a new one."""
     x = op.input_type(0)
     changed = {one.axis for one in attributes.axes}
