@@ -49,7 +49,7 @@ def begin_trials(device: DeviceInfo) -> None:
             _known[device],
             chain.from_iterable(facts_for_plans(device, quantised=False)),
         )
-        names = {*wanted, *facts_for_players(device)}
+        names = {*wanted, *facts_for_players(device)} - known.given_up
         missing = names - known.facts.keys() - known.unanswered - {*device.probed}
         if missing:
             backend_of(device).begin_probe(device, missing)
