@@ -45,12 +45,10 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
 def begin_trials(device: DeviceInfo) -> None:
     """Let trials that take long begin, whose answers are needed when a model has been read."""
     with _lock:
-        known, wanted = (
-            _known[device],
-            chain.from_iterable(facts_for_plans(device, quantised=False)),
-        )
-        names = {*wanted, *facts_for_players(device)} - known.given_up
-        missing = names - known.facts.keys() - known.unanswered - {*device.probed}
+        known = _known[device]
+        settled = {*device.probed, *known.facts, *known.unanswered, *known.given_up}
+        for_plans = chain.from_iterable(facts_for_plans(device, quantised=False))
+        missing = {*for_plans, *facts_for_players(device)} - settled
         if missing:
             backend_of(device).begin_probe(device, missing)
 
