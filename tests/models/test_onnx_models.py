@@ -22,7 +22,7 @@ TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2}  # of the range of an output
 SHAPES: dict[str, dict[str, Shape]] = {
     "FastestDet": {},
     "basic_pitch": {},
-    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 96, 128)},
+    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 160, 192)},
     "ch_ppocr_mobile_v2.0_cls_mobile": {"x": (1, 3, 48, 192)},
     "magika_v1": {},
     "mnv3_detection_opt": {},
