@@ -40,8 +40,8 @@ PIPELINE: tuple[Pass, ...] = (
     fold_constants,  # what depends on no input is a constant
     split_detection,  # boxes are decoded side by side before they are picked one after the other
     keep_axes,  # reductions keep the rank of their input
-    drop_identities,  # every node changes its input, except copies to outputs
     sink_transposes,  # no transpose stands before what could stand before it, if that moves less
+    drop_identities,  # every node changes its input, except copies to outputs
     hoist_transposes,  # no transpose stands behind a pad that it could stand before
     merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
     find_prelu,  # no prelu is spelled out in other ops

@@ -119,6 +119,21 @@ def reshaped_order(shape: Shape, result: Shape, order: Order) -> tuple[Shape, Or
     return permuted(result, tuple(axes)), inverse(tuple(axes))
 
 
+def grouped_order(shape: Shape, result: Shape, order: Order) -> Order | None:
+    """The order of a transpose that brings together what a reshape joins and leaves the rest where
+    it is; None where no reshape could go before a transpose at all.
+
+    The axes that a reshape joins go to where the last of them lies: channels stay behind.
+    """
+    groups = _groups(shape, result)
+    if groups is None:
+        return None
+    joined = [sources for sources, _ in groups]
+    joined += [[axis] for axis, size in enumerate(shape) if size == 1]
+    joined.sort(key=lambda axes: max(order[axis] for axis in axes))
+    return tuple(order[axis] for axes in joined for axis in axes)
+
+
 def _groups(shape: Shape, result: Shape) -> list[tuple[list[int], list[int]]] | None:
     """Axes of two shapes that hold the same elements, as few together as possible. Axes of size one
     go with those of the result that follow them, the first ones with none.

@@ -21,6 +21,7 @@ from fourfold.rewrite._axes import (
     composed,
     full_rank,
     gathered_order,
+    grouped_order,
     inverse,
     keeps_order,
     moved_attributes,
@@ -214,7 +215,28 @@ class _Sinking:
         rows = len(shape) == 2 and own[:1] == shape[:1] and order[0] == 0
         if rows and output not in self.graph.outputs:
             values.flattened[output] = (name, node)
-        return output in values.flattened
+        return output in values.flattened or self._regroup(node, shape)
+
+    def _regroup(self, node: Node, shape: Shape) -> bool:
+        """A reshape that joins axes which lie apart: they are brought together, and no more."""
+        name, values = str(node.inputs[0]), self.values
+        source, order = values.waiting[name]
+        first = grouped_order(values.types[name].shape, shape, order)
+        if first is None:
+            return False
+        rest = tuple(first.index(axis) for axis in order)
+        found = reshaped_order(values.types[name].shape, shape, rest)
+        if found is None or rest == tuple(range(len(rest))):
+            return False
+        if (source, first) not in values.turned:
+            made = values.declare(
+                f"{name}/joined", name, permuted(values.types[source].shape, first)
+            )
+            attributes = Transpose(first)
+            values.nodes.append(Node("transpose", (source,), (made,), attributes, name=node.name))
+            values.turned[source, first] = made
+        self._give(node, (values.turned[source, first],), Reshape(found[0]), found[1])
+        return True
 
     def _product(self, node: Node) -> bool:
         """Weights that read a flattened image can read it in its own order."""
