@@ -47,7 +47,7 @@ def run(
     ]
     ends = [onnx.helper.make_empty_tensor_value_info(name) for name in results]
     graph = onnx.helper.make_graph([node], "one", ports, ends, known)
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)])
     main = read_model(model.SerializeToString()).main
     found = evaluate(main, dict(zip(names[:free], arrays[:free], strict=True)))
     return [found[name] for name in main.results]
@@ -118,3 +118,11 @@ def test_an_affine_grid_of_single_elements_is_in_the_middle(shape: tuple[int, in
     middle = [axis for axis, length in enumerate(reversed(shape)) if length == 1]
     assert found.shape == (1, *shape, 2)
     assert not found[..., middle].any()
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("INT4", [-8, -1, 0, 7]), ("UINT4", [0, 0, 0, 15])])
+def test_numbers_of_four_bits_end_where_these_do(kind: str, wanted: list[int]) -> None:
+    x, scale = np.array([-90, -1.2, 0.4, 90], np.float32), np.array(1.0, np.float32)
+    to = getattr(onnx.TensorProto, kind)
+    (found,) = run("QuantizeLinear", [x, scale], constants=1, output_dtype=to)
+    assert found.tolist() == wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +39,7 @@ class Operation:
     unit: str
     attributes: Mapping[str, Message] = field(default_factory=dict)
     files: ExternalFiles = field(default_factory=lambda: ExternalFiles(None))
+    nibbles: Set[str] = frozenset()  # values that the file has in four bits
 
     # What it reads.
 

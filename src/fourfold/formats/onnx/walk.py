@@ -25,7 +25,7 @@ from fourfold.formats.onnx.records import (
     TensorRecord,
     ValueRecord,
 )
-from fourfold.formats.onnx.schema import AttributeField, Element
+from fourfold.formats.onnx.schema import NIBBLES, AttributeField, Element
 from fourfold.formats.onnx.scope import Scope, captured, needed_nodes, read_names
 from fourfold.formats.onnx.sizes import NamedSizes, declare_input, declared_type, settle_names
 from fourfold.formats.onnx.tensors import array_of, declared, is_widened, no_arrays
@@ -72,6 +72,7 @@ class Walk(Conversion):
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     halves: set[str] = field(default_factory=set)  # values that the file has as half floats
+    nibbles: set[str] = field(default_factory=set)  # constants and inputs of four bits
     depth: int = 0
 
     def declare(self, value: str) -> bool:
@@ -142,6 +143,8 @@ class Walk(Conversion):
             self.builder.constant(value, array_of(record, self.files))
             if record.element == Element.FLOAT16:
                 self.halves.add(value)
+            if record.element in NIBBLES:
+                self.nibbles.add(value)
         except (ValueError, LookupError) as error:
             raise ValueError(f"constant '{name}': {error}") from error
         return value
@@ -184,6 +187,7 @@ class Walk(Conversion):
             unit=self.scope.unit or outputs[0],
             attributes=self.scope.attributes_of(record),
             files=self.files,
+            nibbles=self.nibbles,
         )
         with np.errstate(all="ignore"):
             rule(operation)
@@ -286,6 +290,7 @@ def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions
             what = f"input '{record.name}' is not possible"
             raise ModelError(what, str(error), EXPORT_AGAIN) from error
     walk.take_inputs(declared, options)
+    walk.nibbles.update(record.name for record in inputs if record.element in NIBBLES)
     for one in declared:
         if one.type.dtype is DType.F16:
             real = walk.builder.fresh(f"{one.name}/real")
@@ -365,6 +370,7 @@ def _inline(
         read={*results, *(name for node in nodes for name in (*node.inputs, *captured(node)))},
         unsized=walk.unsized,
         halves=walk.halves,
+        nibbles=walk.nibbles,
         depth=walk.depth + 1,
     )
     for node in nodes:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, axis_of
 from fourfold.formats.onnx.rule import converts
-from fourfold.formats.onnx.schema import graph_dtype
+from fourfold.formats.onnx.schema import NIBBLES, graph_dtype
 from fourfold.op.rules import Reduce
 from fourfold.ops.cast import Cast
 from fourfold.ops.dequantize import Dequantize
@@ -46,10 +46,12 @@ class Grid:
             steps = op.add("sub", steps, self.zero, part=f"{part}_shifted")
         return op.add("mul", steps, self.scale, part=part)
 
-    def steps(self, value: str, to: DType, part: str) -> str:
+    def steps(self, value: str, to: DType, part: str, nibble: bool = False) -> str:
         """The integers that stand for numbers, the nearest where a number is none of theirs."""
         op, known, limits = self.op, self.numbers, np.iinfo(to.numpy)
         low, high = int(limits.min), int(limits.max)
+        if nibble:
+            low, high = low // 16, high // 16
         if known is not None:
             scale, zero = known
             attributes = Quantize(scale, low - zero, high - zero, zero, to)
@@ -121,7 +123,7 @@ def quantize_linear(op: Operation) -> None:
     to = to if zero is None else op.type_of(zero).dtype
     grid = _blocked(op, grid_of(op, 1, op.input_type(0).rank, axis, "grid"), axis)
     real = op.converted(op.input(0), DType.F32, "real")
-    op.give_value(grid.steps(real, to, "steps"))
+    op.give_value(grid.steps(real, to, "steps", asked in NIBBLES or zero in op.nibbles))
 
 
 @converts("DynamicQuantizeLinear")
