@@ -6,6 +6,7 @@ run by ONNX Runtime. `node_tests.py` says which tests there are, and when a resu
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ OUTCOMES = {
     "refused": "refused, with a reason",
     "wrong": "wrong",
 }
-MOST_REASONS = 40
+MOST_REASONS = 24
 
 
 def look_at(test: NodeTest, device: str) -> dict[str, Any]:
@@ -83,7 +84,9 @@ def by_onnx_runtime(test: NodeTest) -> bool:
     return is_close(test, [np.asarray(one) for one in results])
 
 
-def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iterator[str]:
+def lines(
+    rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any], device: str
+) -> Iterator[str]:
     counts = Counter(row["outcome"] for row in rows)
     theirs = sum(row["theirs"] for row in rows)
     passed = counts["whole"] + counts["parts"]
@@ -94,7 +97,8 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     yield f"on the device; ONNX Runtime {installed('onnxruntime')} passes {theirs} by the same"
     yield "judge. What says how an operator works, such as a shape or axes, is a constant here, as"
     yield "it is in the models that people have. Written by"
-    yield f"`{COMMAND}` on {setting['device']} ({setting['platform']}), commit {setting['commit']}."
+    yield f"`{COMMAND} --device {device}`"
+    yield f"on {setting['device']} ({setting['platform']}), commit {setting['commit']}."
     yield ""
     yield "| outcome | tests |"
     yield "|---|---:|"
@@ -104,19 +108,26 @@ def lines(rows: Sequence[Mapping[str, Any]], setting: Mapping[str, Any]) -> Iter
     yield ""
     yield "Why tests do not run wholly on the device, the commonest reasons first:"
     yield ""
-    yield "| tests | operator and reason |"
+    yield "| tests | reason |"
     yield "|---:|---|"
     for reason, count in reasons_of(rows).most_common(MOST_REASONS):
         yield f"| {count} | {reason} |"
 
 
 def reasons_of(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """The first reason of each test, without the names of its values."""
-    return Counter(
-        row["reasons"][0].replace("|", "/")
-        for row in rows
-        if row["outcome"] != "whole" and row["reasons"]
-    )
+    """The first reason of each test, without names of values and what others say of it."""
+    firsts = (row["reasons"][0] for row in rows if row["outcome"] != "whole" and row["reasons"])
+    return Counter(map(_shortened, firsts))
+
+
+def _shortened(reason: str) -> str:
+    own = re.split(r"; ONNX Runtime cannot|\[ONNXRuntimeError\]", reason)[0].rstrip(" :")
+    own = "ONNX Runtime cannot run its part" if own == "output" else own
+    op, _, why = own.partition(": ")
+    types = re.search(r"holds (\w+), which has no form", why)
+    if types:
+        return f"{types[1]} has no form on a GPU"
+    return re.sub(r"'[^']*'", "a value", f"{op}: {why}" if why else op).replace("|", "/")
 
 
 @click.command(help=__doc__)
@@ -133,7 +144,7 @@ def main(names: tuple[str, ...], device: str, write: Path | None, as_json: Path 
         if names or rows[-1]["outcome"] in ("refused", "wrong"):
             click.echo(f"{test.name}: {rows[-1]['outcome']} {'; '.join(rows[-1]['reasons'])[:200]}")
     setting = describe_setting(find_device(device))
-    text = "\n".join(lines(rows, setting)) + "\n"
+    text = "\n".join(lines(rows, setting, device)) + "\n"
     click.echo(text)
     if write is not None:
         replace_section(write, HEADING, text)
