@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from fourfold.device import DeviceInfo, Fact, facts_for_plans
+from fourfold.device import DeviceInfo, Fact, facts_for_plans, facts_for_players
 from fourfold.players.registry import backend_of
 from fourfold.store.log import log_once
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
 
-# A trial that hung or died is made again by this many starts. Then only who makes a plan asks: a
-# driver that dies of it each time must not make every start slow.
+# A trial that hung or died is made again by this many starts. Then only who makes a plan for it
+# asks: a driver that dies of it each time must not make every start slow.
 MOST_TRIES = 3
 
 
@@ -26,6 +26,7 @@ class _Known:
     def __init__(self) -> None:
         self.facts: dict[str, Fact] = {}
         self.unanswered: set[str] = set()  # asked by this process, in vain
+        self.given_up: set[str] = set()  # asked in vain by this process and those before it
         self.kept: dict[str, set[str]] = {}  # what each store has, by its place
 
 
@@ -39,6 +40,17 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
     """
     with _lock:
         return _settled(device, quantised, tries=True)
+
+
+def begin_trials(device: DeviceInfo) -> None:
+    """Let trials that take long begin, whose answers are needed when a model has been read."""
+    with _lock:
+        known = _known[device]
+        settled = {*device.probed, *known.facts, *known.unanswered, *known.given_up}
+        for_plans = chain.from_iterable(facts_for_plans(device, quantised=False))
+        missing = {*for_plans, *facts_for_players(device)} - settled
+        if missing:
+            backend_of(device).begin_probe(device, missing)
 
 
 def recall_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
@@ -69,6 +81,23 @@ def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = 
         return device.with_facts(found)
 
 
+def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
+    """The same device with all that a player must know of it, found out now if need be."""
+    with _lock:
+        names = facts_for_players(device)
+        if store is not None and not _known[device].facts.keys() >= {*names}:
+            _take_over(device, store)
+        hopeless = _known[device].given_up
+        return ask_facts(device, [name for name in names if name not in hopeless], store)
+
+
+def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
+    """Take over what was found out of this very device elsewhere, such as in a prepared file."""
+    with _lock:
+        known = _known[device]
+        known.facts = {**facts, **known.facts}
+
+
 def with_known_facts(device: DeviceInfo) -> DeviceInfo:
     """The same device with all that this process knows of it."""
     return device.with_facts(_answers(device, [*_known[device].facts], tries=False))
@@ -97,6 +126,7 @@ def _take_over(device: DeviceInfo, store: Store) -> set[str]:
     known.facts = {**found.facts, **known.facts}
     known.kept[store.place] = set(found.facts)
     again = {name for name, tries in found.tries.items() if tries < MOST_TRIES}
+    known.given_up.update(found.tries.keys() - again)
     return again - known.unanswered - known.facts.keys()
 
 
