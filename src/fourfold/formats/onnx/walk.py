@@ -91,7 +91,7 @@ class Walk(Conversion):
         )
         given = [self.builder.types.get(self.scope.find(name) or "") for name in record.inputs]
         types, dynamic = self._result_types(record, given)
-        dynamic = dynamic or not self.unsized.isdisjoint(inputs)
+        dynamic = dynamic or not self.unsized.isdisjoint(inputs)  # what was told may be wrong then
         known = tuple(self.builder.types[name] for name in inputs)
         attributes = Foreign("onnx", (self.number,), record.title, reason, types, known, dynamic)
         for name, type in zip(operator.outputs, types, strict=True):
