@@ -72,7 +72,7 @@ def test_a_trial_that_says_no_has_answered(
 
 
 def test_the_process_may_see_other_devices_beside(device: DeviceInfo) -> None:
-    """Then its numbers are others, and a fact that was lost for it would cost the fastest kernels."""
+    """Then its numbers are others, and a fact lost for it would cost the fastest kernels."""
     elsewhere = replace(device, ordinal=device.ordinal + 5, probed=())
     assert probe.probe(elsewhere, ["self_test"]) == probe.probe(device, ["self_test"])
 
