@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from fourfold.errors import ModelError, Refusal
-from fourfold.formats.budget import Budget
+from fourfold.errors import ModelError
+from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
 from fourfold.formats.onnx.convert import rules
@@ -26,10 +26,9 @@ from fourfold.formats.onnx.records import (
     ValueRecord,
 )
 from fourfold.formats.onnx.schema import NIBBLES, AttributeField, Element
-from fourfold.formats.onnx.scope import Scope, captured, needed_nodes, read_names
-from fourfold.formats.onnx.sizes import NamedSizes, declare_input, declared_type, settle_names
+from fourfold.formats.onnx.scope import Scope, captured, needed_nodes
+from fourfold.formats.onnx.sizes import NamedSizes, declared_type
 from fourfold.formats.onnx.tensors import array_of, declared, is_widened, no_arrays
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.cast import Cast
@@ -37,24 +36,9 @@ from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, TensorType
 
 OLDEST = 7  # version of ONNX's own operators; before it, shapes broadcast by attributes
+QUANTISED = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")  # how their names begin
 Values = tuple[str | None, ...]
 MOST_DEPTH, MOST_VALUES = 8, 2**17  # of functions inside of each other, and what they become
-
-
-@dataclass(frozen=True)
-class Converted:
-    """The main graph (None if anything was refused), and what is known of the file's values: which
-    value each name is, all types and constants, folded ones, too; those that the file has as half
-    floats, and those whose sizes are known at run time only.
-    """
-
-    graph: Graph | None
-    names: Mapping[str, str]
-    refusals: tuple[Refusal, ...]
-    types: Mapping[str, TensorType]
-    known: Mapping[str, np.ndarray]
-    halves: Set[str]
-    unsized: Set[str]
 
 
 @dataclass(kw_only=True)
@@ -69,10 +53,13 @@ class Walk(Conversion):
     values: Mapping[str, ValueRecord] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)  # names that anything reads
     keep_unsupported: bool = False
+    quantized: bool = True
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     halves: set[str] = field(default_factory=set)  # values that the file has as half floats
     nibbles: set[str] = field(default_factory=set)  # constants and inputs of four bits
+    own_types: Mapping[str, TensorType] = field(default_factory=dict)  # in the file's own batch
+    changed: dict[str, np.ndarray] = field(default_factory=dict)  # constants, for another batch
     depth: int = 0
 
     def declare(self, value: str) -> bool:
@@ -92,7 +79,7 @@ class Walk(Conversion):
         )
         given = [self.builder.types.get(self.scope.find(name) or "") for name in record.inputs]
         types, dynamic = self._result_types(record, given)
-        dynamic = dynamic or not self.unsized.isdisjoint(inputs)
+        dynamic = dynamic or not self.unsized.isdisjoint(inputs)  # what was told may be wrong then
         known = tuple(self.builder.types[name] for name in inputs)
         attributes = Foreign("onnx", (self.number,), record.title, reason, types, known, dynamic)
         for name, type in zip(operator.outputs, types, strict=True):
@@ -177,6 +164,8 @@ class Walk(Conversion):
         rule = rules().get(record.title)
         if rule is None:
             raise Unconvertible("this op is not known yet")
+        if not self.quantized and record.op.startswith(QUANTISED):
+            raise Unconvertible("it works on quantised values, and quantized=False was asked for")
         places = {name: self.output(name) for name in record.outputs if name in self.read}
         operation = Operation(
             self.builder,
@@ -188,11 +177,24 @@ class Walk(Conversion):
             attributes=self.scope.attributes_of(record),
             files=self.files,
             nibbles=self.nibbles,
+            own_types=self.own_types,
+            changed=self.changed,
         )
+        before = len(self.builder.nodes)
         with np.errstate(all="ignore"):
             rule(operation)
+        self._check_batch(operation, self.builder.nodes[before:])
         if _gives_halves(record, inputs, self.halves):
             self.halves.update(outputs)
+
+    def _check_batch(self, operation: Operation, nodes: Sequence[Node]) -> None:
+        """Where the caller has changed the batch, every image goes its own way."""
+        inputs, outputs = (
+            {name: self.own_types[name] for name in names if name and name in self.own_types}
+            for names in (operation.inputs, operation.outputs)
+        )
+        title = f"{operation.record.title} '{operation.unit}'"
+        check_batch(self.builder, title, OwnTypes(inputs, outputs), nodes)
 
     def _version(self, record: NodeRecord) -> int:
         version = self.scope.opsets.get(record.domain, 1)
@@ -236,67 +238,6 @@ class Walk(Conversion):
         unit = next((n.name for n in reversed(self.builder.nodes) if value in n.outputs), value)
         stored = self.builder.fresh(f"{record.name}/stored")
         return self.builder.node("cast", (value,), Cast(DType.F16), stored, unit)
-
-
-def convert_graph(
-    file: FileRecord, files: ExternalFiles, options: ReadOptions, budget: Budget
-) -> Converted:
-    """The main graph of a file."""
-    graph = file.graph
-    builder, nodes = GraphBuilder(budget), needed_nodes(graph)
-    inputs = [value for value in graph.inputs if value.name not in graph.initializers]
-    names = _all_names(graph, inputs)
-    walk = Walk(
-        builder,
-        file=file,
-        files=files,
-        scope=Scope(graph.initializers, file.opsets, {name: builder.fresh(name) for name in names}),
-        named=settle_names(inputs, options.shapes),
-        values=graph.values,
-        read=read_names(graph, nodes),
-        keep_unsupported=options.keep_unsupported,
-    )
-    _take_inputs(walk, inputs, options)
-    for number in nodes:
-        walk.number = number
-        walk.convert_node(graph.nodes[number])
-    found = walk.result(graph)
-    return Converted(
-        found,
-        walk.scope.names,
-        tuple(walk.refusals),
-        builder.types,
-        builder.constants,
-        walk.halves,
-        walk.unsized,
-    )
-
-
-def _all_names(graph: GraphRecord, inputs: Sequence[ValueRecord]) -> Mapping[str, None]:
-    """Every name of the graph, so that no value made here takes one of them."""
-    names = dict.fromkeys(value.name for value in inputs)
-    names.update(dict.fromkeys(graph.initializers))
-    names.update(dict.fromkeys(name for node in graph.nodes for name in node.outputs if name))
-    return names
-
-
-def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions) -> None:
-    declared = []
-    for record in inputs:
-        try:
-            given = options.shapes.get(record.name)
-            declared.append(declare_input(record, walk.named, given))
-        except ValueError as error:
-            what = f"input '{record.name}' is not possible"
-            raise ModelError(what, str(error), EXPORT_AGAIN) from error
-    walk.take_inputs(declared, options)
-    walk.nibbles.update(record.name for record in inputs if record.element in NIBBLES)
-    for one in declared:
-        if one.type.dtype is DType.F16:
-            real = walk.builder.fresh(f"{one.name}/real")
-            walk.builder.node("cast", (one.name,), Cast(DType.F32), real, real)
-            walk.scope.names[one.name] = real
-            walk.halves.add(real)
 
 
 def _gives_halves(record: NodeRecord, inputs: Values, halves: Set[str]) -> bool:
@@ -368,6 +309,7 @@ def _inline(
         files=walk.files,
         scope=scope,
         read={*results, *(name for node in nodes for name in (*node.inputs, *captured(node)))},
+        quantized=walk.quantized,
         unsized=walk.unsized,
         halves=walk.halves,
         nibbles=walk.nibbles,

@@ -18,7 +18,8 @@ from fourfold.types import DType, TensorType
 @converts("Constant")
 def constant(op: Operation) -> None:
     """a constant."""
-    op.give_constant(_constant(op))
+    if op.outputs[0] is not None:
+        op.builder.constant(op.outputs[0], _constant(op))
 
 
 def _constant(op: Operation) -> np.ndarray:

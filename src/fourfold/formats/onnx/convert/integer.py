@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fourfold.formats.onnx.convert.matrix import matmul
-from fourfold.formats.onnx.convert.quantize import grid_of
 from fourfold.formats.onnx.convert.window import conv
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
@@ -57,34 +56,3 @@ def conv_integer(op: Operation) -> None:
         raise Unconvertible(f"a sum of {depth} products is more than a float holds exactly")
     value = _by(conv, op, _shifted(op, 0, 2, 1), _shifted(op, 1, 3, 0))
     op.give("cast", value, attributes=Cast(DType.I32))
-
-
-@converts("QLinearMatMul")
-def qlinear_matmul(op: Operation) -> None:
-    """dequantize, batch_matmul, quantize."""
-    ranks = op.input_type(0).rank, op.input_type(3).rank
-    left = grid_of(op, 1, ranks[0], ranks[0] - 2, "left").real(op.input(0), "left_real")
-    right = grid_of(op, 4, ranks[1], ranks[1] - 1, "right").real(op.input(3), "right_real")
-    value, to = _by(matmul, op, left, right), op.input_type(7).dtype
-    rank = op.type_of(value).rank
-    op.give_value(grid_of(op, 6, rank, rank - 2, "result").steps(value, to, "steps"))
-
-
-@converts("QLinearConv")
-def qlinear_conv(op: Operation) -> None:
-    """dequantize, a convolution, quantize."""
-    x, weights = op.input_type(0), op.input_type(3)
-    image, filters = grid_of(op, 1, x.rank, 1, "image"), grid_of(op, 4, weights.rank, 0, "filters")
-    bias = op.optional(8)
-    if bias is not None:
-        scale = op.add("mul", image.scale, filters.scale, part="bias_scale")
-        scale = op.reshaped(scale, (op.type_of(scale).elements,), "bias_line")
-        steps = op.converted(bias, DType.F32, "bias_steps")
-        bias = op.add("mul", steps, scale, part="bias")
-    inputs = (
-        image.real(op.input(0), "image_real"),
-        filters.real(op.input(3), "filters_real"),
-        bias,
-    )
-    value, to = _by(conv, op, *inputs), op.input_type(7).dtype
-    op.give_value(grid_of(op, 6, x.rank, 1, "result").steps(value, to, "steps"))
