@@ -26,6 +26,7 @@ __all__ = [
     "TensorId",
     "find_format",
     "formats",
+    "model_files",
     "read_model",
 ]
 
@@ -57,6 +58,12 @@ def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
 def find_format(model: PathOrBytes) -> Format:
     """The format of a model."""
     return _format_of(open_source(model))
+
+
+def model_files(model: PathOrBytes) -> tuple[str, ...]:
+    """The paths of all files that a model is made of."""
+    source = open_source(model)
+    return _format_of(source).files(source)
 
 
 def _format_of(source: ModelSource) -> Format:

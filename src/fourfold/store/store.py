@@ -87,17 +87,19 @@ class Store(Entries):
             facts.write_rows(database, rows)
 
     def model_digest(self, path: models.Name) -> str:
-        """The digest of a model file, remembered while the file stays as it is."""
-        state = models.state_of(path)
-        return self._known_digest(path, state) or self._fresh_digest(path)
+        """The digest of a model, remembered while all of its files stay as they are."""
+        known = self._known_model(path)
+        if known is not None and known.digest:
+            return known.digest
+        return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
 
     @never_fails(lambda: None)
-    def _known_digest(self, path: models.Name, state: str) -> str | None:
+    def _known_model(self, path: models.Name) -> models.Known | None:
         with self.database.reading() as database:
-            return models.known(database, path, state)
+            return models.known(database, path)
 
-    def _fresh_digest(self, path: models.Name) -> str:
-        state, seen, found = models.digest_file(path)
+    def _fresh_digest(self, path: models.Name, files: tuple[str, ...]) -> str:
+        state, seen, found = models.digest_files(files)
         self._note_model(path, (state, seen, found))
         return found
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
+from fourfold.formats.caffe.files import TEXT, WEIGHTS, find_files
 from fourfold.formats.format import Format
 from fourfold.formats.source import ModelSource
-
-TEXT, WEIGHTS = ".prototxt", ".caffemodel"
 
 
 def matches(source: ModelSource) -> bool:
@@ -18,4 +17,8 @@ def matches(source: ModelSource) -> bool:
     return source.has_extension((TEXT, WEIGHTS))
 
 
-FORMAT = Format("Caffe", (TEXT, WEIGHTS), matches, f"{__name__}.reader")
+def files(source: ModelSource) -> tuple[str, ...]:
+    return find_files(source).paths
+
+
+FORMAT = Format("Caffe", (TEXT, WEIGHTS), matches, f"{__name__}.reader", files=files)

@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 
 from fourfold.errors import ModelError
-from fourfold.formats.caffe import TEXT, WEIGHTS
 from fourfold.formats.source import ModelSource
+
+TEXT, WEIGHTS = ".prototxt", ".caffemodel"
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,13 @@ class NetFiles:
     weights: str | None
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(path for path in (self.definition, self.weights) if path is not None)
+
+    @property
     def size(self) -> int:
         """Bytes of both."""
-        paths = (self.definition, self.weights)
-        return sum(os.path.getsize(path) for path in paths if path is not None)
+        return sum(os.path.getsize(path) for path in self.paths)
 
 
 def find_files(source: ModelSource) -> NetFiles:
