@@ -46,7 +46,7 @@ class ModelArguments:
 def model_options(command: Command) -> Command:
     """MODEL, --device, --precision and --shape, given to the command as one `arguments`."""
 
-    @click.argument("model", type=click.Path(exists=True, dir_okay=False))
+    @click.argument("model", type=click.Path(exists=True))
     @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
     @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
     @click.option(

@@ -44,10 +44,18 @@ def test_the_only_weights_of_a_folder_may_have_another_name(tmp_path: Path) -> N
         read_model(path)
 
 
+def test_weights_of_another_network_are_not_taken(tmp_path: Path) -> None:
+    write_net(tmp_path, NET, BLOBS)
+    other = tmp_path / "other.prototxt"
+    other.write_text(NET)
+    with pytest.raises(ModelError, match="comes without its weights"):
+        read_model(other)
+
+
 def test_two_networks_in_a_folder_are_not_guessed(tmp_path: Path) -> None:
     path = write_net(tmp_path, NET, BLOBS)
     (tmp_path / "other.prototxt").write_text(NET)
-    with pytest.raises(ModelError, match=r"holds 2 networks[\s\S]*net\.prototxt"):
+    with pytest.raises(ModelError, match=r"holds more than one network[\s\S]*net\.prototxt"):
         read_model(path.parent)
 
 

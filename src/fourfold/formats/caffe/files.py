@@ -33,27 +33,31 @@ def find_files(source: ModelSource) -> NetFiles:
     path = source.path
     assert path is not None, "networks of several files are told by their paths"
     if source.is_folder:
-        names = [os.path.join(path, name) for name in sorted(os.listdir(path))]
-        definition = _only([name for name in names if name.lower().endswith(TEXT)], path)
-        return NetFiles(definition, _companion(definition, WEIGHTS, path))
+        definition = _only(_files(path, TEXT), path)
+        return NetFiles(definition, _only(_files(path, WEIGHTS), path))
     if source.has_extension((TEXT,)):
-        return NetFiles(path, _companion(path, WEIGHTS, os.path.dirname(path)))
-    return NetFiles(_companion(path, TEXT, os.path.dirname(path)), path)
+        return NetFiles(path, _companion(path, WEIGHTS))
+    return NetFiles(_companion(path, TEXT), path)
 
 
-def _companion(path: str | None, extension: str, folder: str) -> str | None:
-    """The file of the same name, else the only one of its kind in the folder."""
-    folder = folder or os.curdir
-    stem = os.path.splitext(path or "")[0]
+def _files(folder: str, extension: str) -> list[str]:
+    names = sorted(os.listdir(folder or os.curdir))
+    return [os.path.join(folder, name) for name in names if name.lower().endswith(extension)]
+
+
+def _companion(path: str, extension: str) -> str | None:
+    """The file of the same name; else the only one, where the folder holds one network."""
+    stem, own = os.path.splitext(path)
     if os.path.isfile(stem + extension):
         return stem + extension
-    names = [name for name in sorted(os.listdir(folder)) if name.lower().endswith(extension)]
-    return os.path.join(folder, names[0]) if len(names) == 1 else None
+    folder = os.path.dirname(path)
+    others = _files(folder, extension)
+    return others[0] if len(others) == len(_files(folder, own)) == 1 else None
 
 
 def _only(paths: list[str], folder: str) -> str | None:
     if len(paths) > 1:
-        what = f"'{folder}' holds {len(paths)} networks"
+        what = f"'{folder}' holds more than one network"
         fix = "pass the .prototxt of the one that is meant"
         raise ModelError(what, f"it has {', '.join(map(os.path.basename, paths))}", fix)
     return paths[0] if paths else None
