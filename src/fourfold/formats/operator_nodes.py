@@ -34,7 +34,7 @@ class OperatorNodes:
         self.builder.folded.add(name)
         return self.builder.constant(name, array)
 
-    def number(self, value: float, like: str, part: str) -> str:
+    def scalar(self, value: float, like: str, part: str) -> str:
         """A scalar of the element type of another value."""
         return self.constant(np.array(value, self.type_of(like).dtype.numpy), part)
 

@@ -2,53 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fourfold.errors import ModelError
-from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.caffe.convert import rules
 from fourfold.formats.caffe.net import Layer, Net
 from fourfold.formats.caffe.operation import Operation
-from fourfold.formats.conversion import EXPORT_AGAIN, Conversion, FileOperator
+from fourfold.formats.conversion import EXPORT_AGAIN
 from fourfold.formats.inputs import DeclaredInput
 from fourfold.formats.options import DEFAULTS, ReadOptions
+from fourfold.formats.overwriting import Names, OverwritingConversion
 from fourfold.formats.refusal import Unconvertible
-from fourfold.types import DType, TensorType
+from fourfold.types import DType
 
 _TRAINING = ("Data", "Loss", "Accuracy", "WithLoss")  # how types of layers for training end
 
 
 @dataclass
-class NetConversion(Conversion):
-    """`values` has the value that each blob is by now; `own` the types that all values have where
-    the caller changes no shape, for those who have changed the batch.
-    """
-
-    values: dict[str, str] = field(default_factory=dict)
-    own: Mapping[str, TensorType] = field(default_factory=dict)
+class NetConversion(OverwritingConversion):
+    """Layers in place write again what they read."""
 
     def add_layer(self, layer: Layer) -> None:
         """Its nodes, or a refusal."""
-        inputs = tuple(self.values.get(name, name) for name in layer.bottoms)
-        outputs = tuple(self.builder.fresh(name) for name in layer.tops)
-        operator = FileOperator(layer.type, inputs, outputs)
-        self.convert(operator, lambda: self._add_nodes(layer, inputs, outputs))
-        self.values.update(zip(layer.tops, outputs, strict=True))
+        self.add_operator(
+            layer.type, layer.bottoms, layer.tops, lambda *values: self._add_nodes(layer, *values)
+        )
 
-    def _add_nodes(self, layer: Layer, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    def _add_nodes(self, layer: Layer, inputs: Names, outputs: Names) -> None:
         if layer.type not in rules():
             raise Unconvertible(_unknown(layer.type))
-        before, name = len(self.builder.nodes), outputs[0] if outputs else layer.name
-        own = tuple(self.own[value].shape for value in inputs) if self.own else ()
+        name, own = outputs[0] if outputs else layer.name, self.own_shapes(inputs)
         rules()[layer.type](Operation(self.builder, name, outputs, layer, inputs, own))
-        if self.own:
-            read = {value: self.own[value] for value in inputs}
-            written = {value: self.own[value] for value in outputs}
-            nodes, title = self.builder.nodes[before:], f"{layer.type} '{layer.name}'"
-            check_batch(self.builder, title, OwnTypes(read, written), nodes)
 
 
 def _unknown(type_: str) -> str:

@@ -117,7 +117,7 @@ def detection_output(op: Operation) -> None:
     anchors = op.constant(priors.anchors, "anchors")
     # The op has rows before columns; it treats both alike, and so they may change places.
     rows = op.add("detection", offsets, scores, anchors, attributes=attributes, part="rows")
-    one = op.number(1.0, rows, "one")
+    one = op.scalar(1.0, rows, "one")
     valid = _column(op, rows, _VALID)
     image = op.add("sub", valid, one, part="image")
     label = _column(op, rows, _CLASS)

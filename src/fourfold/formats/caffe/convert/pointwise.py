@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fourfold.formats.activations import give_elu, softplus_parts
 from fourfold.formats.caffe.operation import Operation
 from fourfold.formats.caffe.record import Record
 from fourfold.formats.caffe.rule import converts
@@ -47,32 +48,21 @@ def prelu(op: Operation) -> None:
 @converts("ELU")
 def elu(op: Operation) -> None:
     """elu; with another alpha, its part below zero times alpha."""
-    alpha, x = op.settings("elu_param").number("alpha", 1.0), op.input()
-    if alpha == 1.0:
-        op.give("elu", x)
-        return
-    below = op.add("minimum", x, op.number(0.0, x, "zero"), part="below")
-    scaled = op.add(
-        "mul", op.add("elu", below, part="curve"), op.number(alpha, x, "alpha"), part="scaled"
-    )
-    op.give("add", op.add("relu", x, part="above"), scaled)
+    give_elu(op, op.input(), op.settings("elu_param").number("alpha", 1.0))
 
 
 @converts("BNLL")
 def bnll(op: Operation) -> None:
     """log(1 + e**x), of parts that cannot overflow."""
-    x = op.input()
-    away = op.add("negate", op.add("absolute", x, part="absolute"), part="away")
-    power = op.add("add", op.add("exp", away, part="exp"), op.number(1.0, x, "one"), part="sum")
-    op.give("add", op.add("relu", x, part="above"), op.add("log", power, part="log"))
+    op.give("add", *softplus_parts(op, op.input()))
 
 
 def _line(op: Operation, x: str, scale: float, shift: float) -> str:
     """x * scale + shift, with as few nodes as it takes."""
     if scale != 1.0:
-        x = op.add("mul", x, op.number(scale, x, "scale"), part="scaled")
+        x = op.add("mul", x, op.scalar(scale, x, "scale"), part="scaled")
     if shift != 0.0:
-        x = op.add("add", x, op.number(shift, x, "shift"), part="shifted")
+        x = op.add("add", x, op.scalar(shift, x, "shift"), part="shifted")
     return x
 
 
@@ -89,7 +79,7 @@ def power(op: Operation) -> None:
     elif exponent == 0.5:
         op.give("sqrt", x)
     else:
-        op.give("power", x, op.number(exponent, x, "exponent"))
+        op.give("power", x, op.scalar(exponent, x, "exponent"))
 
 
 def _base(settings: Record) -> float:
@@ -123,7 +113,7 @@ def logarithm(op: Operation) -> None:
 def threshold(op: Operation) -> None:
     """greater, as zeros and ones."""
     limit = op.settings("threshold_param").number("threshold")
-    above = op.add("greater", op.input(), op.number(limit, op.input(), "limit"), part="above")
+    above = op.add("greater", op.input(), op.scalar(limit, op.input(), "limit"), part="above")
     op.give("cast", above, attributes=Cast(DType.F32))
 
 
@@ -165,5 +155,5 @@ def mean_variance_normalization(op: Operation) -> None:
     squares = op.add("square", centred, part="squares")
     variance = op.add("mean", squares, attributes=axes, part="variance")
     deviation = op.add("sqrt", variance, part="deviation")
-    little = op.number(settings.number("eps", 1e-9), x, "little")
+    little = op.scalar(settings.number("eps", 1e-9), x, "little")
     op.give("div", centred, op.add("add", deviation, little, part="divisor"))

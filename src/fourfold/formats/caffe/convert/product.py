@@ -127,7 +127,7 @@ def normalize(op: Operation) -> None:
     axes = (1, 2, 3) if settings.flag("across_spatial", True) else (1,)
     squares = op.add("square", op.input(), part="squares")
     total = op.add("sum", squares, attributes=Reduce(axes, keep_dims=True), part="total")
-    little = op.number(settings.number("eps", 1e-10), op.input(), "little")
+    little = op.scalar(settings.number("eps", 1e-10), op.input(), "little")
     length = op.add("rsqrt", op.add("add", total, little, part="sum"), part="inverse")
     unit = op.add("mul", op.input(), length, part="unit")
     shared = settings.flag("channel_shared", True)

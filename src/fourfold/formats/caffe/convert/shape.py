@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fourfold.formats.along_axis import give_along
 from fourfold.formats.caffe.operation import Operation
 from fourfold.formats.caffe.rule import converts
 from fourfold.formats.channels_first import check_window, give_channels_first, to_channels_last
@@ -151,15 +152,8 @@ def shuffle_channel(op: Operation) -> None:
 @converts("Softmax")
 def softmax(op: Operation) -> None:
     """softmax, with its axis as the last one."""
-    axis, rank = op.axis(op.settings("softmax_param").integer("axis", 1)), op.input_type().rank
-    if axis == rank - 1:
-        op.give("softmax", op.input(), attributes=Softmax())
-        return
-    order = (*(i for i in range(rank) if i != axis), axis)
-    back = tuple(order.index(i) for i in range(rank))
-    last = op.add("transpose", op.input(), attributes=Transpose(order), part="last")
-    shares = op.add("softmax", last, attributes=Softmax(), part="shares")
-    op.give("transpose", shares, attributes=Transpose(back))
+    axis = op.axis(op.settings("softmax_param").integer("axis", 1))
+    give_along(op, "softmax", op.input(), axis, Softmax())
 
 
 @converts("ArgMax")
@@ -192,7 +186,7 @@ def reduction(op: Operation) -> None:
     value = x if first is None else op.add(first, x, part="terms")
     axes = Reduce(tuple(range(op.axis(settings.integer("axis", 0)), op.input_type().rank)), False)
     total = op.add("mean" if kind == "MEAN" else "sum", value, attributes=axes, part="total")
-    op.give("mul", total, op.number(settings.number("coeff", 1.0), x, "factor"))
+    op.give("mul", total, op.scalar(settings.number("coeff", 1.0), x, "factor"))
 
 
 @converts("Upsample")

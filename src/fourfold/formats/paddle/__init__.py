@@ -1,0 +1,31 @@
+"""Paddle models: a program (.pdmodel, or .json of Paddle 3) and its parameters (.pdiparams)."""
+
+from __future__ import annotations
+
+from fourfold.formats.format import Format
+from fourfold.formats.paddle.files import (
+    JSON,
+    PARAMETERS,
+    PROGRAM,
+    find_files,
+    is_program,
+    program_in,
+)
+from fourfold.formats.source import ModelSource
+
+
+def matches(source: ModelSource) -> bool:
+    """By the path, and where that says nothing, by how a program as JSON begins."""
+    if source.path is None:
+        return False
+    if source.is_folder:
+        return program_in(source.path) is not None
+    return source.has_extension((PARAMETERS,)) or is_program(source)
+
+
+def files(source: ModelSource) -> tuple[str, ...]:
+    found = find_files(source)
+    return (found.program, *([] if found.parameters is None else [found.parameters]))
+
+
+FORMAT = Format("Paddle", (PROGRAM, JSON, PARAMETERS), matches, f"{__name__}.reader", files=files)
