@@ -167,10 +167,9 @@ def _value(data: Any) -> Attribute | None:
     if isinstance(data, dict):
         data = data.get("D")
     if isinstance(data, list):
-        items = [item.get("D") if isinstance(item, dict) else item for item in data]
-        if not all(isinstance(item, bool | int | float | str) for item in items):
-            return None
-        return tuple(items)
+        items: list[Any] = [item.get("D") if isinstance(item, dict) else item for item in data]
+        plain = all(isinstance(item, bool | int | float | str) for item in items)
+        return tuple(items) if plain else None
     return data if isinstance(data, bool | int | float | str) else None
 
 

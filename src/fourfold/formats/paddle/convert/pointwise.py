@@ -56,6 +56,15 @@ def plain(op: Operation) -> None:
     op.give(_PLAIN[op.record.type], op.input("X"))
 
 
+@converts("round")
+def round_away(op: Operation) -> None:
+    """the nearest whole number, of two the one further from zero."""
+    x = op.input("X")
+    size = op.add("absolute", x, part="size")
+    raised = op.add("add", size, op.scalar(0.5, x, "half"), part="raised")
+    op.give("mul", op.add("sign", x, part="sign"), op.add("floor", raised, part="whole"))
+
+
 @converts("assign", "share_data")
 def identity(op: Operation) -> None:
     """nothing: the value itself."""

@@ -32,10 +32,26 @@ def pool2d(op: Operation) -> None:
     filter = (wanted[0], wanted[1])
     check_window(*filter)
     if op.flag("adaptive") or op.flag("global_pooling"):
+        if kind == "max" and filter != (1, 1):
+            raise Unconvertible("pools by max adapt in max_pool2d_with_index alone")
         give_image(op, _adapted(op, image, filter, kind == "avg"))
         return
     pool = _pool(op, (shape[1], shape[2]), filter)
     give_image(op, pool_image(op, image, pool, average=kind == "avg"))
+
+
+@converts("max_pool2d_with_index")
+def max_pool2d_with_index(op: Operation) -> None:
+    """max_pool2d; where each was found is not kept."""
+    image, filter = image_of(op, op.input("X")), op.pair("ksize")
+    check_window(*filter)
+    if op.flag("adaptive") or op.flag("global_pooling"):
+        filter = (1, 1) if op.flag("global_pooling") else filter
+        give_image(op, _adapted(op, image, filter, average=False))
+        return
+    shape = op.type_of(image).shape
+    pool = _pool(op, (shape[1], shape[2]), filter)
+    give_image(op, pool_image(op, image, pool, average=False))
 
 
 def _pool(op: Operation, image: Pair, filter: Pair) -> Pool:
