@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.conversion import Conversion, FileOperator
 from fourfold.types import Shape, TensorType
@@ -42,7 +44,8 @@ class OverwritingConversion(Conversion):
         self, operator: FileOperator, inputs: Names, add_nodes: Callable[[Names, Names], None]
     ) -> None:
         before = len(self.builder.nodes)
-        add_nodes(inputs, operator.outputs)
+        with np.errstate(all="ignore"):  # parameters may be anything
+            add_nodes(inputs, operator.outputs)
         if self.own:
             read = {value: self.own[value] for value in inputs}
             written = {value: self.own[value] for value in operator.outputs}

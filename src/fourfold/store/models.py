@@ -39,7 +39,7 @@ def _state(state: os.stat_result) -> str:
     return f"{state.st_size}:{state.st_mtime_ns}:{state.st_dev}:{state.st_ino}"
 
 
-class Known(NamedTuple):
+class KnownModel(NamedTuple):
     """What was found out of a model whose files are as they were then: `digest` is '' where one of
     them had just been written.
     """
@@ -48,7 +48,7 @@ class Known(NamedTuple):
     digest: str
 
 
-def known(database: sqlite3.Connection, path: Name) -> Known | None:
+def known(database: sqlite3.Connection, path: Name) -> KnownModel | None:
     """What is remembered of a model; None where that no longer holds."""
     query = "SELECT state, seen, digest FROM models WHERE path=?"
     row = database.execute(query, (os.path.abspath(path),)).fetchone()
@@ -62,7 +62,7 @@ def known(database: sqlite3.Connection, path: Name) -> Known | None:
     except OSError:
         return None
     written = max(int(line.split(":")[1]) for line in state.split("\n"))
-    return Known(files, str(found) if written + RACY_NS < seen else "")
+    return KnownModel(files, str(found) if written + RACY_NS < seen else "")
 
 
 def digest_files(files: Sequence[str]) -> tuple[str, int, str]:

@@ -94,7 +94,7 @@ class Store(Entries):
         return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
 
     @never_fails(lambda: None)
-    def _known_model(self, path: models.Name) -> models.Known | None:
+    def _known_model(self, path: models.Name) -> models.KnownModel | None:
         with self.database.reading() as database:
             return models.known(database, path)
 

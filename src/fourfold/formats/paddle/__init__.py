@@ -24,8 +24,8 @@ def matches(source: ModelSource) -> bool:
 
 
 def files(source: ModelSource) -> tuple[str, ...]:
-    found = find_files(source)
-    return (found.program, *([] if found.parameters is None else [found.parameters]))
+    """The program and the parameters; where these have a file each, all files of the folder."""
+    return find_files(source).paths
 
 
 FORMAT = Format("Paddle", (PROGRAM, JSON, PARAMETERS), matches, f"{__name__}.reader", files=files)

@@ -24,6 +24,17 @@ class ProgramFiles:
     parameters: str | None
     folder: str
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All that a model is made of; the files of a folder where parameters have one each."""
+        if self.parameters is not None:
+            return self.program, self.parameters
+        if os.path.basename(self.program) != OLD_PROGRAM:
+            return (self.program,)
+        names = sorted(os.listdir(self.folder or os.curdir))
+        paths = (os.path.join(self.folder, name) for name in names)
+        return tuple(path for path in paths if os.path.isfile(path))
+
 
 def is_json(source: ModelSource) -> bool:
     """Whether this is a program of Paddle 3 as JSON."""

@@ -47,9 +47,8 @@ def batch_norm(op: Operation) -> None:
     weight = float(op.parameter(2, "weight of the mean", (1,))[0])
     share = 1.0 / weight if weight else 0.0
     eps = op.settings("batch_norm_param").number("eps", 1e-5)
-    with np.errstate(all="ignore"):
-        scale = 1.0 / np.sqrt(variance.astype(np.float64) * share + eps)
-        shift = -(mean.astype(np.float64) * share) * scale
+    scale = 1.0 / np.sqrt(variance.astype(np.float64) * share + eps)
+    shift = -(mean.astype(np.float64) * share) * scale
     if len(op.layer.blobs) == 5:  # of forks, which keep the scale and shift behind it in it
         factor, offset = (op.parameter(i, "scale", (x.shape[1],)) for i in (3, 4))
         scale, shift = scale * factor, shift * factor + offset

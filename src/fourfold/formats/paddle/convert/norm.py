@@ -32,9 +32,8 @@ def batch_norm(op: Operation) -> None:
     count = kind.shape[-1] if last else kind.shape[1]
     parameters = ("Mean", "Variance", "Scale", "Bias")
     mean, variance, scale, bias = (_numbers(op, name, count) for name in parameters)
-    with np.errstate(all="ignore"):
-        factor = scale / np.sqrt(variance + op.number("epsilon", 1e-5))
-        offset = bias - mean * factor
+    factor = scale / np.sqrt(variance + op.number("epsilon", 1e-5))
+    offset = bias - mean * factor
     shape = (count,) if last else (count, *[1] * (kind.rank - 2))
     constants = [
         op.constant(array.astype(kind.dtype.numpy).reshape(shape), part)
