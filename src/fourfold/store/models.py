@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import sqlite3
 import time
@@ -11,15 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fourfold.errors import FourfoldError
 from fourfold.lazy import lazy_import
+from fourfold.store.digests import RACY_NS, Name, digest_file
 from fourfold.store.keys import digest
 
 if TYPE_CHECKING:
     from fourfold import formats
 else:
     formats = lazy_import("fourfold.formats")
-
-Name = str | os.PathLike[str]  # of a file
-RACY_NS = 2_000_000_000  # a file may change again within one tick of its clock without a trace
 
 
 def files_of(path: Name) -> tuple[str, ...]:
@@ -48,9 +45,9 @@ class KnownModel(NamedTuple):
     digest: str
 
 
-def known(database: sqlite3.Connection, path: Name) -> KnownModel | None:
+def known_model(database: sqlite3.Connection, path: Name) -> KnownModel | None:
     """What is remembered of a model; None where that no longer holds."""
-    query = "SELECT state, seen, digest FROM models WHERE path=?"
+    query = "SELECT state, seen, digest FROM digests WHERE path=?"
     row = database.execute(query, (os.path.abspath(path),)).fetchone()
     if row is None:
         return None
@@ -68,22 +65,5 @@ def known(database: sqlite3.Connection, path: Name) -> KnownModel | None:
 def digest_files(files: Sequence[str]) -> tuple[str, int, str]:
     """The state of a model's files, when that was seen, and the digest of all of them."""
     state, seen = state_of(files), time.time_ns()
-    found = [_digest(file) for file in files]
+    found = [digest_file(file) for file in files]
     return state, seen, found[0] if len(found) == 1 else digest("\n".join(found).encode())
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return digest(b"")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return digest(content)
-
-
-def remember(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]) -> None:
-    database.execute("INSERT OR REPLACE INTO models VALUES(?,?,?,?)", (os.path.abspath(path), *row))
-    # Paths that are no longer opened go with time.
-    database.execute(
-        "DELETE FROM models WHERE path NOT IN"
-        " (SELECT path FROM models ORDER BY seen DESC LIMIT 1000)"
-    )

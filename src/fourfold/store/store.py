@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Compiled, Section
-from fourfold.store import choices, facts, models, sentinel
+from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
 from fourfold.store.facts import FactRow, KeptFacts
-from fourfold.store.keys import Parts, digest, facts_key
+from fourfold.store.keys import Parts, digest, engine_parts, facts_key
 from fourfold.store.log import log_once
+from fourfold.store.package import ROOT
+from fourfold.store.sources import digest_sources, sources_state
 
 
 class Store(Entries):
@@ -64,17 +66,19 @@ class Store(Entries):
     @never_fails(lambda: KeptFacts({}, {}))
     def find_facts(self, device: DeviceInfo) -> KeptFacts:
         """What trials told of a device, and which did not answer."""
+        key = facts_key(device, self.engine_parts)
         with self.database.reading() as database:
-            return facts.facts_in(facts.read_rows(database, facts_key(device)))
+            return facts.facts_in(facts.read_rows(database, key))
 
     @never_fails(lambda: None)
     def put_facts(
         self, device: DeviceInfo, known: Mapping[str, Fact], unanswered: Iterable[str] = ()
     ) -> None:
         """Keep what trials told of a device, and count those that did not answer."""
+        key = facts_key(device, self.engine_parts)
         with self.database.writing(sync=False) as database:
-            facts.write_facts(database, facts_key(device), known)
-            facts.note_unanswered(database, facts_key(device), unanswered)
+            facts.write_facts(database, key, known)
+            facts.note_unanswered(database, key, unanswered)
 
     @never_fails(list)
     def fact_rows(self) -> list[FactRow]:
@@ -86,7 +90,19 @@ class Store(Entries):
         with self.database.writing() as database:
             facts.write_rows(database, rows)
 
-    def model_digest(self, path: models.Name) -> str:
+    @cached_property
+    def engine_parts(self) -> Parts:
+        """Which fourfold this is, told by the contents of its sources; their digest is remembered
+        while they stay as they are.
+        """
+        known = self._known_digest(ROOT, sources_state())
+        if known is None:
+            row = digest_sources()
+            self._note_digest(ROOT, row)
+            known = row[2]
+        return engine_parts(known)
+
+    def model_digest(self, path: digests.Name) -> str:
         """The digest of a model, remembered while all of its files stay as they are."""
         known = self._known_model(path)
         if known is not None and known.digest:
@@ -94,19 +110,24 @@ class Store(Entries):
         return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
 
     @never_fails(lambda: None)
-    def _known_model(self, path: models.Name) -> models.KnownModel | None:
+    def _known_model(self, path: digests.Name) -> models.KnownModel | None:
         with self.database.reading() as database:
-            return models.known(database, path)
+            return models.known_model(database, path)
 
-    def _fresh_digest(self, path: models.Name, files: tuple[str, ...]) -> str:
-        state, seen, found = models.digest_files(files)
-        self._note_model(path, (state, seen, found))
-        return found
+    def _fresh_digest(self, path: digests.Name, files: tuple[str, ...]) -> str:
+        row = models.digest_files(files)
+        self._note_digest(path, row)
+        return row[2]
 
     @never_fails(lambda: None)
-    def _note_model(self, path: models.Name, row: tuple[str, int, str]) -> None:
+    def _known_digest(self, path: digests.Name, state: str) -> str | None:
+        with self.database.reading() as database:
+            return digests.known(database, path, state)
+
+    @never_fails(lambda: None)
+    def _note_digest(self, path: digests.Name, row: tuple[str, int, str]) -> None:
         with self.database.writing(sync=False) as database:
-            models.remember(database, path, row)
+            digests.remember(database, path, row)
 
     @contextmanager
     def loading(self, binary: bytes) -> Iterator[bool]:
@@ -165,5 +186,5 @@ def memory_store() -> Store:
     return Store(None)
 
 
-def folder_store(folder: models.Name, limit: int = LIMIT) -> Store:
+def folder_store(folder: digests.Name, limit: int = LIMIT) -> Store:
     return Store(Path(folder), limit)
