@@ -38,7 +38,7 @@ _LOOKS = (
     (b"version https://git-lfs", "a Git LFS pointer", "fetch the real file with 'git lfs pull'"),
     (b"<", "an HTML or XML page", "the download went wrong; fetch the file itself"),
     (b"{", "a JSON file", "pass the model file itself"),
-    (b"\x08", "an ONNX or other protobuf file", "convert it to .tflite first"),
+    (b"\x08", "a protobuf file, but no ONNX model", "convert it to .onnx or .tflite first"),
     (b"\x0a", "a protobuf file, such as a TensorFlow graph", "convert it to .tflite first"),
 )
 

@@ -29,6 +29,7 @@ from fourfold.rewrite.merge_reshapes import merge_reshapes
 from fourfold.rewrite.merge_roundings import merge_roundings
 from fourfold.rewrite.share_equal import share_equal
 from fourfold.rewrite.sink_reshapes import sink_reshapes
+from fourfold.rewrite.sink_transposes import sink_transposes
 from fourfold.rewrite.split_detection import split_detection
 from fourfold.rewrite.split_transposed import split_transposed
 from fourfold.types import silent_arithmetic
@@ -39,6 +40,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_constants,  # what depends on no input is a constant
     split_detection,  # boxes are decoded side by side before they are picked one after the other
     keep_axes,  # reductions keep the rank of their input
+    sink_transposes,  # no transpose stands before what could stand before it, if that moves less
     drop_identities,  # every node changes its input, except copies to outputs
     hoist_transposes,  # no transpose stands behind a pad that it could stand before
     merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
