@@ -36,6 +36,7 @@ class Program:
     parameters: Mapping[str, np.ndarray]
     operators: Sequence[Operator]
     fetches: Sequence[str]
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)  # of results, where told
 
 
 def _description(dtype: str, sizes: Sequence[int]) -> MessageWriter:
@@ -97,7 +98,7 @@ def program_file(program: Program) -> bytes:
         name for one in program.operators for names in one.outputs.values() for name in names
     }
     for name in sorted(written - set(program.parameters)):
-        block.message(3, _variable(name, "float32", [-1], False))
+        block.message(3, _variable(name, "float32", program.sizes.get(name, [-1]), False))
     feeds = [
         Operator("feed", {"X": ["feed"]}, {"Out": [name]}, {"col": index})
         for index, name in enumerate(program.inputs)

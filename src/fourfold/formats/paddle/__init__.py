@@ -28,4 +28,11 @@ def files(source: ModelSource) -> tuple[str, ...]:
     return find_files(source).paths
 
 
-FORMAT = Format("Paddle", (PROGRAM, JSON, PARAMETERS), matches, f"{__name__}.reader", files=files)
+FORMAT = Format(
+    "Paddle",
+    (PROGRAM, JSON, PARAMETERS),
+    matches,
+    f"{__name__}.reader",
+    cpu_engine="paddle",
+    files=files,
+)

@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
-from fourfold.formats.conversion import EXPORT_AGAIN
+from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator
 from fourfold.formats.inputs import DeclaredInput
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.overwriting import Names, OverwritingConversion
@@ -18,22 +18,29 @@ from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable
 from fourfold.formats.refusal import Unconvertible
-from fourfold.types import Shape
+from fourfold.graph import Node
+from fourfold.ops.foreign import Foreign
+from fourfold.types import DType, Shape, TensorType
 
 EXAMPLE = 224
 
 
 @dataclass
 class ProgramConversion(OverwritingConversion):
-    """`left_out` are variables that no rule gives: they only count in training."""
+    """`left_out` are variables that no rule gives: they only count in training. `unsized` are
+    values whose shapes are known at run time alone. With `stands_in`, what is not converted is left
+    to Paddle.
+    """
 
+    program: Program = field(default_factory=lambda: Program((), {}, (), {}, ()))
     left_out: set[str] = field(default_factory=set)
+    unsized: set[str] = field(default_factory=set)
+    stands_in: bool = False
+    number: int = 0  # of the operator that is converted
 
     def add_record(self, record: OperatorRecord) -> None:
         """Its nodes, or a refusal."""
-        rule = rules().get(record.type)
-        given = (*record.outputs,) if rule is None else rule.outputs
-        writes = [name for one in given for name in record.outputs.get(one, ())]
+        writes = written_by(record)
         self.left_out.update(name for names in record.outputs.values() for name in names)
         self.left_out.difference_update(writes)
         self.add_operator(
@@ -44,6 +51,8 @@ class ProgramConversion(OverwritingConversion):
         rule = rules().get(record.type)
         if rule is None:
             raise Unconvertible("operators of this type are not known")
+        if not self.unsized.isdisjoint(inputs):
+            raise Unconvertible("the shapes of what it reads are known only at run time")
         for name, value in zip(record.read, inputs, strict=True):
             if name in self.left_out and value not in self.builder.types:
                 raise Unconvertible(f"'{name}' is not kept when a model is used")
@@ -53,13 +62,48 @@ class ProgramConversion(OverwritingConversion):
         name = outputs[0] if outputs else record.type
         rule.convert(Operation(self.builder, name, outputs, record, values, own))
 
+    def stand_in(self, operator: FileOperator, reason: str) -> bool:
+        """A node for an operator that stays as the program has it."""
+        record = self.program.operators[self.number]
+        inputs = tuple(name for name in dict.fromkeys(operator.inputs) if name is not None)
+        known = all(name in self.builder.types for name in inputs)
+        if not self.stands_in or record.has_blocks or not known:
+            return False
+        variables = [self.program.variables.get(name) for name in operator.outputs]
+        if any(one is None or one.dtype is None for one in variables):
+            return False
+        told = [one for one in variables if one is not None]
+        dynamic = any(-1 in one.sizes for one in told) or not self.unsized.isdisjoint(inputs)
+        types = tuple(
+            TensorType(one.dtype or DType.F32, () if -1 in one.sizes else one.sizes) for one in told
+        )
+        read = tuple(self.builder.types[name] for name in inputs)
+        node = Foreign("paddle", (self.number,), record.type, reason, types, read, dynamic)
+        for name, type_ in zip(operator.outputs, types, strict=True):
+            self.builder.types[name] = type_
+        inputs = tuple(name for name in inputs if name not in self.builder.constants)
+        self.builder.nodes.append(
+            Node("foreign", inputs, operator.outputs, node, name=operator.name)
+        )
+        if dynamic:
+            self.unsized.update(operator.outputs)
+        return True
+
+
+def written_by(record: OperatorRecord) -> list[str]:
+    """The variables that an operator gives when a model is used."""
+    rule = rules().get(record.type)
+    given = (*record.outputs,) if rule is None else rule.outputs
+    return [name for one in given for name in record.outputs.get(one, ())]
+
 
 def convert_program(
     program: Program, parameters: Mapping[str, np.ndarray], size: int, options: ReadOptions
 ) -> ProgramConversion:
     """All operators of a program whose files have so many bytes."""
-    conversion = ProgramConversion(GraphBuilder(Budget.of(size)))
-    builder = conversion.builder
+    builder = GraphBuilder(Budget.of(size))
+    stands_in = options.keep_unsupported and program.can_be_cut
+    conversion = ProgramConversion(builder, program=program, stands_in=stands_in)
     for name in (*program.feeds, *parameters):
         if builder.fresh(name) != name:
             raise ModelError(f"'{name}' is there twice", "each is a value", EXPORT_AGAIN)
@@ -73,7 +117,8 @@ def convert_program(
     if builder.batch_factor != 1:
         own = convert_program(program, parameters, size, ReadOptions(follow_batch=False))
         conversion.own = own.builder.types
-    for record in program.operators:
+    for number, record in enumerate(program.operators):
+        conversion.number = number
         conversion.add_record(record)
     return conversion
 

@@ -85,6 +85,11 @@ def _operator(message: Message) -> OperatorRecord:
         inputs=_arguments(message.messages(OperatorField.INPUTS)),
         outputs=_arguments(message.messages(OperatorField.OUTPUTS)),
         attributes=dict(_attributes(message.messages(OperatorField.ATTRIBUTES))),
+        message=message.content,
+        has_blocks=any(
+            one.integer(AttributeField.KIND) in (AttributeKind.BLOCK, AttributeKind.BLOCKS)
+            for one in message.messages(OperatorField.ATTRIBUTES)
+        ),
     )
 
 

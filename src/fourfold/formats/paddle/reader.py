@@ -20,6 +20,7 @@ from fourfold.formats.paddle.parameters import read_parameters
 from fourfold.formats.paddle.pir import read_json
 from fourfold.formats.paddle.program import read_program
 from fourfold.formats.paddle.records import Program
+from fourfold.formats.paddle.source_graph import PaddleSourceGraph
 from fourfold.formats.source import ModelSource, open_source
 
 
@@ -47,6 +48,9 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
         input_names=graph.arguments,
         output_names=unique(program.fetches),
         open_sizes=tuple(open_sizes(program.variables[name].sizes) for name in program.feeds),
+        source_graph=(
+            PaddleSourceGraph(program, conversion.builder.constants) if program.can_be_cut else None
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fourfold.types import DType, Shape
 
@@ -28,6 +29,8 @@ class OperatorRecord:
     inputs: Arguments
     outputs: Arguments
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    message: memoryview | None = None  # as the protobuf form has it
+    has_blocks: bool = False  # other operators are inside of it
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -45,3 +48,21 @@ class Program:
     feeds: tuple[str, ...]
     fetches: Mapping[str, str]
     parameters: tuple[str, ...]
+
+    @cached_property
+    def can_be_cut(self) -> bool:
+        """Whether some of its operators can be a program of their own: as protobuf, and where no
+        variable is written twice, so that its name says which value it is.
+        """
+        written = [
+            name
+            for one in self.operators
+            for names in one.outputs.values()
+            for name in names
+            if name not in one.read  # numbers of training that are passed on
+        ]
+        return (
+            all(one.message is not None for one in self.operators)
+            and len(set(written)) == len(written)
+            and {*self.feeds, *self.parameters}.isdisjoint(written)
+        )

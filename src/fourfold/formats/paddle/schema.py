@@ -76,12 +76,15 @@ class AttributeKind(IntEnum):
     TEXTS = 5
     FLAG = 6
     FLAGS = 7
+    BLOCK = 8
     LONG = 9
+    BLOCKS = 10
     LONGS = 11
     DOUBLES = 12
     DOUBLE = 15
 
 
+FEED, FETCH = 9, 10  # kinds of the variables that values come from and go to
 ELEMENTS = {
     0: DType.BOOL,
     1: DType.I16,
