@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from random_graphs import assert_equal
 from tflite_writer import Operator, Tensor, constant, write
 
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
+from fourfold.rewrite import rewrite
 
 ROUNDED_TWICE = 0.2  # the share of elements that LiteRT's two roundings may put a step off
 SAME = {"StrideH": 1, "StrideW": 1, "Padding": 0}
@@ -28,10 +30,12 @@ def weights(shape: Sequence[int], axis: int = 0, seed: int = 1) -> Tensor:
     return Tensor("w", shape, "int8", data, scales, [0] * shape[axis], axis)
 
 
-def convolution(dtype: str = "int8", zero: int = 3, activation: int = 3) -> bytes:
+def convolution(
+    dtype: str = "int8", zero: int = 3, activation: int = 3, bias_scale: float = 0.02
+) -> bytes:
     kernel = weights((5, 3, 3, 4))
     bias = np.arange(-2, 3, dtype=np.int64 if dtype == "int16" else np.int32) * 500
-    scales = [0.02 * scale for scale in kernel.scale]
+    scales = [bias_scale * scale for scale in kernel.scale]
     tensors = [
         tensor("x", (1, 6, 7, 4), 0.02, zero, dtype),
         kernel,
@@ -255,3 +259,9 @@ def test_complex_weights_are_refused() -> None:
     operator = Operator("FULLY_CONNECTED", ["x", "w", "b"], ["y"], "FullyConnectedOptions")
     with pytest.raises(UnsupportedError, match="c64, which no float stands for"):
         read_model(write([*tensors, Tensor("y", (1, 5))], [operator], ["x"], ["y"]))
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.02000001, 0.06, 0.0])
+def test_a_bias_counts_the_steps_of_its_products(scale: float) -> None:
+    graph = check(convolution(bias_scale=scale))
+    assert_equal(graph, rewrite(graph))

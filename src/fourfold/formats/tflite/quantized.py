@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isclose
 
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.builder import TFLiteBuilder
@@ -162,18 +163,26 @@ class FloatView:
         return self.reals[index]
 
     def _scale_bias(self, record: OperatorRecord) -> None:
-        """A bias that does not say so has the scale of the products that it is added to."""
+        """A bias has the scale of the products that it is added to, whatever the file says: as in
+        LiteRT, its integers are added to theirs.
+        """
         place = _BIASES.get(record.op, len(record.inputs))
         if place >= len(record.inputs) or record.inputs[place] == -1:
             return
         name, weights = self.names[record.inputs[place]], self.names[record.inputs[1]]
         found = self.builder.quantization
         grid = grid_of(self.tensors[record.inputs[2 if place == 3 else 0]])
-        if name in found or weights not in found or grid is None:
+        whole = self.builder.types[name].dtype.is_integer
+        if weights not in found or grid is None or not whole:
             return
         scales = tuple(grid.scale * scale for scale in found[weights].scale)
         axis = 0 if len(scales) > 1 else None
-        found[name] = Quantization(scales, (0,) * len(scales), axis)
+        wanted = Quantization(scales, (0,) * len(scales), axis)
+        if name in found and _is_close(found[name], wanted):
+            return
+        if name in self.builder.reals:
+            raise Unconvertible(f"its bias '{name}' is also one of products with another scale")
+        found[name] = wanted
 
     def _rounds(self, record: OperatorRecord, output: int) -> bool:
         """Whether the output has a grid that the computed numbers may miss."""
@@ -194,3 +203,10 @@ class FloatView:
             return None
         grid = grid_of(tensor)
         return grid and grid.clamped(getattr(record.options, "activation", 0))
+
+
+def _is_close(one: Quantization, other: Quantization) -> bool:
+    """Whether two quantisations differ by roundings of their scales alone."""
+    if (one.zero_point, len(one.scale)) != (other.zero_point, len(other.scale)):
+        return False
+    return all(isclose(a, b, rel_tol=1e-3) for a, b in zip(one.scale, other.scale, strict=True))
