@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from fourfold.errors import ModelError
+from fourfold.formats.conversion import DAMAGE
 from fourfold.formats.onnx.records import (
     FileRecord,
     FunctionKey,
@@ -43,17 +45,20 @@ _NOT_TENSORS = {
 }
 
 
-def read_file(content: Content, title: str) -> FileRecord:
-    """All that a file says; ModelError where it is damaged."""
+@contextmanager
+def sound(title: str) -> Iterator[None]:
+    """Whatever is damaged becomes a ModelError; graphs inside of nodes are read late."""
     try:
-        return _file(Message(content))
-    except (ValueError, RecursionError) as error:
+        yield
+    except (*DAMAGE, RecursionError) as error:
         what, why = f"{title} is not a sound ONNX model", str(error) or type(error).__name__
         fix = "download or export the file again; it is damaged"
         raise ModelError(what, why, fix) from error
 
 
-def _file(message: Message) -> FileRecord:
+def read_file(content: Content) -> FileRecord:
+    """All that a file says."""
+    message = Message(content)
     graph = message.message(ModelField.GRAPH)
     if graph is None:
         raise ValueError("it has no graph")

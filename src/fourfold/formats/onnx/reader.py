@@ -13,7 +13,7 @@ from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
 from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_file
+from fourfold.formats.onnx.file import read_file, sound
 from fourfold.formats.onnx.rule import summary
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
 from fourfold.formats.onnx.walk import convert_graph
@@ -26,10 +26,11 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     if options.signature is not None:
         what, why = f"no signature '{options.signature}'", "ONNX models have none"
         raise InputError(what, why, "leave the signature out")
-    file = read_file(source.content, source.title)
     folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
     files = ExternalFiles(folder)
-    found = convert_graph(file, files, options, Budget.of(len(source.content)))
+    with sound(source.title):
+        file = read_file(source.content)
+        found = convert_graph(file, files, options, Budget.of(len(source.content)))
     if found.graph is None:
         fix = f"leave strict out, so that the CPU runs these; {SEE_OPS}"
         raise unsupported(source.title, found.refusals, fix)

@@ -175,18 +175,18 @@ class Walk(Conversion):
         if rule is None:
             raise Unconvertible("this op is not known yet")
         places = {name: self.output(name) for name in record.outputs if name in self.read}
-        rule(
-            Operation(
-                self.builder,
-                record,
-                self._version(record),
-                inputs,
-                tuple(places.get(name) for name in record.outputs),
-                unit=self.scope.unit or outputs[0],
-                attributes=self.scope.attributes_of(record),
-                files=self.files,
-            )
+        operation = Operation(
+            self.builder,
+            record,
+            self._version(record),
+            inputs,
+            tuple(places.get(name) for name in record.outputs),
+            unit=self.scope.unit or outputs[0],
+            attributes=self.scope.attributes_of(record),
+            files=self.files,
         )
+        with np.errstate(all="ignore"):
+            rule(operation)
         if _gives_halves(record, inputs, self.halves):
             self.halves.update(outputs)
 

@@ -82,6 +82,8 @@ def _padding(
             less, more = total // 2, total - total // 2
             found.append((less, more) if kind == "SAME_UPPER" else (more, less))
         return tuple(found)
+    if kind not in ("NOTSET", "VALID", ""):
+        raise ValueError(f"its padding '{kind}' is not known")
     pads = op.list_attribute("pads") if kind in ("NOTSET", "") else (0,) * 2 * count
     pads = (0,) * 2 * count if pads is None else pads
     if len(pads) != 2 * count or max(pads, default=0) > _LIMIT:
