@@ -99,3 +99,42 @@ def test_all_values_of_a_model(tmp_path: Path) -> None:
 def test_a_file_runs_as_a_whole(tmp_path: Path) -> None:
     run = ENGINE.open_model(str(write_model(tmp_path, program())), {"x": X}, 1)
     assert np.allclose(run()[0], right(), atol=1e-5)
+
+
+def detector() -> Program:
+    """Boxes and scores that are computed here, and a suppression whose results have any size."""
+    operators = [
+        Operator("relu", {"X": ["boxes"]}, {"Out": ["b"]}),
+        Operator("sigmoid", {"X": ["scores"]}, {"Out": ["s"]}),
+        Operator(
+            "multiclass_nms3",
+            {"BBoxes": ["b"], "Scores": ["s"]},
+            {"Out": ["found"], "Index": ["index"], "NmsRoisNum": ["count"]},
+            {
+                "background_label": -1,
+                "score_threshold": 0.55,
+                "nms_top_k": 10,
+                "nms_threshold": 0.5,
+                "nms_eta": 1.0,
+                "keep_top_k": 5,
+                "normalized": True,
+            },
+        ),
+    ]
+    inputs = {"boxes": (1, 8, 4), "scores": (1, 2, 8)}
+    return Program(inputs, {}, operators, ["found", "count"], {"found": (-1, 6), "count": (-1,)})
+
+
+@needs_paddle
+def test_results_whose_size_paddle_alone_knows(tmp_path: Path, device: DeviceInfo) -> None:
+    path = write_model(tmp_path, detector())
+    corners = np.abs(numbers((1, 8, 2), 1))
+    arrays = {
+        "boxes": np.concatenate([corners, corners + np.float32(0.3)], axis=2),
+        "scores": numbers((1, 2, 8), 2),
+    }
+    expected = ENGINE.open_model(str(path), arrays, 1)()
+    with Session(path, device, placement="gpu") as session:
+        found = session.run(arrays)
+    assert 0 < len(expected[0]) < 16
+    assert np.allclose(found["found"], expected[0], atol=1e-5)
