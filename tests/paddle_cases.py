@@ -113,6 +113,8 @@ ACTIVATIONS = {
     "pow": _case("pow", factor=3.0),
     "scale": _case("scale", scale=2.0, bias=0.5, bias_after_scale=True),
     "scale_before": _case("scale", scale=2.0, bias=0.5, bias_after_scale=False),
+    "logsigmoid": _case("logsigmoid"),
+    "brelu": _case("brelu", t_min=-0.25, t_max=0.5),
     "clip": _case("clip", min=-0.25, max=0.5),
     "cast": _case("cast", in_dtype=5, out_dtype=2),
     "dropout": PaddleCase(
@@ -183,6 +185,7 @@ CASES: dict[str, PaddleCase] = {
     "matmul_weights": PaddleCase(
         "matmul_v2", {"trans_x": False, "trans_y": False}, (3, 5, 7), {"Y": numbers((7, 4), 2)}
     ),
+    "bmm": PaddleCase("bmm", {}, (3, 5, 7), second=(3, 7, 4)),
     "mul_flat": PaddleCase(
         "mul", {"x_num_col_dims": 1, "y_num_col_dims": 1}, (3, 5, 7), {"Y": numbers((35, 4), 2)}
     ),
@@ -226,6 +229,15 @@ CASES: dict[str, PaddleCase] = {
     "expand": PaddleCase("expand_v2", {"shape": [2, 3, 5]}, (1, 5)),
     "tile": _case("tile", (3, 5), repeat_times=[2, 1, 3]),
     "gather": PaddleCase("gather", {"axis": 0}, (7, 5), {"Index": np.array([3, 0, 6], np.int64)}),
+    "index_select": PaddleCase(
+        "index_select", {"dim": 1}, (3, 5), {"Index": np.array([4, 0, 4], np.int64)}
+    ),
+    "flip": _case("flip", (3, 5, 7), axis=[0, 2]),
+    "fill_batch": PaddleCase(
+        "fill_constant_batch_size_like",
+        {"shape": [-1, 3], "dtype": 5, "value": 1.5, "input_dim_idx": 0, "output_dim_idx": 0},
+        reads="Input",
+    ),
     "shape": PaddleCase("shape", reads="Input"),
     "pad3d": PaddleCase(
         "pad3d",

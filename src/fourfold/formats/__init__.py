@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from fourfold.errors import FourfoldError, InputError, ModelError
-from fourfold.formats.format import Format
+from fourfold.formats.format import Format, one_file
 from fourfold.formats.model import Model, Signature, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
@@ -54,7 +54,11 @@ def formats() -> Mapping[str, Format]:
 def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
     """The model in a file, a folder or bytes, of whichever format that is."""
     source = open_source(model)
-    return _format_of(source).read(source, options)
+    form = _format_of(source)
+    if source.others and form.files is one_file:
+        what = f"{source.title} was passed with {len(source.others)} more"
+        raise InputError(what, f"{form.name} models are one file", "pass that file alone")
+    return form.read(source, options)
 
 
 def find_format(model: PathOrBytes) -> Format:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from caffe_writer import input_text, layer_text, weights_file, write_net
+from click.testing import CliRunner
 from stored_answers import numbers
 
+from fourfold import Session
+from fourfold.cli import main
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import Model, ReadOptions, find_format, formats, read_model
@@ -42,6 +46,22 @@ def test_the_only_weights_of_a_folder_may_have_another_name(tmp_path: Path) -> N
     (tmp_path / "weights_iter_200.caffemodel").write_bytes(b"")
     with pytest.raises(ModelError, match=r"comes without its weights[\s\S]*under the same name"):
         read_model(path)
+
+
+def test_two_files_may_lie_apart(tmp_path: Path) -> None:
+    path = write_net(tmp_path, NET, BLOBS)
+    expected = run(read_model(path))[0]
+    (tmp_path / "elsewhere").mkdir()
+    weights = path.with_suffix(".caffemodel").rename(tmp_path / "elsewhere" / "w.caffemodel")
+    for pair in ((path, weights), (weights, path)):
+        with Session(pair, device="cpu") as session:
+            assert np.array_equal(session.run(numbers((1, 2, 5, 5)))["y"], expected)
+    shown = CliRunner().invoke(main, ["check", "--device", "cpu", os.pathsep.join(map(str, pair))])
+    assert shown.exit_code == 0, shown.output
+    with pytest.raises(InputError, match=r"one \.prototxt and one \.caffemodel"):
+        Session((path, path), device="cpu")
+    with pytest.raises(InputError, match="cannot open"):
+        Session((path, tmp_path / "missing.caffemodel"), device="cpu")
 
 
 def test_weights_of_another_network_are_not_taken(tmp_path: Path) -> None:

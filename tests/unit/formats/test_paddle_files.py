@@ -13,6 +13,7 @@ from paddle_cases import CASES, pir_model
 from paddle_writer import Operator, Program, parameter, parameters_file, program_file, write_model
 from stored_answers import numbers
 
+from fourfold import Session
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
 from fourfold.formats import Model, ReadOptions, find_format, formats, model_files, read_model
@@ -34,6 +35,17 @@ def test_either_file_and_their_folder_are_the_model(tmp_path: Path) -> None:
         assert (model.input_names, model.output_names, model.format) == (("x",), ("y0",), "Paddle")
         assert np.array_equal(run(model), expected)
         assert set(model_files(other)) == {str(path), str(path.with_suffix(".pdiparams"))}
+
+
+def test_two_files_may_lie_apart(tmp_path: Path) -> None:
+    path = write_model(tmp_path, CASE.program)
+    expected = run(read_model(path))
+    held = path.with_suffix(".pdiparams").rename(tmp_path / "other.pdiparams")
+    for pair in ((path, held), (held, path)):
+        with Session(pair, device="cpu") as session:
+            assert np.allclose(session.run(CASE.arrays)["y0"], expected, atol=1e-5)
+    with pytest.raises(InputError, match="a program and its"):
+        Session((path, path), device="cpu")
 
 
 def test_programs_as_json_are_found_as_well(tmp_path: Path) -> None:

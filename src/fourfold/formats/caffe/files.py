@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from fourfold.errors import ModelError
+from fourfold.errors import InputError, ModelError
 from fourfold.formats.source import ModelSource
 
 TEXT, WEIGHTS = ".prototxt", ".caffemodel"
@@ -32,12 +32,23 @@ def find_files(source: ModelSource) -> NetFiles:
     """The files of a network by the path of one of them, or of their folder."""
     path = source.path
     assert path is not None, "networks of several files are told by their paths"
+    if source.others:
+        return _given((path, *source.others))
     if source.is_folder:
         definition = _only(_files(path, TEXT), path)
         return NetFiles(definition, _only(_files(path, WEIGHTS), path))
     if source.has_extension((TEXT,)):
         return NetFiles(path, _companion(path, WEIGHTS))
     return NetFiles(_companion(path, TEXT), path)
+
+
+def _given(paths: tuple[str, ...]) -> NetFiles:
+    """Both files, in any order."""
+    kinds = {os.path.splitext(path)[1].lower(): path for path in paths}
+    if set(kinds) != {TEXT, WEIGHTS} or len(paths) != 2:
+        what = f"{', '.join(map(repr, paths))} are no network"
+        raise InputError(what, f"it is one {TEXT} and one {WEIGHTS}", "pass these two")
+    return NetFiles(kinds[TEXT], kinds[WEIGHTS])
 
 
 def _files(folder: str, extension: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from fourfold.errors import ModelError
+from fourfold.errors import InputError, ModelError
 from fourfold.formats.source import ModelSource
 
 PROGRAM, JSON, PARAMETERS = ".pdmodel", ".json", ".pdiparams"
@@ -69,6 +69,8 @@ def find_files(source: ModelSource) -> ProgramFiles:
     """The files of a model by the path of one of them, or of their folder."""
     path = source.path
     assert path is not None, "models of several files are told by their paths"
+    if source.others:
+        return _given((path, *source.others))
     program: str | None = path
     if source.is_folder:
         program = program_in(path)
@@ -80,6 +82,16 @@ def find_files(source: ModelSource) -> ProgramFiles:
         what, why = f"{source.title} comes without its program", f"no {PROGRAM} is beside it"
         raise ModelError(what, why, f"put the {PROGRAM} or {JSON} file beside it")
     return ProgramFiles(program, _parameters_of(program), os.path.dirname(program))
+
+
+def _given(paths: tuple[str, ...]) -> ProgramFiles:
+    """Both files, in any order; only parameters are called so."""
+    held = [path for path in paths if path.lower().endswith((PARAMETERS, *OLD_PARAMETERS))]
+    if len(paths) != 2 or len(held) != 1:
+        what = f"{', '.join(map(repr, paths))} are no model"
+        raise InputError(what, f"it is a program and its {PARAMETERS}", "pass these two")
+    (program,) = (path for path in paths if path not in held)
+    return ProgramFiles(program, held[0], os.path.dirname(program))
 
 
 def _parameters_of(program: str) -> str | None:

@@ -23,7 +23,7 @@ _POINTWISE = {
     **dict.fromkeys(("relu", "relu6", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt"), ""),
     **dict.fromkeys(("abs", "floor", "ceil", "round", "square", "sin", "cos", "silu", "swish"), ""),
     **dict.fromkeys(("mish", "softplus", "gelu", "elu", "erf", "reciprocal", "softsign"), ""),
-    **dict.fromkeys(("logical_not", "assign", "share_data", "log_softmax", "softmax"), ""),
+    **dict.fromkeys(("logical_not", "assign", "share_data", "log_softmax", "softmax", "flip"), ""),
     "hardswish": "hard_swish",
     "hardsigmoid": "hard_sigmoid",
     "share_data_": "assign",
@@ -67,6 +67,12 @@ OPERATORS: Mapping[str, PirOperator] = {
         for name, older in _REDUCE.items()
     },
     "argmax": PirOperator("arg_max", ("X", "AxisTensor"), attributes={"keepdims": "keepdims"}),
+    "bmm": PirOperator("", ("X", "Y")),
+    "hardtanh": PirOperator("hard_tanh"),
+    "index_select": PirOperator("", ("X", "Index"), attributes={"axis": "dim"}),
+    "sync_batch_norm_": PirOperator(
+        "sync_batch_norm", ("X", "Mean", "Variance", "Scale", "Bias"), "Y"
+    ),
     "argmin": PirOperator("arg_min", ("X", "AxisTensor")),
     "batch_norm": PirOperator("", ("X", "Mean", "Variance", "Scale", "Bias"), "Y"),
     "batch_norm_": PirOperator("batch_norm", ("X", "Mean", "Variance", "Scale", "Bias"), "Y"),

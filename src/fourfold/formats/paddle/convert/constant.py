@@ -49,6 +49,20 @@ def fill_like(op: Operation) -> None:
     _give_full(op, kind.shape, _fits(value, dtype), dtype)
 
 
+@converts("fill_constant_batch_size_like")
+def fill_batch(op: Operation) -> None:
+    """a constant with the batch of another value."""
+    dtype, like = op.dtype("dtype") or DType.F32, op.input_type("Input").shape
+    shape, source = list(op.integers("shape")), op.integer("input_dim_idx", 0)
+    target = op.integer("output_dim_idx", 0)
+    if not (0 <= source < len(like) and 0 <= target < len(shape)):
+        raise ValueError(f"{shape} has no axis {target} for axis {source} of {list(like)}")
+    shape[target] = like[source]
+    text = op.text("str_value")
+    value = float(text) if text else op.number("value", 0.0)
+    _give_full(op, tuple(shape), _fits(value, dtype), dtype)
+
+
 @converts("assign_value")
 def assign_value(op: Operation) -> None:
     """a constant."""

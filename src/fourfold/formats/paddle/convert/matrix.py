@@ -69,6 +69,12 @@ def _product(op: Operation, x: str, y: str, turned: bool) -> str:
     return op.add("batch_matmul", x, y, attributes=BatchMatmul(turned), part="product")
 
 
+@converts("bmm")
+def bmm(op: Operation) -> None:
+    """batch_matmul."""
+    op.give("batch_matmul", op.input("X"), op.input("Y"), attributes=BatchMatmul())
+
+
 @converts("mul")
 def mul(op: Operation) -> None:
     """a product of values seen as matrices."""

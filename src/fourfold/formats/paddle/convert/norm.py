@@ -21,7 +21,7 @@ def _numbers(op: Operation, parameter: str, count: int) -> np.ndarray:
     return array.reshape(-1).astype(np.float64)
 
 
-@converts("batch_norm", gives=("Y",))
+@converts("batch_norm", "sync_batch_norm", gives=("Y",))
 def batch_norm(op: Operation) -> None:
     """mul and add by channel, which convolutions before take in."""
     x = op.input("X")

@@ -270,6 +270,20 @@ def clip(op: Operation) -> None:
     op.give("identity", clamp(op, x, low, high, "clipped"))
 
 
+@converts("brelu", "hard_tanh")
+def bounded_relu(op: Operation) -> None:
+    """maximum and minimum."""
+    low, high = op.number("t_min", 0.0), op.number("t_max", 24.0)
+    op.give("identity", clamp(op, op.input("X"), low, high, "clipped"))
+
+
+@converts("logsigmoid")
+def log_sigmoid(op: Operation) -> None:
+    """-log(1 + e**-x), of parts that cannot overflow."""
+    away = op.add("negate", op.input("X"), part="turned")
+    op.give("negate", op.add("add", *softplus_parts(op, away), part="soft"))
+
+
 @converts("cast")
 def cast(op: Operation) -> None:
     """cast."""

@@ -240,6 +240,23 @@ def gather(op: Operation) -> None:
     op.give("gather", op.input("X"), op.input("Index"), attributes=attributes)
 
 
+@converts("index_select")
+def index_select(op: Operation) -> None:
+    """gather."""
+    attributes = Gather(axis_of(op.integer("dim", 0), op.input_type("X").rank))
+    op.give("gather", op.input("X"), op.input("Index"), attributes=attributes)
+
+
+@converts("flip")
+def flip(op: Operation) -> None:
+    """slice, from the end to the start."""
+    shape = op.input_type("X").shape
+    axes = {axis_of(axis, len(shape)) for axis in op.integers("axis")}
+    begin = tuple(size - 1 if axis in axes else 0 for axis, size in enumerate(shape))
+    steps = tuple(-1 if axis in axes else 1 for axis in range(len(shape)))
+    op.give("slice", op.input("X"), attributes=Slice(begin, shape, steps))
+
+
 @converts("gather_nd")
 def gather_nd(op: Operation) -> None:
     """gather_nd."""
