@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from paddle_cases import CASES, PaddleCase, pir_model
 from paddle_writer import write_model
 from stored_answers import check_answers, numbers, stored, summary
 
+from fourfold.cpu.paddle import inference
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
@@ -40,11 +39,11 @@ def test_a_program_as_json(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_as_paddle_answers(name: str, tmp_path: Path) -> None:
-    if importlib.util.find_spec("paddle") is None:
+    if not inference.installed():
         pytest.skip("Paddle Inference is not installed")
     case = CASES[name]
     path = write_model(tmp_path, case.program)
-    theirs = paddle_answer(import_module("paddle.inference"), path, case.arrays)
+    theirs = paddle_answer(inference.runtime(), path, case.arrays)
     for expected, found in zip(theirs, answer(case, tmp_path), strict=True):
         check_answers([summary(expected)], [found])
 
