@@ -9,6 +9,7 @@ import pytest
 from random_graphs import assert_equal
 from tflite_writer import Operator, Tensor, constant, write
 
+import fourfold
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
@@ -245,6 +246,47 @@ def test_an_impossible_scale_is_refused() -> None:
     before, after = tensor("x", (2, 3), 0.0, 0), tensor("y", (2, 3), 0.05, 4)
     with pytest.raises(UnsupportedError, match="impossible scale"):
         read_model(unary("RELU", before, after))
+
+
+def product(dtype: str, scale: float, depth: int = 8) -> bytes:
+    """Both factors have a scale of 2**-15, so that a result of 2**-30 counts their products."""
+    tensors = [
+        *(
+            tensor("a", (4, depth), 2.0**-15, 0, "int16"),
+            tensor("b", (depth, 3), 2.0**-15, 0, dtype),
+        ),
+        tensor("y", (4, 3), scale, 0, "int16"),
+    ]
+    operator = Operator("BATCH_MATMUL", ["a", "b"], ["y"], "BatchMatMulOptions")
+    return write(tensors, [operator], ["a", "b"], ["y"])
+
+
+def test_products_of_16_bits_whose_sums_fill_the_result() -> None:
+    graph = check(product("int16", 2.0**-12))
+    assert "batch_matmul" in nodes(graph)
+
+
+def test_products_of_16_bits_that_cancel_are_not_summed_as_floats() -> None:
+    with pytest.raises(UnsupportedError, match="need more digits than floats"):
+        read_model(product("int16", 2.0**-30))
+    read_model(product("int8", 2.0**-30))  # their products are exact
+
+
+def test_sums_that_cancel_are_exact() -> None:
+    """In floats they would be up to 192 steps off zero."""
+    pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+    generator = np.random.default_rng(0)
+    half = generator.integers(-32767, 32768, (4, 4))
+    column = generator.integers(-32767, 32768, (4, 3))
+    order = generator.permutation(8)
+    a = np.concatenate([half, half], 1)[:, order].astype(np.int16)
+    b = np.concatenate([column, -column])[order].astype(np.int16)
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert not exact.any()
+    assert np.abs(a.astype(np.float32) @ b.astype(np.float32)).max() > 1
+    with fourfold.Session(product("int16", 2.0**-30)) as session:
+        (found,) = session.run({"a": a, "b": b}).values()
+    np.testing.assert_array_equal(found, exact)
 
 
 def test_an_impossible_zero_point_of_an_output_is_refused() -> None:

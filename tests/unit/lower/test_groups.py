@@ -95,7 +95,7 @@ def op_launches(op: Op, device: DeviceInfo) -> Iterator[Launch]:
             yield from launches_of(case_graph(op, (grown,))[0], device)
 
 
-@pytest.mark.parametrize("like", DEVICES.values(), ids=DEVICES)
+@pytest.mark.parametrize("like", [NULL_GPU, IMAGES], ids=["plain", "images"])
 @pytest.mark.parametrize("name", WITH_KERNELS)
 def test_long_cases_of_ops(name: str, like: DeviceInfo) -> None:
     assert not tiny(tuple(op_launches(registry()[name], like)))

@@ -15,6 +15,7 @@ from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.grid import Grid, grid_of
 from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.options import BatchMatMulOptions
 from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
 from fourfold.formats.tflite.rule import Rule
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -48,6 +49,8 @@ _TIES_FROM_ZERO = frozenset({"AVERAGE_POOL_2D"})
 _TIES_UP = frozenset({"ADD", "QUANTIZE", "RESIZE_BILINEAR", "SUB"})
 _AS_STORED = frozenset({"BITCAST", "CAST"})  # they look at the integers themselves
 _CHANGES_GRID = frozenset({"DEQUANTIZE", "QUANTIZE"})
+_FLOAT_DIGITS = 2.0**-24  # by how much of a sum floats may round it
+_MOST_LOST = 1e-4  # of the range of a result
 _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
 
 
@@ -94,6 +97,7 @@ class FloatView:
         if record.op in _AS_STORED:
             inputs = tuple(None if i == -1 else self.stored(i) for i in record.inputs)
             return replace(operation, inputs=inputs)
+        self._check_sums(record)
         self._scale_bias(record)
         inputs = tuple(None if i == -1 else self._real(i, record.op) for i in record.inputs)
         pairs = zip(record.outputs, operation.outputs, strict=True)
@@ -161,6 +165,28 @@ class FloatView:
             self.reals[index] = output
             self.builder.node("dequantize", (name,), grid.dequantize, output, output)
         return self.reals[index]
+
+    def _check_sums(self, record: OperatorRecord) -> None:
+        """Products of two 16-bit numbers have more digits than floats. Where large ones cancel and
+        their small difference is a result, that is told by integers alone.
+        """
+        if record.op != "BATCH_MATMUL":
+            return
+        tensors = [self.tensors[index] for index in (*record.inputs, *record.outputs)]
+        if [tensor.dtype for tensor in tensors] != [DType.I16] * 3:
+            return
+        left, right, result = (grid_of(tensor) for tensor in tensors)
+        if left is None or right is None or result is None:
+            return
+        options = record.options
+        turned = isinstance(options, BatchMatMulOptions) and options.adj_x
+        shape = tensors[0].shape
+        depth = shape[-2 if turned else -1] if len(shape) > 1 else 1
+        largest = depth * 2.0**30 * (left.scale * right.scale / result.scale)
+        if largest * _FLOAT_DIGITS > _MOST_LOST * (result.high - result.low):
+            raise Unconvertible(
+                f"its sums of up to {largest:.0e} steps of the result need more digits than floats"
+            )
 
     def _scale_bias(self, record: OperatorRecord) -> None:
         """A bias has the scale of the products that it is added to, whatever the file says: as in
