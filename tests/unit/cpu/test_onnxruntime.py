@@ -67,6 +67,17 @@ def test_sizes_that_only_a_run_knows(device: DeviceInfo) -> None:
             assert np.array_equal(session.run(array)["y"], by_itself(content, array)[0])
 
 
+def test_sizes_that_follow_from_the_operator(device: DeviceInfo) -> None:
+    """The file does not say what type 'b' has; what comes behind it still runs on the device."""
+    nodes = [node("BitwiseNot", ["i"], ["b"]), node("Cast", ["b"], ["y"], to=1)]
+    nodes.insert(0, node("Cast", ["x"], ["i"], to=6))
+    content = model(graph(nodes, [("x", "float", (3, 4))], [("y", "float", None)]), opset=18)
+    x = X.reshape(-1)[:12].reshape(3, 4)
+    with fourfold.Session(content, device, cache=None, placement="gpu") as session:
+        assert {row.name: row.target for row in session.placement.rows}["y"] == GPU
+        assert np.array_equal(session.run(x)["y"], by_itself(content, x)[0])
+
+
 def loop() -> bytes:
     """A loop that doubles a value five times."""
     body = helper.make_graph(

@@ -4,30 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from fourfold.formats.onnx.records import NodeRecord, ValueRecord
 from fourfold.formats.onnx.schema import AttributeField, graph_dtype
 from fourfold.formats.onnx.scope import inner_graphs
 from fourfold.formats.onnx.sizes import NamedSizes, declared_type
-from fourfold.types import DType, TensorType
+from fourfold.types import DType, Shape, TensorType
+
+Types = Sequence[TensorType | None]
 
 _GIVES = {
-    DType.BOOL: {"IsNaN", "IsInf", "StringNormalizer", "RegexFullMatch", "Not", "And", "Or", "Xor"},
+    DType.BOOL: {"Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual"},
     DType.I64: {"NonZero", "NonMaxSuppression", "ArgMax", "ArgMin", "Shape", "Size"},
     DType.I32: {"MatMulInteger", "ConvInteger"},
+}
+# Their results have the shape that those of their inputs broadcast to.
+_BROADCAST = {
+    *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
+    *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow"),
+    *("PRelu", "Sub", "Sum", "Where", "Xor"),
+}
+# Their first result has the shape of their first input.
+_LIKE_FIRST = {
+    *("BatchNormalization", "BitwiseNot", "Cast", "CastLike", "Clip", "CumProd", "CumSum"),
+    *("DequantizeLinear", "Dropout", "Erf", "Gelu", "GroupNormalization", "Hardmax", "IsInf"),
+    *("IsNaN", "InstanceNormalization", "LayerNormalization", "LogSoftmax", "LpNormalization"),
+    *("QuantizeLinear", "RMSNormalization", "ReverseSequence", "Scatter", "ScatterElements"),
+    *("ScatterND", "Softmax", "Trilu"),
 }
 
 
 def result_types(
-    record: NodeRecord,
-    types: Sequence[TensorType | None],
-    values: Mapping[str, ValueRecord],
-    named: NamedSizes,
+    record: NodeRecord, types: Types, values: Mapping[str, ValueRecord], named: NamedSizes
 ) -> list[TensorType | None]:
-    """The types of an operator's results by the file's own word; None where it has none."""
-    said = [values.get(name) for name in record.outputs]
+    """The types of an operator's results, by the file's own word or by what the operator is; None
+    where only a run knows the shape.
+    """
     branches = list(inner_graphs(record)) if record.op == "If" else []
     found: list[TensorType | None] = []
-    for index, value in enumerate(said):
+    for index, name in enumerate(record.outputs):
+        value = values.get(name)
         type = None if value is None else declared_type(value, named)
         told = [
             declared_type(branch.outputs[index], named)
@@ -36,19 +53,32 @@ def result_types(
         ]
         if type is None and told and all(one == told[0] for one in told):
             type = told[0]
+        shape = _shape(record, types) if type is None and index == 0 else None
+        if shape is not None:
+            type = TensorType(element_guess(record, index, types, value), shape)
         found.append(type)
     return found
 
 
-def element_guess(
-    record: NodeRecord, index: int, types: Sequence[TensorType | None], value: ValueRecord | None
-) -> DType:
-    """The element type of a result whose shape is known at run time only."""
+def _shape(record: NodeRecord, types: Types) -> Shape | None:
+    """The shape of the first result of operators that keep or broadcast those of their inputs."""
+    known = [type.shape for type in types if type is not None]
+    if record.domain or not known or len(known) != len([name for name in record.inputs if name]):
+        return None
+    if record.op in _LIKE_FIRST:
+        return known[0]
+    try:
+        return np.broadcast_shapes(*known) if record.op in _BROADCAST else None
+    except ValueError:
+        return None
+
+
+def element_guess(record: NodeRecord, index: int, types: Types, value: ValueRecord | None) -> DType:
+    """The element type of a result that the file does not tell the type of."""
     if value is not None and value.element is not None:
         return graph_dtype(value.element)
     for branch in inner_graphs(record):
-        skipped = 0 if record.op != "Loop" else -1  # a loop's first result is its condition
-        place = index - skipped
+        place = index + 1 if record.op == "Loop" else index  # a loop first gives its condition
         if place < len(branch.outputs) and branch.outputs[place].element is not None:
             return graph_dtype(branch.outputs[place].element or 0)
     for dtype, ops in _GIVES.items():
@@ -58,5 +88,6 @@ def element_guess(
         return graph_dtype(record.attributes["to"].integer(AttributeField.INTEGER))
     if record.op == "TopK" and index == 1:
         return DType.I64
-    given = types[1:2] if record.op == "Where" else types[:1]
+    places = {"Where": 1, "CastLike": 1, "DequantizeLinear": 1, "QuantizeLinear": 2}
+    given = types[places.get(record.op, 0) :][:1]
     return next((type.dtype for type in given if type is not None), DType.F32)

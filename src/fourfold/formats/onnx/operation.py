@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -181,7 +181,12 @@ class Operation:
     def transposed(self, value: str, permutation: Shape, part: str) -> str:
         if permutation == tuple(range(len(permutation))):
             return value
-        return self.add("transpose", value, attributes=Transpose(permutation), part=part)
+        found = self.add("transpose", value, attributes=Transpose(permutation), part=part)
+        stored = self.builder.quantization.get(value)
+        if stored is not None and found in self.builder.constants:
+            axis = None if stored.axis is None else permutation.index(stored.axis)
+            self.builder.quantization[found] = replace(stored, axis=axis)
+        return found
 
     def reshaped(self, value: str, shape: Shape, part: str) -> str:
         if self.type_of(value).shape == shape:

@@ -37,6 +37,7 @@ from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, TensorType
 
 OLDEST = 7  # version of ONNX's own operators; before it, shapes broadcast by attributes
+QUANTISED = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")  # how their names begin
 Values = tuple[str | None, ...]
 MOST_DEPTH, MOST_VALUES = 8, 2**17  # of functions inside of each other, and what they become
 
@@ -69,6 +70,7 @@ class Walk(Conversion):
     values: Mapping[str, ValueRecord] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)  # names that anything reads
     keep_unsupported: bool = False
+    quantized: bool = True
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     halves: set[str] = field(default_factory=set)  # values that the file has as half floats
@@ -91,7 +93,7 @@ class Walk(Conversion):
         )
         given = [self.builder.types.get(self.scope.find(name) or "") for name in record.inputs]
         types, dynamic = self._result_types(record, given)
-        dynamic = dynamic or not self.unsized.isdisjoint(inputs)
+        dynamic = dynamic or not self.unsized.isdisjoint(inputs)  # what was told may be wrong then
         known = tuple(self.builder.types[name] for name in inputs)
         attributes = Foreign("onnx", (self.number,), record.title, reason, types, known, dynamic)
         for name, type in zip(operator.outputs, types, strict=True):
@@ -174,6 +176,8 @@ class Walk(Conversion):
         rule = rules().get(record.title)
         if rule is None:
             raise Unconvertible("this op is not known yet")
+        if not self.quantized and record.op.startswith(QUANTISED):
+            raise Unconvertible("it works on quantised values, and quantized=False was asked for")
         places = {name: self.output(name) for name in record.outputs if name in self.read}
         operation = Operation(
             self.builder,
@@ -251,6 +255,7 @@ def convert_graph(
         values=graph.values,
         read=read_names(graph, nodes),
         keep_unsupported=options.keep_unsupported,
+        quantized=options.quantized,
     )
     _take_inputs(walk, inputs, options)
     for number in nodes:
@@ -363,6 +368,7 @@ def _inline(
         files=walk.files,
         scope=scope,
         read={*results, *(name for node in nodes for name in (*node.inputs, *captured(node)))},
+        quantized=walk.quantized,
         unsized=walk.unsized,
         halves=walk.halves,
         depth=walk.depth + 1,
