@@ -39,7 +39,11 @@ _LOOKS = (
     (b"<", "an HTML or XML page", "the download went wrong; fetch the file itself"),
     (b"{", "a JSON file", "pass the model file itself"),
     (b"\x08", "a protobuf file, but no ONNX model", "convert it to .onnx or .tflite first"),
-    (b"\x0a", "a protobuf file, such as a TensorFlow graph", "convert it to .tflite first"),
+    (
+        b"\x0a",
+        "a protobuf file, such as a TensorFlow graph",
+        "pass a Paddle or Caffe model by its path, under its own name; convert others to .tflite",
+    ),
 )
 
 
