@@ -9,7 +9,7 @@ import os
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.players import devices, find_device, probe
+from fourfold.players import devices, find_device, probe, ready_to_play
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,7 +24,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--device")
         found = devices() if wanted is None else (find_device(wanted),)
-        found = tuple(probe(info, quantised=True) for info in found)
+        found = tuple(ready_to_play(probe(info, quantised=True)) for info in found)
         if wanted is None:
             found += getattr(metafunc.module, "INTERPRETED", ())
         metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")

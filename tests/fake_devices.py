@@ -13,7 +13,14 @@ from fourfold.players.null import NULL_GPU
 LARGE = replace(NULL_GPU, compute_units=132, max_work_group=1024, local_memory=49152)
 TENSOR_CORES = replace(LARGE, matrix_units=True)
 H200 = replace(TENSOR_CORES, resident=True, reaches_host=True)
-X86 = replace(NULL_GPU, kind="cpu", compute_units=2, half_arithmetic=False, dot_products="x86")
+X86 = replace(
+    NULL_GPU,
+    kind="cpu",
+    compute_units=2,
+    half_arithmetic=False,
+    dot_products="x86",
+    forward_progress=True,
+)
 EXTENDED = replace(NULL_GPU, subgroups="khr", dot_products="khr", image_texels=1 << 16)
 IMAGES = replace(EXTENDED, image_windows=True, prefers_images=True)
 NVIDIA = replace(H200, subgroups="ptx", dot_products="ptx")

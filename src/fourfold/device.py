@@ -7,6 +7,11 @@ from dataclasses import dataclass, field, replace
 
 Fact = bool | int | str
 WAITING = ("resident", "reaches_host")
+# What OpenCL does not promise, and some drivers bear: off until a trial has told that it holds.
+HOST_ACCESS = ("persistent_mapping", "host_pointers")
+LIBERTIES = (*HOST_ACCESS, "forward_progress")
+# What a self-test tries: numbers of three sizes in buffers, and copies through pinned host memory.
+SELF_TESTS = ("floats", "halves", "bytes", "staging")
 IMAGES = ("image_texels", "image_windows", "prefers_images")
 # Facts that no driver tells reliably: what it claims is tried before it is relied on.
 PROBED = (
@@ -14,6 +19,8 @@ PROBED = (
     "dot_products",
     "subgroups",
     "matrix_units",
+    "self_test",
+    *LIBERTIES,
     *WAITING,
     *IMAGES,
 )
@@ -50,6 +57,14 @@ class DeviceInfo:
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
+    # What a self-test found wrong, as words of `SELF_TESTS` with commas between; '' if nothing.
+    self_test: str = field(default="", compare=False)
+    # Whether a buffer may stay mapped while kernels use it, and both sides see what the other
+    # wrote; whether kernels read and write any host memory by its address; whether a group that
+    # has begun goes on while others wait for it.
+    persistent_mapping: bool = field(default=False, compare=False)
+    host_pointers: bool = field(default=False, compare=False)
+    forward_progress: bool = field(default=False, compare=False)
     # How many vectors of four an image of a buffer can have (0: no images), whether such an image
     # may begin within a buffer, and whether weights are better read by images as far as others
     # know.
@@ -70,6 +85,11 @@ class DeviceInfo:
     @property
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether it is a GPU with memory of its own."""
+        return self.kind == "gpu" and not self.unified_memory
 
     @property
     def packs_bytes(self) -> bool:
@@ -103,12 +123,19 @@ def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...
     """The probed facts that plans for a device are made from, those together that one trial tells,
     as far as facts that are known say which matter; those that decide over others come first.
 
-    Only a plan of a `quantised` graph asks who multiplies bytes. No kernel for a CPU asks for more,
-    and none for a GPU whose groups wait for each other reads an image.
+    Only a plan of a `quantised` graph asks who multiplies bytes. On a CPU all else that matters is
+    whether groups may wait for each other. No kernel for a GPU where they may reads an image.
     """
     bytes_ = (("dot_products",),) if quantised else ()
     if device.is_cpu:
-        return bytes_
+        return (*bytes_, ("forward_progress",))
     waiting = (WAITING,) if device.matrix_units else ()
     images = () if device.resident else (IMAGES,)
     return (*bytes_, ("matrix_units",), *waiting, *images, ("subgroups",))
+
+
+def facts_for_players(device: DeviceInfo) -> tuple[str, ...]:
+    """The probed facts that decide how a plan is played, whatever plan it is: whether the device
+    computes right, and how arrays go in and out.
+    """
+    return ("self_test", *HOST_ACCESS) if device.is_cpu else ("self_test",)

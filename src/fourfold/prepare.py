@@ -19,12 +19,19 @@ from fourfold.formats import find_format
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan
-from fourfold.players import Player, keep_facts, make_player, recall_facts, with_known_facts
+from fourfold.players import (
+    Player,
+    keep_facts,
+    make_player,
+    ready_to_play,
+    recall_facts,
+    with_known_facts,
+)
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
+from fourfold.store.digests import digest_file
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
-from fourfold.store.models import digest_file
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
 from fourfold.timings import Timings
@@ -119,6 +126,7 @@ def _add_model(
 ) -> tuple[Compiled, Sequence[Player], Player | HybridPlayer]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
     shapes = options.shapes
+    ready_to_play(device)  # what trials tell goes into the file, too
     try:
         compiled = compile_model(str(model), device, options, choices, timings)
     except UnsupportedError:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -11,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 Shape = tuple[int, ...]
+LARGEST_HALF = 65504.0
 
 
 class DType(Enum):
@@ -151,6 +154,15 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+
+
+@contextmanager
+def silent_arithmetic() -> Iterator[None]:
+    """For arithmetic on the numbers of a model: they may be infinite, or too large for halves, and
+    so are then the results. NumPy's warnings would only be noise to who runs it.
+    """
+    with np.errstate(all="ignore"):
+        yield
 
 
 def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarray:

@@ -1,125 +1,43 @@
-"""Damaged model files: only a FourfoldError comes out, soon and at little cost."""
+"""Damaged model files: only a FourfoldError comes out. This is the short form of the command
+`python -m fuzz.mutations`, and tests what that is made of.
+"""
 
 from __future__ import annotations
 
+import json
 import random
-import struct
-import time
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tflite_writer import Level, Operator, Signature, Sparsity, Tensor, constant, write
+from fuzz import case as cases
+from fuzz.case import MIB, Case, try_case
+from fuzz.mutate import mutate
+from fuzz.mutations import main, plan_cases
+from fuzz.originals import FOLDERS, Originals
+from fuzz.tflite_fields import find_fields
+from fuzz.workers import Limits, try_cases
+from fuzz.written_models import MODELS
+from tflite_writer import Operator, Tensor, write
 
 from fourfold.errors import FourfoldError
 from fourfold.formats import read_model
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "tflite"
-ROUNDS = 5000  # mutations of each file that the writer makes
-SHARED_ROUNDS = 60  # of each small file of the shared folder
-SECONDS = 3.0  # for one file: a loop that trusts a length takes far longer
-WORDS = (0, 1, 2, 3, 4, 7, 8, 16, 100, 255, 1000, 2**16, 2**20, 2**28, 2**31 - 1, 2**31, 2**32 - 1)
-NOT_NUMBERS = (0x7F800000, 0x7FC00000)
+READ = 2500  # bits and words of each written file that are changed, and the file read
+COMPILED = 150  # fields of each written file that are changed, and the file compiled
+PLAYED = 20
+SHARED = 800  # of all small files of the shared folders
+SMALL = 12_000  # bytes
+ENOUGH = 1 << 40  # bytes: this process has others' memory, too
+needs_shared = pytest.mark.skipif(
+    not all(folder.is_dir() for folder in FOLDERS), reason="the shared files are not here"
+)
 
 
-def _convolution() -> bytes:
-    weights = np.linspace(-1, 1, 2 * 3 * 3 * 2, dtype=np.float32).reshape(2, 3, 3, 2)
-    fields = {"StrideH": 2, "StrideW": 1, "FusedActivationFunction": 3}
-    tensors = [
-        Tensor("x", (1, 5, 7, 2), signature=(-1, 5, 7, 2)),
-        Tensor("w", weights.shape, data=weights),
-        constant("b", [1, 2], "float32"),
-        Tensor("c", (1, 3, 7, 2)),
-        constant("axes", [1, 2]),
-        Tensor("y", (1, 2)),
-    ]
-    operators = [
-        Operator("CONV_2D", ["x", "w", "b"], ["c"], "Conv2DOptions", fields),
-        Operator("MEAN", ["c", "axes"], ["y"], "ReducerOptions", {"KeepDims": False}),
-    ]
-    signatures = [Signature("serve", {"image": 0}, {"scores": 5})]
-    return write(tensors, operators, ["x"], ["y"], signatures=signatures, metadata={"m": b"1234"})
-
-
-def _shapes() -> bytes:
-    tensors = [
-        Tensor("x", (2, 3, 4)),
-        Tensor("shape", (3,), "int32"),
-        *(constant(name, value) for name, value in (("b", [0]), ("e", [1]), ("s", [1]))),
-        Tensor("n", (), "int32"),
-        constant("rest", 12),
-        Tensor("target", (2,), "int32"),
-        Tensor("r", (2, 12)),
-        constant("pads", [[0, 0], [1, 2]]),
-        Tensor("p", (2, 15)),
-        constant("times", [2, 3]),
-        Tensor("y", (4, 45)),
-    ]
-    fields = {"ShrinkAxisMask": 1}
-    operators = [
-        Operator("SHAPE", ["x"], ["shape"], "ShapeOptions", {"OutType": 2}),
-        Operator("STRIDED_SLICE", ["shape", "b", "e", "s"], ["n"], "StridedSliceOptions", fields),
-        Operator("PACK", ["n", "rest"], ["target"], "PackOptions", {"ValuesCount": 2}),
-        Operator("RESHAPE", ["x", "target"], ["r"]),
-        Operator("PAD", ["r", "pads"], ["p"]),
-        Operator("TILE", ["p", "times"], ["y"]),
-    ]
-    return write(tensors, operators, ["x"], ["y"])
-
-
-def _weights() -> bytes:
-    level = Level(segments=np.array([0, 1, 3], np.int32), indices=np.array([1, 0, 2], np.uint8))
-    sparsity = Sparsity([0, 1], [Level(2), level])
-    stored = np.arange(6, dtype=np.int8).reshape(3, 2)
-    tensors = [
-        Tensor("x", (1, 3)),
-        Tensor("s", (2, 3), data=np.ones(3, np.float32), sparsity=sparsity),
-        Tensor("d", (2, 3)),
-        Tensor("u", (1, 2)),
-        Tensor("q", (3, 2), "int8", stored, (0.5, 0.25, 1.0), (0, 0, 0)),
-        Tensor("v", (1, 3)),
-        constant("size", [1, 3]),
-        constant("value", 2.0, "float32"),
-        Tensor("f", (1, 3)),
-        Tensor("y", (1, 3)),
-    ]
-    operators = [
-        Operator("DENSIFY", ["s"], ["d"]),
-        Operator("FULLY_CONNECTED", ["x", "d", None], ["u"], "FullyConnectedOptions"),
-        Operator("FULLY_CONNECTED", ["u", "q", None], ["v"], "FullyConnectedOptions"),
-        Operator("FILL", ["size", "value"], ["f"]),
-        Operator("MUL", ["v", "f"], ["y"], "MulOptions", {"FusedActivationFunction": 1}),
-    ]
-    return write(tensors, operators, ["x"], ["y"])
-
-
-WRITTEN: dict[str, Callable[[], bytes]] = {
-    "convolution": _convolution,
-    "shapes": _shapes,
-    "weights": _weights,
-}
-
-
-def mutate(data: bytes, rng: random.Random) -> bytes:
-    """A few changes: bits, bytes, words, or the end cut off. The magic stays as it is."""
-    changed = bytearray(data)
-    for _ in range(rng.choice((1, 1, 1, 2, 4, 8))):
-        kind = rng.random()
-        place = rng.randrange(len(changed))
-        if kind < 0.4:
-            changed[place] ^= 1 << rng.randrange(8)
-        elif kind < 0.5:
-            changed[place] = rng.randrange(256)
-        elif kind < 0.95:
-            word = rng.choice(WORDS + NOT_NUMBERS)
-            start = place & ~3
-            changed[start : start + 4] = struct.pack("<I", word)[: len(changed) - start]
-        else:
-            del changed[max(place, 8) :]
-    changed[4:8] = b"TFL3"
-    return bytes(changed)
+@cache
+def originals() -> Originals:
+    return Originals()
 
 
 def damage_found(data: bytes) -> FourfoldError | None:
@@ -130,41 +48,122 @@ def damage_found(data: bytes) -> FourfoldError | None:
     return None
 
 
-def attack(data: bytes, seed: int, rounds: int) -> None:
-    for number in range(rounds):
-        damaged = mutate(data, random.Random(f"{seed} {number}"))
-        start = time.perf_counter()
-        error = damage_found(damaged)
-        assert error is None or (error.what and error.why and error.fix)
-        assert time.perf_counter() - start < SECONDS, f"mutation {number} of seed {seed}"
+def expect_nothing(case: Case, play: bool = False) -> None:
+    finding = try_case(case, originals(), play, ENOUGH).finding
+    assert finding is None, f"{case}\n{finding.trace or finding.what}"
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", MODELS)
 def test_whole_files_are_read(name: str) -> None:
-    assert read_model(WRITTEN[name]()).main.outputs == ("y",)
+    assert read_model(MODELS[name]()).main.outputs == ("y",)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", WRITTEN)
-def test_mutations_of_written_files(name: str, seed: int) -> None:
-    attack(WRITTEN[name](), seed, ROUNDS)
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", MODELS)
+def test_bits_and_words_of_written_files(name: str, seed: int) -> None:
+    data = MODELS[name]()
+    for number in range(READ):
+        error = damage_found(mutate(data, random.Random(f"{seed} {number}")))
+        assert error is None or (error.what and error.why and error.fix)
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", MODELS)
 def test_every_truncation(name: str) -> None:
-    data = WRITTEN[name]()
+    data = MODELS[name]()
     found = [damage_found(data[:length]) for length in range(len(data))]
     assert all(error is not None for error in found[: len(data) // 2])
 
 
-@cache
-def _shared_files() -> tuple[Path, ...]:
-    files = [path for path in SHARED.rglob("*") if path.suffix in (".tflite", ".bin")]
-    return tuple(sorted(path for path in files if path.stat().st_size < 12_000))
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", MODELS)
+def test_fields_of_written_files(name: str, seed: int) -> None:
+    for number in range(COMPILED):
+        expect_nothing(Case(f"written/{name}.tflite", number, seed), play=number < PLAYED)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared conformance files are not here")
+@needs_shared
 @pytest.mark.parametrize("part", range(4))
-def test_mutations_of_shared_files(part: int) -> None:
-    for path in _shared_files()[part::4]:
-        attack(path.read_bytes(), part, SHARED_ROUNDS)
+def test_fields_of_shared_files(part: int) -> None:
+    found = originals()
+    for case in plan_cases(found, SHARED, seed=0)[part::4]:
+        if len(found.get(case.title).content) < SMALL:
+            expect_nothing(case)
+
+
+def test_fields_are_where_the_file_has_them() -> None:
+    data = MODELS["weights"]()
+    numbers = find_fields(data).numbers
+    read = {meaning: [field.read(data) for field in some] for meaning, some in numbers.items()}
+    assert read["scale"] == [0.5, 0.25, 1.0]
+    assert read["zero point"] == [0, 0, 0]
+    assert read["size"][:2] == [1, 3]
+    assert sorted(read["buffer number"]) == [1, 2, 3, 4]
+    assert set(read["number"]) >= {1, 3}  # the size that FILL is given
+    assert set(read["union"]) >= {8, 21}  # the options of FULLY_CONNECTED and of MUL
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two files for processes that are started for them."""
+    place = tmp_path / "files"
+    place.mkdir()
+    for name in ("convolution", "shapes"):
+        (place / f"{name}.tflite").write_bytes(MODELS[name]())
+    return place
+
+
+def test_a_case_is_the_same_from_an_archive(folder: Path, tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).uniform(-1, 1, (64, 64)).astype(np.float32)
+    tensors = [Tensor("x", (1, 64)), Tensor("w", (64, 64), data=weights), Tensor("y", (1, 64))]
+    operator = Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")
+    (folder / "large.tflite").write_bytes(write(tensors, [operator], ["x"], ["y"]))
+    whole, archive = Originals(folder), tmp_path / "originals.zip"
+    whole.pack(archive)
+    packed = Originals(archive)
+    assert packed.titles == whole.titles
+    assert archive.stat().st_size < weights.nbytes
+    for case in plan_cases(packed, 20, seed=3):
+        assert case.draw(packed) == case.draw(whole)
+
+
+def test_what_is_found_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(data: bytes, course: object) -> None:
+        raise ZeroDivisionError("nothing to share")
+
+    monkeypatch.setattr(cases, "compile_damaged", fail)
+    found = try_case(Case("written/shapes.tflite", 1), originals(), False, ENOUGH).finding
+    assert found is not None
+    assert found.what == "ZeroDivisionError: nothing to share"
+    assert found.where.startswith("tests/fuzz/test_tflite_mutations.py:")
+    monkeypatch.setattr(cases, "compile_damaged", lambda data, course: None)
+    found = try_case(Case("written/shapes.tflite", 1), originals(), False, memory=1).finding
+    assert found is not None
+    assert found.kind == "memory"
+
+
+@pytest.mark.parametrize(
+    ("title", "patience", "kind"),
+    [("files/shapes.tflite", 0.0, "hang"), ("files/not there", 600.0, "crash")],
+)
+def test_who_hangs_or_dies_is_replaced(
+    folder: Path, title: str, patience: float, kind: str
+) -> None:
+    limits = Limits(folder, play=False, memory=2048 * MIB, patience=patience)
+    given = [Case(title, number) for number in range(3)]
+    done = dict(try_cases(given, 1, limits))
+    assert set(done) == set(given)
+    assert {done[case].finding.kind for case in given} == {kind}
+
+
+def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "found.json"
+    words = ["--models", str(folder), "--jobs", "2", "--json", str(report)]
+    assert main([*words, "--cases", "12"]) == 0
+    assert capsys.readouterr().out.startswith("12 cases: ")
+    record = json.loads(report.read_text())
+    assert (sum(record["results"].values()), record["findings"]) == (12, [])
+    assert 0 < record["peak_bytes"] < 2048 * MIB
+    assert main([*words, "--cases", "2", "--patience", "0"]) == 1
+    assert "2 x hang: it took longer than 0 s" in capsys.readouterr().out
+    assert main([*words, "--case", "files/shapes.tflite:3"]) == 0
+    assert "files/shapes.tflite:3 with seed 0" in capsys.readouterr().out

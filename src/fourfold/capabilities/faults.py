@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pkgutil import get_data
 
 from fourfold.device import DeviceInfo
 
@@ -33,7 +33,7 @@ class Fault:
 
 @cache
 def known_faults() -> tuple[Fault, ...]:
-    text = Path(__file__).with_name("faults.json").read_text(encoding="utf-8")
+    text = get_data(__name__, "faults.json") or b"[]"
     return tuple(Fault(**item) for item in json.loads(text))
 
 

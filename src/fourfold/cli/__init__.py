@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import json
 from importlib import import_module
-from pathlib import Path
+from pkgutil import get_data, iter_modules
 from typing import Any
 
 import click
 
 from fourfold.errors import FourfoldError, InputError
 
-FOLDER = Path(__file__).parent
 INTERRUPTED = 130
 
 
@@ -51,7 +50,7 @@ class Commands(click.Group):
     """Finds commands in this folder; the first line of a docstring is the line in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(path.stem for path in FOLDER.glob("[!_]*.py"))
+        return sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.list_commands(ctx):
@@ -62,7 +61,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = []
         for name in self.list_commands(ctx):
-            text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+            text = get_data(__name__, f"{name}.py") or b""
             rows.append((name, (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]))
         with formatter.section("Commands"):
             formatter.write_dl(rows)

@@ -1,4 +1,4 @@
-"""Say where a model would run on a device, why, and what could be better; runs nothing.
+"""Say where a model would run on a device, why, and what could be better; does not run it.
 
 Without a GPU at hand, --device null answers for a GPU of no particular make.
 """
@@ -13,9 +13,11 @@ from fourfold import players
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, show_json, show_table
 from fourfold.config import Config
+from fourfold.device import DeviceInfo
 from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
+from fourfold.store.store import folder_store
 
 
 @click.command(help=__doc__)
@@ -27,10 +29,19 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
     device = NULL_GPU if wanted == "null" else players.find_device(wanted)
     options, title = arguments.compile_options(config), Path(arguments.model).name
     report = check_model(arguments.model, title, device, options)
+    verdict = None if device is NULL_GPU else _verdict(device, config)
     if as_json:
-        show_json({"model": arguments.model, "device": str(device), **report.to_json()})
+        about = {"model": arguments.model, "device": str(device), "self_test": verdict}
+        show_json({**about, **report.to_json()})
     else:
         _show(title, report)
+        if verdict is not None:
+            click.echo(f"{device.name} in a self-test: {verdict}")
+
+
+def _verdict(device: DeviceInfo, config: Config) -> str:
+    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    return players.describe_verdict(players.ready_to_play(device, store))
 
 
 def _show(title: str, report: Report) -> None:

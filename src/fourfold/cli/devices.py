@@ -14,9 +14,9 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
-from fourfold.device import IMAGES, DeviceInfo
+from fourfold.device import IMAGES, LIBERTIES, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts
+from fourfold.players import ask_facts, describe_verdict
 from fourfold.store.store import folder_store
 
 COLUMNS = (
@@ -31,6 +31,7 @@ COLUMNS = (
     "half",
     "sub-groups",
     ">images",
+    "self-test",
 )
 
 
@@ -47,7 +48,7 @@ def command(as_json: bool) -> None:
             "install the GPU's driver, or pip install 'fourfold[cpu]' to run on the processor",
         )
     if as_json:
-        show_json({"devices": [{**asdict(one), "address": one.address} for one in found]})
+        show_json({"devices": [_record(device) for device in found]})
         return
     title = "devices (choose one by number, by address, or by part of its name)"
     show_table(title, COLUMNS, [_row(device) for device in found])
@@ -56,7 +57,11 @@ def command(as_json: bool) -> None:
 def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
-    return (*half, "subgroups", *IMAGES)
+    return (*half, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
+
+
+def _record(device: DeviceInfo) -> dict[str, object]:
+    return {**asdict(device), "address": device.address, "verdict": describe_verdict(device)}
 
 
 def _row(device: DeviceInfo) -> tuple[object, ...]:
@@ -72,4 +77,5 @@ def _row(device: DeviceInfo) -> tuple[object, ...]:
         "yes" if device.half_arithmetic else "no",
         device.subgroups or "no",
         device.image_texels or "no",
+        describe_verdict(device),
     )

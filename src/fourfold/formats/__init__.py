@@ -15,6 +15,7 @@ from fourfold.formats.model import Model, Signature, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
 from fourfold.plan.tensor_binding import TensorId
+from fourfold.types import silent_arithmetic
 
 __all__ = [
     "Format",
@@ -48,6 +49,7 @@ def formats() -> Mapping[str, Format]:
     return {name: import_module(f"{__name__}.{name}").FORMAT for name in names}
 
 
+@silent_arithmetic()
 def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
     """The model in a file, a folder or bytes, of whichever format that is."""
     source = open_source(model)

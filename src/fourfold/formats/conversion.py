@@ -85,6 +85,16 @@ class Conversion:
             self.unknown.update(operator.outputs)
             return
         try:
+            self._add(operator, add_nodes)
+        except DAMAGE as error:
+            if self.builder.reshaped and isinstance(error, ValueError):
+                raise _misfit(operator, str(error)) from error
+            what = f"{operator} cannot be converted"
+            raise ModelError(what, str(error) or type(error).__name__, EXPORT_AGAIN) from error
+
+    def _add(self, operator: FileOperator, add_nodes: Callable[[], None]) -> None:
+        """The same, where damage has still to be told: what is refused may be damaged, too."""
+        try:
             self._claim(operator)
             with self.builder.attempt():
                 add_nodes()
@@ -93,11 +103,6 @@ class Conversion:
             self._give_up(operator, str(refusal))
         except TypeMismatch as mismatch:
             self._reject(operator, mismatch)
-        except DAMAGE as error:
-            if self.builder.reshaped and isinstance(error, ValueError):
-                raise _misfit(operator, str(error)) from error
-            what = f"{operator} cannot be converted"
-            raise ModelError(what, str(error) or type(error).__name__, EXPORT_AGAIN) from error
 
     def _claim(self, operator: FileOperator) -> None:
         """Every value is written once, and neither inputs nor constants are written at all."""

@@ -19,7 +19,7 @@ from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
 from fourfold.kernel.view import Finish, View
-from fourfold.types import DType, TensorType
+from fourfold.types import LARGEST_HALF, DType, TensorType
 
 SMALL_WEIGHTS = 1 << 16
 
@@ -234,7 +234,9 @@ class NodeContext:
     ) -> Pointer:
         """The same for weights, which are kept in the precision of storage."""
         storage = self.options.storage_of(array.size, SMALL_WEIGHTS)
-        if self.options.spares and np.array_equal(array, array.astype(np.float16)):
+        if storage is DType.F16 and np.abs(array).max(initial=0.0) > LARGEST_HALF:
+            storage = DType.F32
+        elif self.options.spares and np.array_equal(array, array.astype(np.float16)):
             storage = DType.F16  # nothing is lost: many files hold halves
         return self.packed(kernel, title, array.astype(storage.numpy), image)
 

@@ -23,10 +23,12 @@ from fourfold.lower.specialise import specialise_for
 from fourfold.lower.states import copy_states, settle_states
 from fourfold.plan import ARENA, Buffer, Plan, Port
 from fourfold.split.cost import flops
+from fourfold.types import silent_arithmetic
 
 Choices = Mapping[str, str]
 
 
+@silent_arithmetic()
 def make_plan(
     graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices | None = None
 ) -> Plan:

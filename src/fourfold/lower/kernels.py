@@ -50,9 +50,11 @@ def constant_storage(array: np.ndarray) -> np.ndarray:
 def node_contexts(
     graph: Graph, locations: dict[str, Location], target: Target
 ) -> Iterator[NodeContext]:
-    """One context a node."""
+    """One context for each node but those whose results have no elements: nothing makes these."""
     known = {**constant_locations(graph), **locations}
     for node in graph.nodes:
+        if not any(graph.types[name].elements for name in node.outputs):
+            continue
         tail = tuple(tail_step(step) for step in node.tail)
         yield NodeContext(node, graph.types, graph.constants, known, tail, target)
 

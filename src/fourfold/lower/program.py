@@ -23,7 +23,8 @@ _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 @dataclass(frozen=True)
 class Written:
     """A program with its launches, one kernel of each text in it, what goes before them, and how
-    many groups of a launch wait for each other, so that all of them must be there at once.
+    many groups of a launch wait for each other, so that all of them must be there at once; or
+    whether they wait for what others have claimed.
     """
 
     program: Program
@@ -32,6 +33,7 @@ class Written:
     special: tuple[Node, ...]  # of all kernels
     prelude: Prelude
     resident_groups: int = 0
+    claims: bool = False
 
 
 def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
@@ -78,4 +80,5 @@ def write_one(
     program = Program(prelude.text + joined.text, prelude.build_options)
     shares = language.persistent.shares(target.device)
     groups = prod(joined.grid) // prod(joined.local) if shares else 0
-    return Written(program, tuple(launches), joined.kernels, special, prelude, groups)
+    waits = (groups, not shares)
+    return Written(program, tuple(launches), joined.kernels, special, prelude, *waits)

@@ -57,6 +57,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
         dot_products=device.dot_products if "dot_products" in facts else "",
         packs_bytes="packs_bytes" in facts,
         resident_groups=written.resident_groups,
+        forward_progress=written.claims,
         reaches_host=host,
         address_bits=64 if host else 0,
         work_group=group,

@@ -12,6 +12,7 @@ from fourfold.kernel.context import KernelOptions, Target
 from fourfold.kernel.language import Language, make_target
 from fourfold.kernel.location import storage_elements
 from fourfold.kernel.registry import find_language
+from fourfold.lower.half_range import values_beyond_half
 from fourfold.lower.join_chains import join_chains
 from fourfold.lower.join_separable import join_separable
 from fourfold.lower.locations import choose_locations
@@ -42,8 +43,9 @@ def specialise_for(graph: Graph, device: DeviceInfo, options: KernelOptions) -> 
 def specialise_target(graph: Graph, target: Target) -> Target:
     """The target with options as the graph and the device need them.
 
-    Halves hold the steps of quantised numbers, but not their sums: those are made in floats. What
-    is small stays in full precision; where matrix units want halves, only if all of it is small.
+    Halves hold the steps of quantised numbers, but not their sums, nor the numbers of masks: those
+    are made in floats. What is small stays in full precision; where matrix units want halves, only
+    if all of it is small.
     """
     device, able = target.device, target.capabilities
     options = _as_exact_as_needed(target.options, able)
@@ -59,7 +61,7 @@ def specialise_target(graph: Graph, target: Target) -> Target:
     dots = bool(device.dot_products) and not device.matrix_units
     bytes_ = counts and dots and DType.U8 in able.storages
     options = replace(options, counts_bytes=bytes_)
-    if counts and options.real == "half":
+    if options.real == "half" and (counts or values_beyond_half(graph)):
         options = replace(options, precision="mixed")
     return replace(target, options=options)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fourfold.graph import Graph, Node
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.location import Stored
+from fourfold.lower.half_range import values_beyond_half
 from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.formula import all_terms
@@ -24,6 +25,8 @@ class Storage:
     def __init__(self, graph: Graph, options: KernelOptions) -> None:
         self._graph, self._options = graph, options
         self._exact = _has_fine_grids(graph)
+        halves = options.storage is DType.F16
+        self._beyond_half = values_beyond_half(graph) if halves else frozenset()
         self._ports = {*graph.inputs, *graph.outputs}
         self._makers = {node.outputs[0]: node for node in graph.nodes if len(node.outputs) == 1}
 
@@ -36,7 +39,7 @@ class Storage:
             return Stored(type_.dtype)
         if options.counts_bytes and (whole := self._bytes(name)) is not None:
             return whole
-        if options.keeps_values:
+        if options.keeps_values or name in self._beyond_half:
             return Stored(DType.F32)
         storage = options.storage_of(type_.elements, SMALL_VALUES)
         counts = options.counts_steps and options.spares and storage is DType.F16

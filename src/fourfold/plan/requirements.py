@@ -46,6 +46,7 @@ class Requirements(NamedTuple):
     dot_products: str = ""  # who multiplies bytes: `DeviceInfo.dot_products`
     packs_bytes: bool = False  # instructions that round sixteen numbers to bytes
     resident_groups: int = 0  # work-groups that wait for each other, all of them at once
+    forward_progress: bool = False  # a group that has begun goes on while others wait for it
     reaches_host: bool = False  # kernels read and write host memory by its address
     address_bits: int = 0  # of a pointer, where addresses are passed as numbers
     work_group: int = 1  # work-items of the largest one
@@ -60,6 +61,13 @@ class Requirements(NamedTuple):
         A fact that is not known yet counts as absent.
         """
         return tuple(reason for met, reason, _ in self._checks(device) if not met)
+
+    def over_limits(self, device: DeviceInfo) -> tuple[str, ...]:
+        """Those of the reasons that are sizes: where a device is like the one that a plan was made
+        for in all else, these decide.
+        """
+        checks = (*self._size_checks(device), self._image_check(device))
+        return tuple(reason for met, reason, _ in checks if not met)
 
     def undecided(self, device: DeviceInfo) -> tuple[str, ...]:
         """The facts that must be probed before it is known whether a device can play the plan; none
@@ -107,6 +115,8 @@ class Requirements(NamedTuple):
         yield groups <= units or not groups, f"{waits}, and the device has {units} units", ""
         resident = device.resident or not groups
         yield resident, f"{waits}, which must be resident at once", "resident"
+        goes_on = device.forward_progress or not self.forward_progress
+        yield goes_on, "its work-groups wait for what others have begun", "forward_progress"
         reaches = device.reaches_host or not self.reaches_host
         yield reaches, "its kernels reach host memory by themselves", "reaches_host"
         bits = f"it passes addresses of {self.address_bits} bits"
@@ -141,6 +151,7 @@ class Requirements(NamedTuple):
             (self.dot_products, f"dot products by {self.dot_products}"),
             (self.packs_bytes, "packing of bytes by x86"),
             (self.resident_groups, f"{self.resident_groups} resident groups"),
+            (self.forward_progress, "forward progress"),
             (self.reaches_host, "host memory"),
             (self.address_bits, f"{self.address_bits}-bit addresses"),
             (self.local_memory, f"{self.local_memory} bytes of local memory"),

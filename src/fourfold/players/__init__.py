@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
 from fourfold.players.discovery import devices, find_device
 from fourfold.players.probing import (
     ask_facts,
+    begin_trials,
     keep_facts,
+    note_facts,
     probe,
+    ready_to_play,
     recall_facts,
     with_known_facts,
 )
 from fourfold.players.protocol import Backend, BuiltProgram, LaunchTimer, Player
 from fourfold.players.registry import backend_of, backends
+from fourfold.players.verdict import check_verdict, describe_verdict
+
+if TYPE_CHECKING:
+    from fourfold.store.store import Store
 
 __all__ = [
     "Backend",
@@ -23,16 +32,29 @@ __all__ = [
     "ask_facts",
     "backend_of",
     "backends",
+    "begin_trials",
+    "describe_verdict",
     "devices",
     "find_device",
     "keep_facts",
     "make_player",
+    "note_facts",
     "probe",
+    "ready_to_play",
     "recall_facts",
     "with_known_facts",
 ]
 
 
-def make_player(device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None) -> Player:
-    """A player of the plan on the device."""
+def make_player(
+    device: DeviceInfo,
+    plan: Plan,
+    program: BuiltProgram | None = None,
+    store: Store | None = None,
+) -> Player:
+    """A player of the plan on the device; what must be known of that is known, or kept in a store,
+    or tried now. A device that is known to compute wrong is a DeviceError.
+    """
+    device = ready_to_play(device, store)
+    check_verdict(device, plan.precision)
     return backend_of(device).make_player(device, plan, program)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import chain
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from fourfold.device import DeviceInfo, Fact, facts_for_plans
+from fourfold.device import DeviceInfo, Fact, facts_for_plans, facts_for_players
 from fourfold.players.registry import backend_of
 from fourfold.store.log import log_once
 
@@ -41,6 +41,19 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
         return _settled(device, quantised, tries=True)
 
 
+def begin_trials(device: DeviceInfo) -> None:
+    """Let trials that take long begin, whose answers are needed when a model has been read."""
+    with _lock:
+        known, wanted = (
+            _known[device],
+            chain.from_iterable(facts_for_plans(device, quantised=False)),
+        )
+        names = {*wanted, *facts_for_players(device)}
+        missing = names - known.facts.keys() - known.unanswered - {*device.probed}
+        if missing:
+            backend_of(device).begin_probe(device, missing)
+
+
 def recall_facts(device: DeviceInfo, store: Store) -> DeviceInfo:
     """The same device with those facts for plans that are known without a trial, here or in a
     store. A trial that did not answer the last time is made again.
@@ -67,6 +80,18 @@ def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = 
         if store is not None:
             keep_facts(device, store)
         return device.with_facts(found)
+
+
+def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
+    """The same device with all that a player must know of it, found out now if need be."""
+    return ask_facts(device, facts_for_players(device), store)
+
+
+def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
+    """Take over what was found out of this very device elsewhere, such as in a prepared file."""
+    with _lock:
+        known = _known[device]
+        known.facts = {**facts, **known.facts}
 
 
 def with_known_facts(device: DeviceInfo) -> DeviceInfo:

@@ -78,6 +78,9 @@ class Backend(Protocol):
         did not answer, because it hung or died, is left out: it is no fact.
         """
 
+    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
+        """Let trials of these facts begin that run beside this process, if there are such."""
+
     def start_compiler(self, device: DeviceInfo) -> None:
         """Let a compiler that is slow to begin do so, while a plan is made."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-HALF_LIMIT = 65504.0  # the largest number that a half can hold
+from fourfold.types import LARGEST_HALF
 
 
 @dataclass(frozen=True)
@@ -42,5 +42,5 @@ def deviation(ours: np.ndarray, theirs: np.ndarray) -> Deviation:
         mean=float(apart.mean()) / reach if apart.size else 0.0,
         nan=nan,
         infinite=infinite,
-        beyond_half=int((np.abs(b[both]) > HALF_LIMIT).sum()),
+        beyond_half=int((np.abs(b[both]) > LARGEST_HALF).sum()),
     )

@@ -28,6 +28,8 @@ from fourfold.report.compare import Deviation, deviation
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 1e-2, "fp16": 5e-2}
 STEPS = 2.0  # a quantised value may be so many steps off
+ROUNDING_DRAWS = 4  # ways of rounding that are tried
+ROUNDING_MARGIN = 4.0  # how much further than in those tried an engine's rounding may lead
 AGREES, HALF, KERNEL, MEANING = "agrees", "half precision", "kernel", "definition"
 CARRIED, ROUNDED = "from its inputs", "rounded by"  # the engine
 FLAT = "agrees, but hardly varies"  # so few steps apart that agreement says little
@@ -178,9 +180,28 @@ class _PartTrial:
         }
         if self._defined(node, name, values, expected):
             return CARRIED
-        origin = self.problem.model.source_graph
-        rounded = origin is not None and node.name in origin.titles and origin.rounds(node.name)
+        rounded = self._rounds(node) and self._explains(node, name, values)
         return f"{ROUNDED} {self.expected_values.title}" if rounded else MEANING
+
+    def _rounds(self, node: Node) -> bool:
+        """Whether the engine rounds what this node reads, because its weights are integers."""
+        origin = self.problem.model.source_graph
+        return origin is not None and node.name in origin.titles and origin.rounds(node.name)
+
+    def _explains(self, node: Node, name: str, values: Mapping[str, np.ndarray]) -> bool:
+        """Whether such a rounding moves the result as far as the engine's is from the definition's.
+
+        How far it can move it is measured: every element is put off by half a step, up or down.
+        """
+        exact = self._define(node, name, values)
+        reach = 0.0
+        for draw in range(ROUNDING_DRAWS):
+            generator = np.random.default_rng(draw)
+            rounded = {value: _put_off(array, generator) for value, array in values.items()}
+            moved = np.abs(self._define(node, name, rounded) - exact)
+            reach = max(reach, float(moved.max(initial=0.0)))
+        apart = np.abs(self.expected_values.value(name) - exact)
+        return bool(np.all(apart <= ROUNDING_MARGIN * reach))
 
     def _full(self) -> Mapping[str, np.ndarray]:
         if self.exact is None:
@@ -196,14 +217,28 @@ class _PartTrial:
         reads = tuple(value for value in node.reads if value not in self.graph.constants)
         if any(value not in values for value in reads):
             return True
+        return self._near(result, self._define(node, name, values), name)
+
+    def _define(self, node: Node, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """What the definition in NumPy makes of these values."""
+        reads = tuple(value for value in node.reads if value not in self.graph.constants)
         alone = self.graph.with_nodes((node,), inputs=reads, outputs=(name,), states={})
         (found,) = NumpyPart(alone).run([values[value] for value in reads])
-        return self._near(result, found, name)
+        return found
 
     def _near(self, ours: np.ndarray, expected: np.ndarray, name: str) -> bool:
         found = deviation(ours, expected)
         allowed = _allowed(expected, self.expected_values.step(name), self.precision)
         return not found.broken and found.largest <= allowed
+
+
+def _put_off(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Each number half a step off, the steps being those of signed bytes; integers as they are."""
+    if array.dtype.kind != "f":
+        return array
+    half = float(np.abs(array).max(initial=0.0)) / 127 / 2
+    moved = array + half * generator.choice((-1.0, 1.0), array.shape)
+    return np.asarray(moved, array.dtype)
 
 
 def _allowed(expected: np.ndarray, step: float, precision: str) -> float:

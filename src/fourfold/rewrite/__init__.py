@@ -31,6 +31,7 @@ from fourfold.rewrite.share_equal import share_equal
 from fourfold.rewrite.sink_reshapes import sink_reshapes
 from fourfold.rewrite.split_detection import split_detection
 from fourfold.rewrite.split_transposed import split_transposed
+from fourfold.types import silent_arithmetic
 
 Pass = Callable[[Graph], Graph]
 
@@ -63,6 +64,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
+@silent_arithmetic()
 def rewrite(graph: Graph, verify: bool = False) -> Graph:
     """The same function in fewer nodes. `verify` checks the graph after every pass."""
     if verify:

@@ -27,7 +27,7 @@ def start_player(
     program = players.backend_of(device).live_program(device, plan.program)
     if program is None and binary is not None:
         program = _load_program(request, plan, binary, store)
-    player = players.make_player(device, plan, program)
+    player = players.make_player(device, plan, program, store)
     upload = player.timings["upload"]
     request.timings.add("build", time.perf_counter() - began - upload)
     request.timings.add("upload", upload)

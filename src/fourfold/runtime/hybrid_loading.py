@@ -12,7 +12,7 @@ from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
-from fourfold.players import Player, keep_facts
+from fourfold.players import Player, keep_facts, recall_facts
 from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.runtime.loading import find_row, log_missing, still_holds, tuned_choices
@@ -95,12 +95,15 @@ def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
 
 
 def _from_store(request: Request, store: Store) -> HybridPlan | None:
-    """What is kept, unless tuning has since found better choices; the strict are told anew."""
+    """What is kept, unless tuning has since found better choices, or limits fell; the strict are
+    told anew.
+    """
     if request.placement_options.strict:
         return None
     with request.timings.stage("open"):
         hybrid = store.find(HYBRID, hybrid_key_parts(request, store), _read_entry)
-        if hybrid is None or not still_holds(hybrid.compiled, tuned_choices(request.device, store)):
+        choices, device = tuned_choices(request.device, store), recall_facts(request.device, store)
+        if hybrid is None or not still_holds(hybrid.compiled, choices, device):
             return None
         return hybrid
 

@@ -149,7 +149,7 @@ class ModelInstance:
         options = replace(self.request.compile_options, launches="list")
         request = self.request._replace(compile_options=options)
         compiled = compile_request(request, tuned_choices(request.device, self._store))
-        return players.make_player(request.device, compiled.plan)
+        return players.make_player(request.device, compiled.plan, store=self._store)
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""

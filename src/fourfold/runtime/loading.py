@@ -14,7 +14,7 @@ from fourfold.plan import Compiled
 from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.log import log_once
-from fourfold.store.prepared import Prepared, is_for
+from fourfold.store.prepared import Prepared, facts_in_row, is_for
 from fourfold.store.shipped import known_choices
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
     options = request.compile_options
-    return prepared.best(
+    row = prepared.best(
         prepared.choose_model(request.name),
         request.device,
         None if request.any_precision else options.precision,
@@ -61,6 +61,8 @@ def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mappi
         request.pixels_text,
         ask=partial(players.ask_facts, store=store),
     )
+    players.note_facts(request.device, facts_in_row(row, request.device))
+    return row
 
 
 def log_missing(
@@ -89,12 +91,13 @@ class PlanLoader:
         return tuned_choices(self._request.device, self._store)
 
     def find(self) -> LoadedPlan | None:
-        """The plan that is kept, unless tuning has since found better choices."""
+        """The plan that is kept, unless tuning has since found better choices, or limits fell."""
         if self._store is None:
             return None
         with self._request.timings.stage("open"):
             compiled = self._store.find_plan(plan_key_parts(self._request, self._store))
-            if compiled is None or not still_holds(compiled, self._choices):
+            device = players.recall_facts(self._request.device, self._store)
+            if compiled is None or not still_holds(compiled, self._choices, device):
                 return None
             return LoadedPlan(compiled, self._binary(self._store, compiled), "store")
 
@@ -120,13 +123,17 @@ def tuned_choices(device: DeviceInfo, store: Store | None) -> Mapping[str, str]:
     return shipped if store is None else {**shipped, **store.choices(device_key(device))}
 
 
-def still_holds(compiled: Compiled, tuned: Mapping[str, str]) -> bool:
-    """Whether every choice that the plan rests on is still the choice that is kept."""
-    return all(tuned.get(key) == choice for key, choice in compiled.choices.items())
+def still_holds(compiled: Compiled, tuned: Mapping[str, str], device: DeviceInfo) -> bool:
+    """Whether every choice that the plan rests on is still the choice that is kept, and no limit of
+    the device is below what the plan needs.
+    """
+    same = all(tuned.get(key) == choice for key, choice in compiled.choices.items())
+    return same and not compiled.plan.requirements.over_limits(device)
 
 
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     """Reads, rewrites and lowers all of the model."""
+    players.begin_trials(request.device)
     players.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model

@@ -60,7 +60,7 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "pixels": request.pixels_text,
     }
     device = players.recall_facts(request.device, store)
-    return plan_parts(model, options.shapes, device, stated)
+    return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
 
 
 def _model_digest(model: str | bytes, store: Store) -> str:

@@ -6,17 +6,18 @@ coarse facts of a kind of device; they only have to tell a large layer from a sm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
+from fourfold.op.window import Pool2d
 from fourfold.split.partitions import Partition
 from fourfold.split.units import Unit
 from fourfold.targets import GPU, NUMPY
 
 _WEIGHTED = {"conv2d", "depthwise_conv2d", "fully_connected", "conv3d"}
-_WINDOWS = {"average_pool2d", "max_pool2d"}
 _VIEWS = {"reshape", "identity", "slice", "concat"}
 
 
@@ -107,7 +108,6 @@ def flops(graph: Graph, node: Node) -> float:
         return 2.0 * inputs[0].elements * inputs[1].elements / max(inputs[0].channels, 1) + rest
     if node.op == "batch_matmul" and inputs:
         return 2.0 * output.elements * inputs[0].channels + rest
-    if node.op in _WINDOWS:
-        size = getattr(node.attributes, "size", (3, 3))
-        return float(output.elements * size[0] * size[1] + rest)
+    if isinstance(node.attributes, Pool2d):
+        return float(output.elements * math.prod(node.attributes.filter) + rest)
     return float(max([output.elements, *(type.elements for type in inputs)]) + rest)

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS choices(
   device TEXT NOT NULL, key TEXT NOT NULL, choice TEXT NOT NULL, seconds REAL NOT NULL,
   made REAL NOT NULL, checksum INTEGER NOT NULL, effort INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY(device, key)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS models(
+CREATE TABLE IF NOT EXISTS digests(
   path TEXT PRIMARY KEY, state TEXT NOT NULL, seen INTEGER NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS loading(
   digest TEXT NOT NULL, process TEXT NOT NULL, since REAL NOT NULL, PRIMARY KEY(digest, process));
@@ -38,9 +38,9 @@ CREATE TABLE IF NOT EXISTS loaded(digest TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS facts(
   device TEXT NOT NULL, name TEXT NOT NULL, value TEXT, tries INTEGER NOT NULL,
   checksum INTEGER NOT NULL, PRIMARY KEY(device, name)) WITHOUT ROWID;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 """
-VERSION = 3
+VERSION = 4
 
 
 class Damaged(Exception):

@@ -14,9 +14,10 @@ from fourfold.plan import Compiled, Section, write_container
 from fourfold.plan.container import flat_bytes
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections
 from fourfold.plan.record import plan_sections, requirements_record
-from fourfold.store.keys import Parts, digest, engine_parts
+from fourfold.store.keys import Parts, digest
 from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_facts
 from fourfold.types import Shape
+from fourfold.version import VERSION
 
 SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels")  # then it takes another's place
 
@@ -103,7 +104,7 @@ class Draft:
             "pixels": dict(compiled.pixels),
             "requirements": requirements_record(plan.requirements),
             "sections": [self._section(one) for one in sections],
-            "engine": engine_parts()["engine"],
+            "engine": VERSION,
             "added": time.time(),
         }
 
@@ -136,7 +137,7 @@ class Draft:
         lists = {
             name: [_renumbered(one, moved) for one in rows] for name, rows in self._lists.items()
         }
-        index = {"made_by": f"fourfold {engine_parts()['engine']}", **lists}
+        index = {"made_by": f"fourfold {VERSION}", **lists}
         sections[0] = Section("index", json.dumps(index, ensure_ascii=False).encode())
         try:
             return write_container(path, sections, 0o644, sync=True)

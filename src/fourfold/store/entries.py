@@ -28,7 +28,7 @@ from fourfold.store.keys import Parts, key_of
 from fourfold.store.log import log_once
 
 LIMIT = 2 << 30
-TABLES = ("entries", "choices", "facts", "models", "loading", "loaded", "quarantine")
+TABLES = ("entries", "choices", "facts", "digests", "loading", "loaded", "quarantine")
 QUICK_MS = 50  # how long a note of a use may wait for its turn
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])

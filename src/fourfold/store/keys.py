@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from functools import cache
+from collections.abc import Mapping
 from itertools import chain
 from mmap import mmap
 
@@ -21,12 +18,13 @@ except ImportError:
 
 Parts = dict[str, str]
 FORMAT = "1"  # of the entries; another number, and nothing kept before is used
-# Not in keys: where a device is found, how much is left of it, and what it only claims.
-NOT_IN_KEYS = ("index", "ordinal", "others", "uuid", "memory", "claims", "probed", *PROBED)
-PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-MAKERS = (
-    *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
-    *("compile", "cpu", "players"),
+# Limits are not in keys: what a plan needs of them is in its requirements, and is compared.
+LIMITS = ("max_allocation", "max_work_group", "local_memory", "image_texels")
+# Nor is where a device is found, how much is left of it, and what it only claims.
+NOT_IN_KEYS = (
+    *("index", "ordinal", "others", "uuid", "memory", "claims", "probed"),
+    *LIMITS,
+    *PROBED,
 )
 
 
@@ -43,29 +41,9 @@ def key_of(parts: Mapping[str, str]) -> str:
     return total.hexdigest()
 
 
-@cache
-def engine_parts() -> Parts:
-    """Which fourfold this is: its version, and the state of the sources that make plans."""
-    total = blake2b(digest_size=16)
-    with suppress(OSError):  # no files, as in an archive: the version must do
-        for line in _sources():
-            total.update(line.encode())
-    return {"format": FORMAT, "engine": VERSION, "sources": total.hexdigest()}
-
-
-def _sources() -> Iterator[str]:
-    """Name, size and time of every file that has a say in plans."""
-    pending = [os.path.join(PACKAGE, name) for name in MAKERS]
-    pending = [folder for folder in pending if os.path.isdir(folder)]
-    for folder in pending:
-        with os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda one: one.name):
-                if entry.name.endswith((".py", ".json")):
-                    state = entry.stat()
-                    name = f"{os.path.basename(folder)}/{entry.name}"
-                    yield f"{name}:{state.st_size}:{state.st_mtime_ns};"
-                elif folder != pending[0] and entry.is_dir() and entry.name != "__pycache__":
-                    pending.append(entry.path)
+def engine_parts(sources: str) -> Parts:
+    """Which fourfold this is: its version, and the digest of the sources that make plans."""
+    return {"format": FORMAT, "engine": VERSION, "sources": sources}
 
 
 def device_parts(device: DeviceInfo) -> Parts:
@@ -78,9 +56,8 @@ def device_parts(device: DeviceInfo) -> Parts:
     }
 
 
-def facts_key(device: DeviceInfo) -> str:
+def facts_key(device: DeviceInfo, engine: Parts) -> str:
     """Under which probed facts are kept: the device, its driver, and who tries."""
-    engine = engine_parts()
     parts = (device.api, *device_parts(device).values(), device.compute_units)
     return " / ".join(map(str, (*parts, engine["engine"], engine["sources"])))
 
@@ -88,12 +65,14 @@ def facts_key(device: DeviceInfo) -> str:
 def fact_parts(device: DeviceInfo) -> Parts:
     """The probed facts that plans for a device depend on. What was not tried counts as plans take
     it, as absent; only who multiplies bytes, which quantised graphs alone ask, as it is claimed.
+    Of a limit, only whether there is any.
     """
     names = chain.from_iterable(facts_for_plans(device, quantised=True))
-    facts = {name: str(getattr(device, name)) for name in names}
+    facts = {name: getattr(device, name) for name in names}
+    told = {name: str(bool(fact) if name in LIMITS else fact) for name, fact in facts.items()}
     if not device.knows("dot_products"):
-        facts["dot_products"] = str(device.claims.get("dot_products", ""))
-    return facts
+        told["dot_products"] = str(device.claims.get("dot_products", ""))
+    return told
 
 
 def device_key(device: DeviceInfo) -> str:
@@ -107,11 +86,13 @@ def plan_parts(
     device: DeviceInfo,
     how: Mapping[str, str],
 ) -> Parts:
-    """All that a plan depends on but tuned choices; `model` and `how` are labelled parts, too."""
+    """All that a plan depends on but who makes it, tuned choices and limits; `model` and `how` are
+    labelled parts, too.
+    """
     told = {name: str(value) for name, value in vars(device).items() if name not in NOT_IN_KEYS}
     facts = {**told, **fact_parts(device)}
     sizes = ";".join(f"{name}={list(shape)}" for name, shape in sorted(shapes.items()))
-    return {**engine_parts(), **facts, **model, **how, "kind of entry": "plan", "shapes": sizes}
+    return {**facts, **model, **how, "kind of entry": "plan", "shapes": sizes}
 
 
 def program_parts(program: Program, device: DeviceInfo) -> Parts:

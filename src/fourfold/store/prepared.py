@@ -194,14 +194,16 @@ def describe_facts(device: DeviceInfo) -> dict[str, Fact]:
     return {name: getattr(device, name) for name in device.probed}
 
 
-def _with_facts_of(row: Mapping[str, Any], device: DeviceInfo) -> DeviceInfo:
-    """The device with what was found out when a row was made on it, with the driver of today."""
+def facts_in_row(row: Mapping[str, Any], device: DeviceInfo) -> dict[str, Fact]:
+    """What was found out when a row was made on this device, with the driver of today."""
     if any(row["made_for"][name] != getattr(device, name) for name in _IDENTITY):
-        return device
-    facts = row["facts"].items()
-    return device.with_facts(
-        {name: fact for name, fact in facts if is_fact(name, fact) and not device.knows(name)}
-    )
+        return {}
+    return {name: fact for name, fact in row["facts"].items() if is_fact(name, fact)}
+
+
+def _with_facts_of(row: Mapping[str, Any], device: DeviceInfo) -> DeviceInfo:
+    facts = facts_in_row(row, device)
+    return device.with_facts({name: facts[name] for name in facts if not device.knows(name)})
 
 
 def _distance(row: Mapping[str, Any], device: DeviceInfo, preferred: str) -> tuple[int, ...]:

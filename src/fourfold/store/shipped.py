@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from fourfold.device import DeviceInfo
+from fourfold.store.package import package_files, read_package_file
 
-FOLDER = os.path.join(os.path.dirname(__file__), "devices")
+FOLDER = "store/devices"
 
 
 @cache
@@ -29,9 +29,5 @@ def known_devices() -> list[tuple[str, int]]:
 
 @cache
 def _tables() -> list[dict[str, Any]]:
-    tables = []
-    for name in sorted(os.listdir(FOLDER)):
-        if name.endswith(".json"):
-            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
-                tables.append(json.load(file))
-    return tables
+    files = sorted(package_files((FOLDER,), (".json",)))
+    return [json.loads(read_package_file(file)) for file in files]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Compiled, Section
-from fourfold.store import choices, facts, models, sentinel
+from fourfold.store import choices, digests, facts, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
 from fourfold.store.facts import FactRow, KeptFacts
-from fourfold.store.keys import Parts, digest, facts_key
+from fourfold.store.keys import Parts, digest, engine_parts, facts_key
 from fourfold.store.log import log_once
+from fourfold.store.package import ROOT
+from fourfold.store.sources import digest_sources, sources_state
 
 
 class Store(Entries):
@@ -64,17 +66,19 @@ class Store(Entries):
     @never_fails(lambda: KeptFacts({}, {}))
     def find_facts(self, device: DeviceInfo) -> KeptFacts:
         """What trials told of a device, and which did not answer."""
+        key = facts_key(device, self.engine_parts)
         with self.database.reading() as database:
-            return facts.facts_in(facts.read_rows(database, facts_key(device)))
+            return facts.facts_in(facts.read_rows(database, key))
 
     @never_fails(lambda: None)
     def put_facts(
         self, device: DeviceInfo, known: Mapping[str, Fact], unanswered: Iterable[str] = ()
     ) -> None:
         """Keep what trials told of a device, and count those that did not answer."""
+        key = facts_key(device, self.engine_parts)
         with self.database.writing(sync=False) as database:
-            facts.write_facts(database, facts_key(device), known)
-            facts.note_unanswered(database, facts_key(device), unanswered)
+            facts.write_facts(database, key, known)
+            facts.note_unanswered(database, key, unanswered)
 
     @never_fails(list)
     def fact_rows(self) -> list[FactRow]:
@@ -86,25 +90,37 @@ class Store(Entries):
         with self.database.writing() as database:
             facts.write_rows(database, rows)
 
-    def model_digest(self, path: models.Name) -> str:
+    @cached_property
+    def engine_parts(self) -> Parts:
+        """Which fourfold this is, told by the contents of its sources; their digest is remembered
+        while they stay as they are.
+        """
+        known = self._known_digest(ROOT, sources_state())
+        if known is None:
+            row = digest_sources()
+            self._note_digest(ROOT, row)
+            known = row[2]
+        return engine_parts(known)
+
+    def model_digest(self, path: digests.Name) -> str:
         """The digest of a model file, remembered while the file stays as it is."""
-        state = models.state_of(path)
+        state = digests.state_of(path)
         return self._known_digest(path, state) or self._fresh_digest(path)
 
     @never_fails(lambda: None)
-    def _known_digest(self, path: models.Name, state: str) -> str | None:
+    def _known_digest(self, path: digests.Name, state: str) -> str | None:
         with self.database.reading() as database:
-            return models.known(database, path, state)
+            return digests.known(database, path, state)
 
-    def _fresh_digest(self, path: models.Name) -> str:
-        state, seen, found = models.digest_file(path)
-        self._note_model(path, (state, seen, found))
+    def _fresh_digest(self, path: digests.Name) -> str:
+        state, seen, found = digests.digest_file(path)
+        self._note_digest(path, (state, seen, found))
         return found
 
     @never_fails(lambda: None)
-    def _note_model(self, path: models.Name, row: tuple[str, int, str]) -> None:
+    def _note_digest(self, path: digests.Name, row: tuple[str, int, str]) -> None:
         with self.database.writing(sync=False) as database:
-            models.remember(database, path, row)
+            digests.remember(database, path, row)
 
     @contextmanager
     def loading(self, binary: bytes) -> Iterator[bool]:
@@ -163,5 +179,5 @@ def memory_store() -> Store:
     return Store(None)
 
 
-def folder_store(folder: models.Name, limit: int = LIMIT) -> Store:
+def folder_store(folder: digests.Name, limit: int = LIMIT) -> Store:
     return Store(Path(folder), limit)

@@ -12,7 +12,7 @@ from fourfold.compile import load_model, plan_graph, prepare_lowering
 from fourfold.compile.pipeline import kernel_options
 from fourfold.compile.recorded_choices import RecordedChoices
 from fourfold.config import Config
-from fourfold.device import DeviceInfo
+from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import InputError
 from fourfold.kernel.context import KernelOptions
 from fourfold.options import CompileOptions, PlacementOptions
@@ -94,3 +94,11 @@ def test_nothing_runs_on_the_device_where_no_part_may() -> None:
 def test_what_is_no_model_is_no_model_here_either() -> None:
     with pytest.raises(InputError, match="cannot open"):
         load_model("no such file", CompileOptions())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+def test_numbers_too_large_for_halves_are_no_news(precision: str) -> None:
+    nodes = "const w: f32[64,3,3,64] = 1e38\nb = conv2d(a, w)\ny = mul(b, s)"
+    text = f"input a: f32[1,9,9,64]\nconst s: f32[64] = 1e38\n{nodes}\noutput y"
+    plan = plan_graph(build(text), replace(NULL_GPU, probed=PROBED), CompileOptions(precision))
+    assert plan.launches

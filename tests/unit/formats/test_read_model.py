@@ -127,3 +127,22 @@ def test_signatures_choose_the_main_graph() -> None:
         read_model(data, ReadOptions(signature="s2"))
     with pytest.raises(InputError, match="s0, s1, s2"):
         read_model(data, ReadOptions(signature="s4"))
+
+
+def test_a_constant_without_elements_is_brought_by_nobody() -> None:
+    tensors = [Tensor("x", (1, 3)), Tensor("e", (0,), "int32"), Tensor("y", (3,))]
+    content = write(tensors, [Operator("UNIQUE", ["x", "e"], ["y"])], ["x"], ["y"])
+    source = read_model(content, ReadOptions(keep_unsupported=True)).source_graph
+    assert source is not None
+    assert source.reads("y") == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("signature", "sizes"),
+    [((-1, 3), (-1, 3)), ((-1, -156), (-1, 3)), ((1, 3), ()), ((-1,), ()), ((-1, 3, 3), ())],
+)
+def test_only_open_sizes_are_taken_from_a_signature(
+    signature: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    tensors = [Tensor("x", (1, 3), signature=signature), Tensor("y", (1, 3))]
+    assert read_model(write(tensors, [RELU], ["x"], ["y"])).open_sizes == (sizes,)

@@ -10,9 +10,10 @@ import pytest
 from tflite_writer import Level, Operator, Sparsity, Subgraph, Tensor, constant, write, write_model
 
 from fourfold.errors import FourfoldError, ModelError, UnsupportedError
-from fourfold.formats import read_model
+from fourfold.formats import ReadOptions, read_model
 
 X, U, Y = (Tensor(name, (1, 4)) for name in "xuy")
+HUGE_Y = Tensor("y", (2**20, 2**20))
 RELU = Operator("RELU", ["x"], ["y"])
 POOL = {"FilterHeight": 1, "FilterWidth": 1}
 
@@ -148,13 +149,32 @@ IMPOSSIBLE = {
         one(Operator("DENSIFY", ["c"], ["y"]), tensors=(X, Y, sparse([Level(2)]))),
         "do not match its shape",
     ),
+    "huge result of an unknown op": (
+        one(Operator("UNIQUE", ["x"], ["y"]), tensors=(X, HUGE_Y)),
+        "more than",
+    ),
+    "huge constant of a custom op": (
+        one(
+            Operator("CUSTOM", ["x", "c"], ["y"], custom_code="Mine"),
+            tensors=(X, Y, Tensor("c", (2**20, 2**20), data=np.zeros(4, np.float32))),
+        ),
+        "more than",
+    ),
+    "scale of an unknown op's result": (
+        one(
+            Operator("UNIQUE", ["x"], ["y"]),
+            tensors=(X, Tensor("y", (1, 4), "int8", scale=[np.nan], zero_point=[0])),
+        ),
+        "not a finite number",
+    ),
 }
 
 
+@pytest.mark.parametrize("keep", [False, True], ids=["", "kept for the CPU"])
 @pytest.mark.parametrize(("data", "words"), IMPOSSIBLE.values(), ids=list(IMPOSSIBLE))
-def test_impossible_files(data: bytes, words: str) -> None:
+def test_impossible_files(data: bytes, words: str, keep: bool) -> None:
     with pytest.raises(ModelError, match=words):
-        read_model(data)
+        read_model(data, ReadOptions(keep_unsupported=keep))
 
 
 @pytest.mark.parametrize("length", range(0, 400, 3))

@@ -241,3 +241,9 @@ def test_an_impossible_scale_is_refused() -> None:
     before, after = tensor("x", (2, 3), 0.0, 0), tensor("y", (2, 3), 0.05, 4)
     with pytest.raises(UnsupportedError, match="impossible scale"):
         read_model(unary("RELU", before, after))
+
+
+def test_an_impossible_zero_point_of_an_output_is_refused() -> None:
+    after = tensor("y", (2, 3), 0.05, 2**40, "int32")
+    with pytest.raises(UnsupportedError, match="zero point 1099511627776"):
+        read_model(unary("RELU", Tensor("x", (2, 3)), after))

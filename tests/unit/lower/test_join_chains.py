@@ -99,3 +99,9 @@ def test_a_heavy_part_ends_a_chain() -> None:
 def test_products_of_bytes_stay_apart() -> None:
     graph = build(f"{HEAD}\n{MEAN}\n{FIRST}\n{SECOND}\noutput y")
     assert joins(graph, CPU, KernelOptions(counts_bytes=True)) == []
+
+
+@pytest.mark.parametrize("unit", [CPU, GPU], ids=["cpu", "gpu"])
+def test_what_has_no_pixels_costs_something(unit: DeviceInfo) -> None:
+    lines = ("input e: f32[0,13]", "k = fully_connected(e, u)", "y = softmax(k)", "output y")
+    assert joins(build("\n".join([HEAD, *lines])), unit) == [["fully_connected", "softmax"]]

@@ -21,7 +21,13 @@ from fourfold.lower.one_launch import form_key
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
 
-SPINS = replace(NULL_GPU, kind="cpu", compute_units=4, version="OpenCL 3.0 of a kind")
+SPINS = replace(
+    NULL_GPU,
+    kind="cpu",
+    compute_units=4,
+    version="OpenCL 3.0 of a kind",
+    forward_progress=True,
+)
 SLEEPS = replace(SPINS, version="OpenCL 3.0 HSTR: pthread-x86_64-unknown-linux-gnu-any")
 CHAIN = """
 input x: f32[1,{size},{size},8]
@@ -55,6 +61,14 @@ def test_very_many_outputs_keep_the_list() -> None:
     nodes = "\n".join(f"{name} = tanh(x)" for name in names)
     graph = build(f"input x: f32[1,8]\n{nodes}\noutput {', '.join(names)}")
     assert len(make_plan(graph, SLEEPS, KernelOptions(form="one")).launches) == 200
+
+
+def test_groups_that_may_stop_for_ever_get_a_list() -> None:
+    """Whether a group goes on while others wait for it, only a trial tells."""
+    untried = replace(SLEEPS, forward_progress=False)
+    assert len(plan_of(17, untried).launches) == 4
+    graph = build(CHAIN.format(size=17))
+    assert len(make_plan(graph, untried, KernelOptions(form="one")).launches) == 4
 
 
 def test_every_kind_is_a_function_of_its_own_where_groups_claim() -> None:

@@ -25,7 +25,7 @@ from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 from fourfold.types import TensorType
 
-CPU = replace(NULL_GPU, kind="cpu", compute_units=2, max_work_group=4096)
+CPU = replace(NULL_GPU, kind="cpu", compute_units=2, max_work_group=4096, forward_progress=True)
 READER = replace(NULL_GPU, image_texels=65536, prefers_images=True)
 NETWORK = """
     input x: f32[1,14,14,32]
@@ -113,10 +113,15 @@ def test_one_launch_of_one_kernel_needs_them_as_well() -> None:
     assert needed.resident_groups == 132
 
 
-def test_one_launch_on_a_cpu_needs_nobody() -> None:
-    plan = plan_for(CPU)
+def test_one_launch_on_a_cpu_needs_groups_that_go_on() -> None:
+    plan, needed = plan_for(CPU), plan_for(CPU).requirements
     assert len(plan.launches) == 1 < plan.stages
-    assert plan.requirements.resident_groups == 0
+    assert (needed.resident_groups, needed.forward_progress) == (0, True)
+    assert needed.unmet(CPU) == ()
+    elsewhere = replace(CPU, forward_progress=False)
+    assert needed.unmet(elsewhere) == ("its work-groups wait for what others have begun",)
+    assert needed.undecided(elsewhere) == ("forward_progress",)
+    assert not plan_for(elsewhere).requirements.forward_progress
 
 
 def test_halves_that_are_words_of_a_gpu_need_it() -> None:

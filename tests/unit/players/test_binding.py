@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 import threading
@@ -13,9 +14,11 @@ from tiny_matrix import matrix
 
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.binding import objects
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import warm_compiler
 
+POINTER = objects._POINTER
 TEXT = """
 __kernel void scale(__global float *values, long from, int by)
 {
@@ -52,6 +55,21 @@ def test_a_kernel_reads_its_arguments(context: cl.Context, kernel: cl.Kernel) ->
     expected = values.copy()
     expected[5:16] *= 4
     assert np.array_equal(result, expected)
+
+
+def test_arguments_are_as_large_as_the_host_has_them(
+    context: cl.Context, kernel: cl.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A buffer is a pointer of the host, whatever the pointers of the device are."""
+    sizes: list[int] = []
+    monkeypatch.setattr(kernel, "_set", lambda *call: sizes.append(call[2].value))
+    monkeypatch.setattr(objects, "_POINTER", 4)
+    kernel.set_buffer(0, cl.Buffer(context, 64))
+    kernel.set_buffer(0, None)
+    kernel.set_long(1, 5)
+    kernel.set_int(2, -2)
+    assert sizes == [4, 4, 8, 4]
+    assert ctypes.sizeof(ctypes.c_void_p) == POINTER
 
 
 def test_what_is_compiled_can_be_linked(context: cl.Context) -> None:

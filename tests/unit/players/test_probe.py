@@ -9,7 +9,7 @@ import pytest
 from fourfold.device import IMAGES, PROBED, WAITING, DeviceInfo, is_fact
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import probe, trials
+from fourfold.players.opencl import probe, trial_process, trials
 from fourfold.players.opencl.backend import OpenCLBackend
 
 GPU = {"image_texels": 65536, "matrix_units": True}
@@ -50,15 +50,15 @@ def test_what_is_not_claimed_is_absent_without_a_trial(monkeypatch: pytest.Monke
 def test_a_driver_that_dies_of_a_trial_has_not_answered(
     child: str, names: tuple[str, ...], device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_CHILD", child)
+    monkeypatch.setattr(trial_process, "CHILD", child)
     assert probe.probe(like_a_gpu(device), names) == {}
 
 
 def test_a_trial_that_takes_too_long_has_not_answered(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_CHILD", "import time; time.sleep(60)")
-    monkeypatch.setattr(probe, "PATIENCE", 0.2)
+    monkeypatch.setattr(trial_process, "CHILD", "import time; time.sleep(60)")
+    monkeypatch.setattr(trial_process, "PATIENCE", 0.2)
     assert probe.probe(like_a_gpu(device), WAITING) == {}
 
 
@@ -66,7 +66,7 @@ def test_a_trial_that_says_no_has_answered(
     device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = 'print(\'{"resident": false, "reaches_host": false, "name": 7}\')'
-    monkeypatch.setattr(probe, "_CHILD", answer)
+    monkeypatch.setattr(trial_process, "CHILD", answer)
     found = probe.probe(like_a_gpu(device), ["resident"])
     assert found == {"resident": False, "reaches_host": False}
 

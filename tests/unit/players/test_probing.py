@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from fourfold.device import IMAGES, DeviceInfo, Fact
+from fourfold.device import HOST_ACCESS, IMAGES, LIBERTIES, DeviceInfo, Fact
 from fourfold.players import (
     ask_facts,
     keep_facts,
+    note_facts,
     probe,
     probing,
+    ready_to_play,
     recall_facts,
     registry,
     with_known_facts,
@@ -27,7 +29,15 @@ GPU = replace(NULL_GPU, name="a GPU of the tests", api="fake", claims={"dot_prod
 CPU = replace(GPU, kind="cpu")
 ABSENT: dict[str, Fact] = {"image_texels": 0, "image_windows": False, "prefers_images": False}
 MATRIX: dict[str, Fact] = {"matrix_units": True, "resident": True, "reaches_host": False}
-ALL: dict[str, Fact] = {**ABSENT, **MATRIX, "subgroups": "ptx", "dot_products": "ptx"}
+LIBERAL: dict[str, Fact] = dict.fromkeys(LIBERTIES, True)
+ALL: dict[str, Fact] = {
+    **ABSENT,
+    **MATRIX,
+    **LIBERAL,
+    "self_test": "",
+    "subgroups": "ptx",
+    "dot_products": "ptx",
+}
 
 
 class FakeBackend:
@@ -76,10 +86,29 @@ def test_a_gpu_without_matrix_units_is_asked_for_images(backend: FakeBackend) ->
     assert (found.image_texels, found.knows("resident")) == (77, False)
 
 
-def test_a_cpu_is_asked_for_dot_products_alone(backend: FakeBackend) -> None:
-    assert probe(CPU).probed == ()
-    assert backend.asked == []
-    assert probe(CPU, quantised=True).probed == ("dot_products",)
+def test_a_cpu_is_asked_whether_groups_go_on_and_for_dot_products(backend: FakeBackend) -> None:
+    assert probe(CPU).probed == ("forward_progress",)
+    assert probe(CPU, quantised=True).probed == ("dot_products", "forward_progress")
+    assert backend.asked == [{"forward_progress"}, {"dot_products"}]
+
+
+@pytest.mark.parametrize(("info", "wanted"), [(CPU, HOST_ACCESS), (GPU, ())], ids=str)
+def test_a_player_knows_how_arrays_go_in_and_out(
+    info: DeviceInfo, wanted: tuple[str, ...], backend: FakeBackend, tmp_path: Path
+) -> None:
+    assert ready_to_play(info, Store(tmp_path)).probed == ("self_test", *wanted)
+    new_process()
+    assert ready_to_play(info, Store(tmp_path)).probed == ("self_test", *wanted)
+    assert backend.asked == [{"self_test", *wanted}]
+
+
+def test_what_a_prepared_file_tells_is_not_tried_again(backend: FakeBackend) -> None:
+    note_facts(CPU, {"self_test": "", "persistent_mapping": False})
+    found = ready_to_play(CPU)
+    assert (found.persistent_mapping, found.host_pointers) == (False, True)
+    assert backend.asked == [{"host_pointers"}]
+    note_facts(CPU, {"host_pointers": False})
+    assert ready_to_play(CPU).host_pointers  # what was tried here counts for more
 
 
 def test_facts_that_come_with_a_device_are_believed(backend: FakeBackend) -> None:
@@ -134,7 +163,8 @@ def test_another_driver_is_asked_anew(
     keep_facts(GPU, Store(tmp_path))
     other = replace(GPU, **change)  # type: ignore[arg-type]
     assert recall_facts(other, Store(tmp_path)).probed == ()
-    assert facts_key(other) != facts_key(GPU)
+    engine = Store(tmp_path).engine_parts
+    assert facts_key(other, engine) != facts_key(GPU, engine)
 
 
 def test_a_trial_without_an_answer_is_made_again_by_the_next_starts(

@@ -14,7 +14,7 @@ from stateful_models import sequence_lstm, stream
 
 from fourfold.cli import main
 from fourfold.cpu import litert
-from fourfold.formats.tflite import walk
+from fourfold.formats.tflite import operation, walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.rule import Rule
 from fourfold.lower import specialise, storage
@@ -176,6 +176,30 @@ def test_what_litert_rounds_is_no_fault() -> None:
     x = generator.normal(0, 1, (3, 37)).astype(np.float32)
     (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
     assert layer.verdict == f"{ROUNDED} LiteRT"
+
+
+@needs_litert
+@pytest.mark.parametrize(("rows", "outputs"), [(1, 1), (3, 11)])
+def test_rounding_is_not_blamed_for_more_than_it_does(
+    monkeypatch: pytest.MonkeyPatch, rows: int, outputs: int
+) -> None:
+    """Signed bytes read as unsigned ones: far more than LiteRT's rounding could do."""
+    monkeypatch.setattr(operation, "_SIGNED_WEIGHTS", frozenset())
+    generator = np.random.default_rng(6)
+    whole = generator.integers(-127, 128, (outputs, 37)).astype(np.int8).view(np.uint8)
+    model = writer.write(
+        [
+            writer.Tensor("x", (rows, 37)),
+            writer.Tensor("w", whole.shape, "uint8", data=whole, scale=[0.01], zero_point=[0]),
+            writer.Tensor("y", (rows, outputs)),
+        ],
+        [writer.Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")],
+        ["x"],
+        ["y"],
+    )
+    x = generator.normal(0, 1, (rows, 37)).astype(np.float32)
+    (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
+    assert layer.verdict == MEANING
 
 
 @needs_litert

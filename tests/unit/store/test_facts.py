@@ -81,7 +81,7 @@ def test_they_go_with_an_exported_store(store: Store, tmp_path: Path) -> None:
 def test_they_survive_a_damaged_database(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.put_facts(NULL_GPU, FACTS)
-    change(tmp_path, "DROP TABLE models")
+    change(tmp_path, "DROP TABLE digests")
     assert store.model_digest(__file__)  # the call that finds out
     assert Store(tmp_path).find_facts(NULL_GPU).facts == FACTS
 

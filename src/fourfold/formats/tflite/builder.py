@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class TFLiteBuilder(GraphBuilder):
     """A GraphBuilder that also knows what only TFLite has."""
 
     reals: dict[str, str] = field(default_factory=dict)  # constants, and the same as f32
+    signed: dict[str, str] = field(default_factory=dict)  # constants, and their bytes as i8
     changed: dict[str, np.ndarray] = field(default_factory=dict)  # the file's, for other shapes
     variables: dict[str, TensorType] = field(default_factory=dict)  # what the file has as states
     handles: dict[str, str] = field(default_factory=dict)  # values that stand for a state
@@ -29,6 +30,15 @@ class TFLiteBuilder(GraphBuilder):
             for name, array in self.changed.items()
             if not np.array_equal(array, self.constants[name])
         }
+
+    def signed_bytes(self, name: str) -> str:
+        """The same bytes as signed numbers around zero, whatever zero point the file gives."""
+        if name not in self.signed:
+            stored = self.quantization[name]
+            signed = self.constant(self.fresh(f"{name}/signed"), self.constants[name].view(np.int8))
+            self.quantization[signed] = replace(stored, zero_point=(0,) * len(stored.scale))
+            self.signed[name] = signed
+        return self.signed[name]
 
     def real(self, name: str) -> str:
         """The same constant as f32: dequantised, or widened from f16."""

@@ -17,6 +17,14 @@ from fourfold.graph import NONE
 from fourfold.types import DType, Shape, TensorType
 
 T = TypeVar("T")
+# Beside float values, these read weights of type u8 as signed bytes, and no zero point: so the
+# first converters wrote them, before there was an i8, and so LiteRT takes them to this day.
+_SIGNED_WEIGHTS = frozenset(
+    {
+        *("CONV_2D", "EMBEDDING_LOOKUP", "FULLY_CONNECTED"),
+        *("LSTM", "SVDF", "UNIDIRECTIONAL_SEQUENCE_LSTM"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,11 @@ class Operation:
         type = self.builder.types[name]
         quantized = name in self.builder.quantization and type.dtype is not DType.F32
         narrow = quantized or type.dtype is DType.F16
-        return self.builder.real(name) if narrow and name in self.builder.constants else name
+        if not narrow or name not in self.builder.constants:
+            return name
+        if quantized and type.dtype is DType.U8 and self.record.op in _SIGNED_WEIGHTS:
+            name = self.builder.signed_bytes(name)
+        return self.builder.real(name)
 
     def optional_weights(self, index: int) -> str | None:
         return None if self.optional(index) is None else self.weights(index)

@@ -8,7 +8,6 @@ from fourfold.custom import how_to_register
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, nearest
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import SEE_OPS, unsupported
-from fourfold.formats.inputs import open_sizes
 from fourfold.formats.model import Model, Signature
 from fourfold.formats.names import unique
 from fourfold.formats.options import ReadOptions
@@ -17,7 +16,7 @@ from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.tflite.records import FileRecord, SignatureRecord, SubgraphRecord
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
-from fourfold.formats.tflite.tensors import declared, tensor_names
+from fourfold.formats.tflite.tensors import declared, sizes_left_open, tensor_names
 from fourfold.formats.tflite.walk import Converted, convert_subgraph
 
 
@@ -34,7 +33,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
         main=found.graph,
         input_names=found.graph.arguments,
         output_names=unique(record.tensors[i].name or found.names[i] for i in record.outputs),
-        open_sizes=tuple(open_sizes(record.tensors[i].signature or ()) for i in record.inputs),
+        open_sizes=tuple(sizes_left_open(record.tensors[i]) for i in record.inputs),
         graphs=tuple(part.graph for part in parts),
         signatures={item.key: _signature(item, file, parts) for item in file.signatures},
         description=file.description,

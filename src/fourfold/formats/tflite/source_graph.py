@@ -109,8 +109,16 @@ class TFLiteSourceGraph:
         return tuple(self.names[i] for i in self.graph.operators[self.units[unit]].outputs)
 
     def _holds(self, index: int) -> bool:
+        """Whether the file has what a tensor holds; a constant without elements has no bytes."""
         tensor = self.graph.tensors[index]
-        return tensor.variable or self.file.buffers[tensor.buffer].size > 0
+        stored = index not in self._computed or self.file.buffers[tensor.buffer].size > 0
+        return tensor.variable or stored
+
+    @cached_property
+    def _computed(self) -> frozenset[int]:
+        """The tensors that a caller passes or an operator writes."""
+        written = (index for record in self.graph.operators for index in record.outputs)
+        return frozenset((*self.graph.inputs, *written))
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
         tensor = self.graph.tensors[self._number(value)]

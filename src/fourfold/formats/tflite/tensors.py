@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fourfold.formats.budget import check_shape
-from fourfold.formats.inputs import DeclaredInput, open_sizes
+from fourfold.formats.inputs import OPEN, DeclaredInput, open_sizes
 from fourfold.formats.names import unique
 from fourfold.formats.tflite.records import SubgraphRecord, TensorRecord
-from fourfold.types import DType, TensorType
+from fourfold.types import DType, Shape, TensorType
 
 
 def tensor_names(record: SubgraphRecord) -> tuple[str, ...]:
@@ -31,7 +31,18 @@ def declared_types(record: SubgraphRecord, indices: Sequence[int]) -> tuple[Tens
 
 def declared_input(name: str, tensor: TensorRecord) -> DeclaredInput:
     """A tensor as an input of the model; TFLite has a size for those that it leaves open, too."""
-    return DeclaredInput(name, declared(tensor), open_sizes(tensor.signature or ()))
+    return DeclaredInput(name, declared(tensor), sizes_left_open(tensor))
+
+
+def sizes_left_open(tensor: TensorRecord) -> Shape:
+    """The shape with -1 for each size that the file leaves open; () where it leaves none. Only this
+    is taken from a signature: its other sizes are those of the shape, or make no sense.
+    """
+    signature = tensor.signature or ()
+    if len(signature) != len(tensor.shape):
+        return ()
+    sizes = zip(signature, tensor.shape, strict=True)
+    return open_sizes(tuple(OPEN if wanted == OPEN else own for wanted, own in sizes))
 
 
 def no_arrays(tensor: TensorRecord) -> str:

@@ -133,6 +133,8 @@ class _Walk(Conversion):
         self.convert(operator, partial(self._add_nodes, record, outputs))
 
     def _add_nodes(self, record: OperatorRecord, outputs: tuple[str, ...]) -> None:
+        # First of all, since what is not possible must not be taken for what is not supported.
+        read, made = (declared_types(self.record, ends) for ends in (record.inputs, record.outputs))
         if isinstance(record.options, CompositeOptions):
             _inline(self, record, record.options.decomposition)
             return
@@ -150,9 +152,9 @@ class _Walk(Conversion):
             record,
             inputs,
             outputs,
-            declared=declared_types(self.record, record.outputs),
+            declared=made,
             title="" if outputs else unit_name(record, self.number, self.names),
-            read=declared_types(self.record, record.inputs),
+            read=read,
         )
         operation = self.view.enter(operation) if viewed else operation
         before = len(self.builder.nodes)
@@ -213,21 +215,20 @@ class _Walk(Conversion):
             raise ValueError(f"constant '{name}': {error}") from error
 
     def result(self) -> Converted:
-        for index in self.record.outputs:
-            self._finish_output(index)
-        graph = None
-        if not self.refusals:
-            outputs = [self.view.stored(index) for index in self.record.outputs]
-            graph = self.finish(outputs, self.record.name or "main")
+        outputs = [self._finish_output(index) for index in self.record.outputs]
+        graph = self.finish(outputs, self.record.name or "main")
         known, changed = self.builder.constants, self.builder.changed_constants()
         return Converted(graph, self.names, tuple(self.refusals), known, changed)
 
-    def _finish_output(self, index: int) -> None:
+    def _finish_output(self, index: int) -> str:
+        """The value of an output, in the type that the file has it in."""
         name = self.names[index]
         try:
             self.value(index)
+            return name if self.refusals else self.view.stored(index)
         except Unconvertible as refusal:
             self.refuse("output", name, str(refusal))
+            return name
         except DAMAGE as error:
             what = f"output '{name}' of graph '{self.record.name}' has no value"
             raise ModelError(what, str(error), EXPORT_AGAIN) from error

@@ -34,7 +34,7 @@ class PersistentKernel:
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
         """Why these stages cannot be one launch, or None."""
-        if not device.is_cpu and not device.resident:
+        if not (device.forward_progress if device.is_cpu else device.resident):
             return "groups of this device cannot wait for each other in a known way"
         for kernel in (stage.kernel for stage in stages):
             size, items = kernel.local_items, _items(device)

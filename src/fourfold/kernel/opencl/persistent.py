@@ -101,7 +101,7 @@ _WALK = """
 # stack is. And how it waits: on a busy machine the thread that it waits for may not be running, and
 # needs the processor on which this one would spin. A thread that has not even come stands behind
 # this one in the queue of a processor: when this one sleeps, they part.
-_THREAD = """
+THREAD = """
 typedef struct {
     int start, stop, x, y, z, across, down;
 } claim;
@@ -193,7 +193,7 @@ def persistent_text(
         f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
     ]
     before = (
-        [_THREAD]
+        [THREAD]
         if claims
         else [GRID_BARRIER]
         if host_protocol is None

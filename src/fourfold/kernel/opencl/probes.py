@@ -6,7 +6,10 @@ buffer.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
+from fourfold.kernel.opencl.persistent import THREAD
 from fourfold.kernel.opencl.prelude import (
     DOTS,
     EXCHANGES,
@@ -118,6 +121,77 @@ __kernel void address(__global int *base, long at)
 }
 """
 
+# Numbers of one buffer, changed, in another. As in a plan, a pointer is a base and a step in bytes
+# from there; the bytes that vectors of four leave over are read and written one by one.
+_STORAGES = {
+    "floats": """
+__kernel void floats(
+    __global const uchar *from_base, long from_at, __global uchar *to_base, long to_at)
+{
+    __global const float4 *from = (__global const float4 *)(from_base + from_at);
+    __global float4 *to = (__global float4 *)(to_base + to_at);
+    const int item = get_global_id(0);
+    to[item] = from[item] * (float4)(3.0f) + (float4)(1.0f);
+}
+""",
+    "halves": """
+__kernel void halves(
+    __global const uchar *from_base, long from_at, __global uchar *to_base, long to_at)
+{
+    __global const half *from = (__global const half *)(from_base + from_at);
+    __global half *to = (__global half *)(to_base + to_at);
+    const int item = get_global_id(0), last = 4 * get_global_size(0) + item;
+    vstorea_half4(vloada_half4(item, from) * (float4)(3.0f) + (float4)(1.0f), item, to);
+    vstore_half(vload_half(last, from) * 3.0f + 1.0f, last, to);
+}
+""",
+    "bytes": """
+__kernel void bytes(
+    __global const uchar *from_base, long from_at, __global uchar *to_base, long to_at)
+{
+    __global const uchar *from = from_base + from_at;
+    __global uchar *to = to_base + to_at;
+    const int item = get_global_id(0), last = 4 * get_global_size(0) + item;
+    const int4 four = convert_int4(((__global const uchar4 *)from)[item]);
+    ((__global uchar4 *)to)[item] = convert_uchar4(four * (int4)(3) + (int4)(1));
+    to[last] = convert_uchar(convert_int(from[last]) * 3 + 1);
+}
+""",
+}
+
+# Groups claim chunks of one stage after the other, and go on when all are done, as those of a
+# persistent kernel do. What a chunk makes depends on its neighbour a stage before. A group that has
+# waited for seconds gives up.
+_CLAIMS = """
+#if defined(__x86_64__) && defined(__linux__)
+#define MOST_TURNS 50000
+#else
+#define MOST_TURNS 200000000
+#endif
+
+__kernel void claims(__global int *counters, __global uint *values, int stages, int chunks)
+{
+    volatile __global int *claimed = (volatile __global int *)counters;
+    for (int stage = 0; stage < stages; stage++, claimed += 2) {
+        __global uint *from = values + stage * chunks, *to = from + chunks;
+        while (*claimed < chunks) {
+            const int chunk = atomic_inc(claimed);
+            if (chunk >= chunks) break;
+            uint value = from[(chunk + 1) % chunks];
+            for (int i = 0; i < 64; i++) value = value * 1664525u + 1013904223u;
+            to[chunk] = value;
+            mem_fence(CLK_GLOBAL_MEM_FENCE);
+            atomic_inc(claimed + 1);
+        }
+        for (int turn = 0; claimed[1] < chunks; turn++) {
+            if (turn > MOST_TURNS) return;
+            wait_a_while(turn);
+        }
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+    }
+}
+"""
+
 # The host's flag is waited for, and answered.
 _ANSWER = """
 __kernel void answer(__global int *state, __global uint *base, long at)
@@ -130,12 +204,19 @@ __kernel void answer(__global int *state, __global uint *base, long at)
 
 # What compilers load their libraries for.
 NOTHING = "__kernel void nothing(__global int *out) { out[0] = 0; }"
+STORAGES = {name: Program(text, "") for name, text in _STORAGES.items()}
+CLAIMS = {"claims": Program(THREAD + _CLAIMS, "")}
 HALF = Program(f"\n{HALF_ARITHMETIC}{_HALF}", "")  # 3 becomes 10
 MATRIX = Program("".join(NVIDIA.values()) + _MATRIX, "")
 IMAGES = Program(_IMAGES, "")
 ROUNDS = Program(GRID_BARRIER + _ROUNDS, "")
 ADDRESS = Program(_ADDRESS, "")
 ANSWER = Program(GRID_BARRIER + HOST_HANDSHAKE + _ANSWER, "")
+
+
+def joined(programs: Iterable[Program]) -> Program:
+    """The kernels of all in one program, which takes the compiler far less than one by one."""
+    return Program("".join(program.text for program in programs), "")
 
 
 def exchange(subgroups: str) -> Program:

@@ -21,7 +21,7 @@ class StageList:
 
     def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
         """Why these stages cannot be one launch, or None: as on the device that is played."""
-        if not device.is_cpu and not device.resident:
+        if not (device.forward_progress if device.is_cpu else device.resident):
             return "groups of this device cannot wait for each other in a known way"
         kernels = [stage.kernel for stage in stages]
         if device.is_cpu and any(isinstance(one, LocalArray) for k in kernels for one in k.body):

@@ -58,7 +58,7 @@ def cost(
         if node.op == "reshape":
             continue
         alone = number < apart
-        units = min(_shares(node, types, device), device.compute_units) if alone else 1
+        units = _units(node, types, device) if alone else 1
         total += rate.kernel + _reading(node, types, rate) / units
         kernels += alone
     return total + kernels * rate.transition
@@ -77,7 +77,7 @@ def is_heavy(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) ->
     """Whether a node loses more than it could gain if one unit does it all."""
     if node.op == "reshape":
         return False
-    rate, units = rates(device), min(_shares(node, types, device), device.compute_units)
+    rate, units = rates(device), _units(node, types, device)
     return _reading(node, types, rate) * (1 - 1 / units) > MOST_LOST * rate.transition
 
 
@@ -88,8 +88,15 @@ def _reading(node: Node, types: Mapping[str, TensorType], rate: Rates) -> float:
     return types[str(node.inputs[0])].bytes / rate.pixels
 
 
+def _units(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> int:
+    """How many units share the work if the node runs alone; a result of no pixels has no work, but
+    its kernel runs somewhere.
+    """
+    return max(1, min(_shares(node, types, device), device.compute_units))
+
+
 def _shares(node: Node, types: Mapping[str, TensorType], device: DeviceInfo) -> int:
-    """Among how many units the work can be shared if the node runs alone."""
+    """Among how many units the work of a node can be shared."""
     output = types[node.outputs[0]]
     if node.op == "softmax":
         return output.pixels

@@ -26,8 +26,8 @@ from fourfold.kernel.location import Layout
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.taps import Base, Found, MakeTaps, Taps
 from fourfold.kernels.matrix.rows import InOrder, Rows
-from fourfold.kernels.matrix.tile import LARGEST_HALF, MatrixWork
-from fourfold.types import DType
+from fourfold.kernels.matrix.tile import MatrixWork
+from fourfold.types import LARGEST_HALF, DType
 
 
 class Feed(Protocol):

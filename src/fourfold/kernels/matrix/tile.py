@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.types import LARGEST_HALF
 
 _TEXT = re.compile(r"(\d+)x(\d+) by (\d+) split (\d+) ahead (\d+)( early)?")
 ROWS, COLUMNS, DEPTH, WARP = 16, 8, 16, 32
 REGISTERS = 190  # that a work-item may spend on blocks and on what is read ahead
 LATENCY = 170.0  # clocks that a wait for memory adds
 UNIT_WARPS = 8  # that a unit runs at once
-LARGEST_HALF = 65504.0
 
 
 @dataclass(frozen=True)

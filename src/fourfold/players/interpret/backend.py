@@ -36,6 +36,9 @@ class InterpretBackend:
         """What the facts of a device say is so."""
         return {name: getattr(device, name) for name in names}
 
+    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
+        """There are no trials."""
+
     def start_compiler(self, device: DeviceInfo) -> None:
         """There is none."""
 

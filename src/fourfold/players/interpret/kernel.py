@@ -25,6 +25,7 @@ from fourfold.players.interpret.frame import NOTHING, Frame, LaunchContext, Laun
 from fourfold.players.interpret.memory import CheckedMemory
 from fourfold.players.interpret.pointer import LOCAL, PRIVATE, BoundPointer, element_type
 from fourfold.players.interpret.statements import make_block
+from fourfold.types import silent_arithmetic
 
 MOST_ITEMS = 4096  # work-items side by side: their vectors of four fit into the nearest caches
 _TOGETHER = (Barrier, LocalArray, MatrixMultiply, DiagonalMultiply)
@@ -125,6 +126,7 @@ class CompiledProgram:
     tables: Mapping[str, StageTable]
 
 
+@silent_arithmetic()
 def build(text: str) -> CompiledProgram:
     """The program of a text; a BuildError where one of its kernels is illegal."""
     tree = parse(text)

@@ -37,6 +37,9 @@ class OpenCLBackend:
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return cast("dict[str, Fact]", probes.probe(device, names))
 
+    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
+        probes.begin_probe(device, names)
+
     def start_compiler(self, device: DeviceInfo) -> None:
         _start_compiler(device)
 

@@ -24,12 +24,13 @@ CHUNK = 1 << 20  # bytes that are copied before the copy engine begins with them
 class Ports:
     """The inputs and outputs of a plan on one queue.
 
-    A CPU's buffers are host memory: they stay mapped, and arrays are copied there and back without
-    the driver. An input is not even copied: kernels are told where the caller's array lies. Host
-    buffers, which a GPU's kernels reach by their addresses, stay mapped, too; such kernels are
-    launched first and their inputs copied meanwhile. For other GPUs with memory of their own, host
-    memory is set aside that the copy engine can reach by itself. Everything else is copied by the
-    driver, from and to the caller's arrays.
+    The plain way, which is right everywhere: the driver copies from and to the caller's arrays. All
+    others rest on facts. Where a CPU's buffers may stay mapped, arrays are copied there and back
+    without the driver, and where its kernels take pointers an input is not even copied: they are
+    told where the caller's array lies. Host buffers, which a GPU's kernels reach by their
+    addresses, stay mapped, too; such kernels are launched first and their inputs copied meanwhile.
+    For other GPUs with memory of their own, host memory is set aside that the copy engine can
+    reach by itself.
     """
 
     def __init__(
@@ -44,16 +45,18 @@ class Ports:
         self._host: dict[int, np.ndarray] = {}
         self._mapped: list[tuple[cl.Buffer, cl.Memory]] = []
         kinds = [buffer.kind for buffer in plan.buffers]
-        self._direct = {n for n, kind in enumerate(kinds) if info.is_cpu or kind in HOST}
-        copies = info.kind == "gpu" and not info.unified_memory
+        mapped = info.is_cpu and info.persistent_mapping
+        self._direct = {n for n, kind in enumerate(kinds) if mapped or kind in HOST}
+        tested = info.knows("self_test") and "staging" not in info.self_test
         for port in (*plan.inputs, *plan.outputs):
-            wanted = copies or port.buffer in self._direct
+            wanted = (info.is_discrete and tested) or port.buffer in self._direct
             if wanted and port.buffer not in self._host and port.type.elements:
                 self._host[port.buffer] = self._map(port)
         staged = {port.buffer for port in plan.inputs} & {*self._host} - self._direct
         self._chunks = {number: ChunkedCopy(self._host[number], CHUNK) for number in staged}
         # Only a persistent kernel counts the steps of its pointers in bytes.
-        self._in_place = info.is_cpu and all(launch.stages > 1 for launch in plan.launches)
+        in_bytes = all(launch.stages > 1 for launch in plan.launches)
+        self._in_place = mapped and info.host_pointers and in_bytes
         self._zero_copy = ZeroCopyInputs()
         self._host_inputs = [
             n for n, port in enumerate(plan.inputs) if kinds[port.buffer] == "host"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from fourfold.device import IMAGES, WAITING, DeviceInfo, Fact
-from fourfold.players.opencl.devices import devices
+from fourfold.device import IMAGES, LIBERTIES, WAITING, DeviceInfo, Fact
+from fourfold.kernel.opencl import probes
+from fourfold.players.opencl.liberty_trials import try_liberties
+from fourfold.players.opencl.self_test import open_kernels, try_self_test
+from fourfold.players.opencl.trial_process import TrialProcess, tell_facts
 from fourfold.players.opencl.trials import (
     Facts,
     Unanswered,
@@ -21,14 +21,12 @@ from fourfold.players.opencl.trials import (
 )
 from fourfold.players.opencl.waiting_trials import try_waiting
 
-PATIENCE = 30.0  # seconds
-_CHILD = """
-import sys
-ordinal, name, what, *sys.path[:] = sys.argv[1:]
-from fourfold.players.opencl.probe import main
-main(int(ordinal), name, what)
-"""
-_IN_A_PROCESS = {"images": try_images, "waiting": try_waiting}
+_IN_A_PROCESS = {
+    "images": lambda info: (try_images(info),),
+    "waiting": lambda info: (try_waiting(info),),
+    "liberties": try_liberties,
+}
+_begun: dict[tuple[DeviceInfo, str], TrialProcess] = {}
 
 
 def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
@@ -42,6 +40,24 @@ def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
                 answer = trial(info)
                 found |= {name: answer[name] for name in told if name in answer}
     return found
+
+
+def begin_probe(info: DeviceInfo, names: Collection[str]) -> None:
+    """Begin with the trials of a CPU that have a process of their own, to be asked for soon."""
+    if info.is_cpu and not set(_CONDUCT).isdisjoint(names):
+        with suppress(Unanswered):
+            _begin(info, "liberties")
+
+
+def _conduct(info: DeviceInfo) -> Facts:
+    """Only on a CPU has anybody use for what OpenCL does not promise."""
+    if info.is_cpu:
+        return _ask_process(info, "liberties")
+    return {**dict.fromkeys(LIBERTIES, False), **_self_test(info)}
+
+
+def _self_test(info: DeviceInfo) -> Facts:
+    return try_self_test(info, open_kernels(info, probes.STORAGES))
 
 
 def _images(info: DeviceInfo) -> Facts:
@@ -58,30 +74,31 @@ def _waiting(info: DeviceInfo) -> Facts:
     return _ask_process(info, "waiting")
 
 
+_CONDUCT = ("self_test", *LIBERTIES)
 TRIALS: dict[tuple[str, ...], Callable[[DeviceInfo], Facts]] = {
     ("half_arithmetic",): try_half,
     ("dot_products",): try_dot_products,
     ("subgroups",): try_subgroups,
     ("matrix_units",): try_matrix_units,
+    _CONDUCT: _conduct,
     WAITING: _waiting,
     IMAGES: _images,
 }
 
 
+def _begin(info: DeviceInfo, what: str) -> TrialProcess:
+    if (info, what) not in _begun:
+        _begun[info, what] = TrialProcess(info, __name__, what)
+    return _begun[info, what]
+
+
 def _ask_process(info: DeviceInfo, what: str) -> Facts:
-    """What a process of its own finds out; one that hangs or dies has not answered."""
-    command = [sys.executable, "-c", _CHILD, str(info.ordinal), info.name, what, *sys.path]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
-        found = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise Unanswered(str(error)) from error
-    if not isinstance(found, dict):
-        raise Unanswered(f"{found!r} is no answer")
-    return found
+    """What a process of its own finds out."""
+    process = _begin(info, what)
+    del _begun[info, what]
+    return process.answers()
 
 
 def main(ordinal: int, name: str, what: str) -> None:
     """Print facts of a device as JSON, if it is the one of that name."""
-    info = devices()[ordinal]
-    sys.stdout.write(json.dumps(_IN_A_PROCESS[what](info) if info.name == name else {}))
+    tell_facts(_IN_A_PROCESS, ordinal, name, what)

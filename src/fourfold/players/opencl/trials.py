@@ -7,6 +7,7 @@ answer; a device that is gone or has no memory left has not answered, which is a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ctypes import c_void_p, sizeof
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +45,11 @@ def succeeds(trial: Callable[[], bool]) -> bool:
         return False
     except DeviceError as error:
         raise Unanswered(str(error)) from error
+
+
+def takes_addresses(info: DeviceInfo) -> bool:
+    """Whether an address of the host's memory fits into a pointer of the device."""
+    return info.address_bits >= 8 * sizeof(c_void_p)
 
 
 def try_half(info: DeviceInfo) -> Facts:

@@ -14,13 +14,14 @@ from fourfold.plan import host_protocol
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import build_text
-from fourfold.players.opencl.trials import ITEMS, Facts, succeeds
+from fourfold.players.opencl.trials import ITEMS, Facts, succeeds, takes_addresses
 
 
 def try_waiting(info: DeviceInfo) -> Facts:
     """Whether groups can wait for each other, and for the host."""
     resident = succeeds(lambda: _is_resident(info))
-    reaches = resident and succeeds(lambda: _reaches_host(info) and _hears_host(info))
+    able = resident and takes_addresses(info)
+    reaches = able and succeeds(lambda: _reaches_host(info) and _hears_host(info))
     return {"resident": resident, "reaches_host": reaches}
 
 

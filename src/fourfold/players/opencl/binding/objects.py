@@ -19,6 +19,7 @@ _READ_WRITE, _READ_ONLY, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 4, 1 << 5
 _PROFILING, _STARTED, _ENDED = 1 << 1, 0x1282, 0x1283
 _MAP_BOTH = 0b11
 _REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
+_POINTER = ctypes.sizeof(c_void_p)  # bytes of a cl_mem: the host's, not the device's
 _RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
 
 Memory = Any  # bytes of a mapped buffer, as a ctypes array
@@ -224,7 +225,7 @@ class Kernel(Handle):
 
     def set_buffer(self, position: int, buffer: Buffer | Image | None) -> None:
         """None is a pointer to nowhere."""
-        self._put(position, 8, c_void_p() if buffer is None else buffer.pointer)
+        self._put(position, _POINTER, c_void_p() if buffer is None else buffer.pointer)
 
     def set_long(self, position: int, value: int) -> None:
         self._put(position, 8, c_int64(value))

@@ -1,4 +1,4 @@
-"""Digests of model files, remembered by path, size, time and inode."""
+"""Digests of files, remembered by path and by what is seen of a file without reading it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ RACY_NS = 2_000_000_000  # a file may change again within one tick of its clock 
 
 
 def state_of(path: Name) -> str:
+    """What changes with a file: size, time and inode."""
     state = os.stat(path)
     return f"{state.st_size}:{state.st_mtime_ns}:{state.st_dev}:{state.st_ino}"
 
 
 def known(database: sqlite3.Connection, path: Name, state: str) -> str | None:
     """The digest that was found for a file in this state, unless it had just been written then."""
-    query = "SELECT seen, digest FROM models WHERE path=? AND state=?"
+    query = "SELECT seen, digest FROM digests WHERE path=? AND state=?"
     row = database.execute(query, (os.path.abspath(path), state)).fetchone()
     if row is None:
         return None
@@ -39,9 +40,11 @@ def digest_file(path: Name) -> tuple[str, int, str]:
 
 
 def remember(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]) -> None:
-    database.execute("INSERT OR REPLACE INTO models VALUES(?,?,?,?)", (os.path.abspath(path), *row))
+    database.execute(
+        "INSERT OR REPLACE INTO digests VALUES(?,?,?,?)", (os.path.abspath(path), *row)
+    )
     # Paths that are no longer opened go with time.
     database.execute(
-        "DELETE FROM models WHERE path NOT IN"
-        " (SELECT path FROM models ORDER BY seen DESC LIMIT 1000)"
+        "DELETE FROM digests WHERE path NOT IN"
+        " (SELECT path FROM digests ORDER BY seen DESC LIMIT 1000)"
     )

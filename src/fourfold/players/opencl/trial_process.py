@@ -1,0 +1,63 @@
+"""Trials in a process of their own, where a driver may hang or die: begun, and asked later."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+
+from fourfold.device import DeviceInfo
+from fourfold.players.opencl.devices import devices
+from fourfold.players.opencl.trials import Facts, Unanswered
+
+PATIENCE = 30.0  # seconds
+CHILD = """
+import sys
+module, ordinal, name, what, *sys.path[:] = sys.argv[1:]
+__import__(module, fromlist=["main"]).main(int(ordinal), name, what)
+"""
+Trial = Callable[[DeviceInfo], Iterable[Facts]]
+
+
+class TrialProcess:
+    """A process that makes some trials of a device, one after the other."""
+
+    def __init__(self, info: DeviceInfo, module: str, what: str) -> None:
+        """Begins `what` of those trials that `main` of a module makes."""
+        command = [sys.executable, "-c", CHILD, module, str(info.ordinal), info.name, what]
+        try:
+            self._process = subprocess.Popen(
+                [*command, *sys.path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except OSError as error:
+            raise Unanswered(str(error)) from error
+
+    def answers(self) -> Facts:
+        """What it found out, all of it or as far as it came before it hung or died."""
+        try:
+            told, _ = self._process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            told, _ = self._process.communicate()
+        found: dict[str, bool | int | str] = {}
+        try:
+            for line in told.splitlines():
+                found |= json.loads(line)
+        except (ValueError, TypeError) as error:
+            if not found:
+                raise Unanswered(f"{told!r} is no answer") from error
+        return found
+
+
+def tell_facts(trials: Mapping[str, Trial], ordinal: int, name: str, what: str) -> None:
+    """Print facts of a device as JSON, a line for each trial, if it is the one of that name.
+
+    Nobody may be left to end a process that hangs: it does so itself.
+    """
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    info = devices()[ordinal]
+    for facts in trials[what](info) if info.name == name else ():
+        sys.stdout.write(f"{json.dumps(facts)}\n")
+        sys.stdout.flush()

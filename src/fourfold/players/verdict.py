@@ -1,0 +1,44 @@
+"""What a self-test of a device means: in words, for what is played there, and for the log."""
+
+from __future__ import annotations
+
+from fourfold.device import LIBERTIES, DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.store.log import log_once
+
+# What all plans rest on, whatever their precision.
+_ALWAYS = ("floats", "bytes")
+_NAMES = {name: name.replace("_", " ") for name in LIBERTIES}
+
+
+def describe_verdict(device: DeviceInfo) -> str:
+    """In a few words: what is wrong, or for a CPU what it does without."""
+    if not device.knows("self_test"):
+        return "not known: no self-test came to an end"
+    if device.self_test:
+        return f"wrong: {device.self_test}"
+    known = [name for name in LIBERTIES if device.is_cpu and device.knows(name)]
+    without = [_NAMES[name] for name in known if not getattr(device, name)]
+    return f"right, without {' and '.join(without)}" if without else "right"
+
+
+def check_verdict(device: DeviceInfo, precision: str) -> None:
+    """A DeviceError where results of a plan would be wrong; what is done instead is logged."""
+    wrong = device.self_test.split(", ") if device.self_test else ()
+    refused = [name for name in wrong if name in _ALWAYS]
+    if refused:
+        raise DeviceError(
+            f"{device.name} does not compute right",
+            f"kernels of a self-test that change {' and '.join(refused)} do not build or give "
+            f"wrong results, though arrays are copied the plainest way (driver {device.driver})",
+            "update its driver, or choose another device: 'fourfold devices' shows all",
+        )
+    if "halves" in wrong and precision != "fp32":
+        raise DeviceError(
+            f"{device.name} does not store half precision right",
+            f"a self-test with halves in memory gave wrong results (driver {device.driver})",
+            "use precision='fp32', or update its driver",
+        )
+    if "staging" in wrong:
+        what = "copies through pinned host memory came out wrong in a self-test"
+        log_once(f"{device.name}: {what}; its driver copies arrays without it instead")

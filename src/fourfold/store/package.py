@@ -1,0 +1,64 @@
+"""The package's own files, wherever it was installed: in a folder or in an archive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    import zipfile
+else:
+    zipfile = lazy_import("zipfile")
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ARCHIVE: str = getattr(__spec__.loader, "archive", "")  # the file that the package lies in, or ''
+
+
+class PackageFile(NamedTuple):
+    """One file: its name from the package's root on, with slashes, and where it is read."""
+
+    name: str
+    path: str
+    size: int
+    written: int  # nanoseconds; of the archive where it lies in one
+
+
+def package_files(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[PackageFile]:
+    """The files in some folders, and below them, whose names end so; '' is the root alone."""
+    return _in_archive(folders, endings) if ARCHIVE else _on_disk(folders, endings)
+
+
+def read_package_file(file: PackageFile) -> bytes:
+    data: bytes = __spec__.loader.get_data(file.path)  # type: ignore[union-attr]
+    return data
+
+
+def _on_disk(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[PackageFile]:
+    pending = [(folder, os.path.join(ROOT, folder)) for folder in folders]
+    for folder, path in pending:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                name = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.name.endswith(endings):
+                    state = entry.stat()
+                    yield PackageFile(name, entry.path, state.st_size, state.st_mtime_ns)
+                elif folder and entry.is_dir() and entry.name != "__pycache__":
+                    pending.append((name, entry.path))
+
+
+def _in_archive(folders: Collection[str], endings: tuple[str, ...]) -> Iterator[PackageFile]:
+    written = os.stat(ARCHIVE).st_mtime_ns
+    prefix = os.path.relpath(ROOT, ARCHIVE).replace(os.sep, "/") + "/"
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        for entry in archive.infolist():
+            name = entry.filename.removeprefix(prefix)
+            folder = name.rpartition("/")[0]
+            wanted = folder in folders or any(
+                above and folder.startswith(f"{above}/") for above in folders
+            )
+            if entry.filename.startswith(prefix) and wanted and name.endswith(endings):
+                path = os.path.join(ARCHIVE, *entry.filename.split("/"))
+                yield PackageFile(name, path, entry.file_size, written)

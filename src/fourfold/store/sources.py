@@ -1,0 +1,40 @@
+"""Which sources make plans here: told by their contents, the same wherever they are installed."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from functools import cache
+
+from fourfold.store.keys import digest, key_of
+from fourfold.store.package import PackageFile, package_files, read_package_file
+
+MAKERS = (
+    *("", "kernel", "kernels", "op", "ops", "plan", "formats", "rewrite", "lower", "split", "tune"),
+    *("compile", "cpu", "players"),
+)
+ENDINGS = (".py", ".json")
+
+
+@cache
+def sources_state() -> str:
+    """What changes with every change of a source, found without reading any: the digest of their
+    names, sizes and times, and the latest of these times.
+    """
+    files = _sources()
+    seen = "".join(f"{file.name}:{file.size}:{file.written};" for file in files)
+    return f"{digest(seen.encode())}:{max((file.written for file in files), default=0)}"
+
+
+@cache
+def digest_sources() -> tuple[str, int, str]:
+    """Their state, when that was seen, and the digest of their names and contents."""
+    state, seen = sources_state(), time.time_ns()
+    contents = {file.name: digest(read_package_file(file)) for file in _sources()}
+    return state, seen, key_of(contents)
+
+
+def _sources() -> list[PackageFile]:
+    with suppress(OSError):  # frozen into a program: the version must do
+        return sorted(package_files(MAKERS, ENDINGS))
+    return []

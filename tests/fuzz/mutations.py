@@ -1,0 +1,167 @@
+"""Damages many model files and compiles each for devices that are not there.
+
+Whatever comes out but a FourfoldError is a finding: another exception, a warning, a crash, a hang,
+or too much memory. A case is the title of a file and a number; the same seed damages it the same
+way anywhere: --case tries one again, and shows all of its error.
+
+    PYTHONPATH=src:tests python -m fuzz.mutations --cases 100000 --jobs 16
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from fuzz.case import MIB, Case, Finding, Outcome, try_case
+from fuzz.originals import Originals
+from fuzz.workers import Limits, try_cases
+
+FOUND, INTERRUPTED = 1, 130  # exit statuses
+STEP = 2.0  # seconds between two lines of progress
+
+
+@dataclass
+class Tally:
+    """What came of the cases so far."""
+
+    results: Counter[str] = field(default_factory=Counter)
+    groups: dict[tuple[str, str, str], list[tuple[Case, Finding]]] = field(default_factory=dict)
+    peak: int = 0
+    longest: float = 0.0
+
+    def add(self, case: Case, outcome: Outcome) -> None:
+        self.results[outcome.result] += 1
+        self.peak = max(self.peak, outcome.peak)
+        self.longest = max(self.longest, outcome.seconds)
+        if outcome.finding is not None:
+            self.groups.setdefault(outcome.finding.group, []).append((case, outcome.finding))
+
+    @property
+    def count(self) -> int:
+        return self.results.total()
+
+    def summary(self) -> str:
+        results = ", ".join(f"{count} {name}" for name, count in sorted(self.results.items()))
+        most = f"{self.peak // MIB} MiB and {self.longest:.1f} s at most"
+        return f"{self.count} cases: {results or 'none'}; {most}"
+
+    def lines(self) -> Iterator[str]:
+        yield self.summary()
+        for some in sorted(self.groups.values(), key=len, reverse=True):
+            case, finding = some[0]
+            again = f"--seed {case.seed} --case '{case}'"
+            yield f"{len(some)} x {finding.kind}: {finding.what.splitlines()[0]}"
+            yield f"    {finding.where or 'nowhere'}; again with {again}"
+
+    def record(self) -> dict[str, Any]:
+        found = [
+            [asdict(case) | asdict(one) for case, one in some] for some in self.groups.values()
+        ]
+        return {
+            "cases": self.count,
+            "results": dict(self.results),
+            "peak_bytes": self.peak,
+            "longest_seconds": self.longest,
+            "findings": found,
+        }
+
+
+def plan_cases(originals: Originals, count: int, seed: int) -> list[Case]:
+    """So many cases in no order; a file of many operators takes longer, and gets fewer of them."""
+    weights = {title: originals.get(title).operations ** -0.5 for title in originals.titles}
+    share = count / sum(weights.values())
+    cases = [
+        Case(title, number, seed)
+        for title, weight in weights.items()
+        for number in range(ceil(share * weight))
+    ]
+    random.Random(seed).shuffle(cases)
+    return cases[:count]
+
+
+def progress(tally: Tally, total: int, started: float) -> str:
+    rate = tally.count / max(time.monotonic() - started, 1e-9)
+    left = round((total - tally.count) / max(rate, 1e-9))
+    found = f"{tally.results['found']} findings of {len(tally.groups)} kinds"
+    return (
+        f"{tally.count} of {total}, {rate:.0f} a second, {left // 60}:{left % 60:02} left, {found}"
+    )
+
+
+def hunt(cases: Sequence[Case], jobs: int, limits: Limits, tally: Tally) -> None:
+    """Try them all; the tally has what was found also if this is interrupted."""
+    started = shown = time.monotonic()
+    with closing(try_cases(cases, jobs, limits)) as outcomes:
+        for case, outcome in outcomes:
+            tally.add(case, outcome)
+            if time.monotonic() - shown > STEP:
+                shown = time.monotonic()
+                print(progress(tally, len(cases), started), file=sys.stderr, flush=True)
+
+
+def try_again(case: Case, limits: Limits) -> int:
+    """One case in this process, with all of its error."""
+    originals = Originals(limits.place)
+    if case.title not in originals.titles:
+        print(f"there is no file {case.title}; --list shows them", file=sys.stderr)
+        return 2
+    _, course = case.draw(originals)
+    print(f"{case} with seed {case.seed} for {course}")
+    outcome = try_case(case, originals, limits.play, limits.memory)
+    print(outcome.finding.trace or outcome.finding.what if outcome.finding else outcome.result)
+    return FOUND if outcome.finding else 0
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("fuzz.mutations", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--cases", type=int, default=1000, help="how many (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="other cases (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--models", type=Path, help="an archive or a folder of files to damage")
+    parser.add_argument("--memory", type=int, default=2048, help="MiB a case (default: 2048)")
+    parser.add_argument("--patience", type=float, default=60.0, help="seconds a case (default: 60)")
+    parser.add_argument("--play", action="store_true", help="interpret the plans that are small")
+    parser.add_argument("--json", type=Path, help="write all findings to this file")
+    parser.add_argument("--case", help="try one again: TITLE:NUMBER")
+    parser.add_argument("--list", action="store_true", help="the titles of all files")
+    parser.add_argument("--pack", type=Path, help="write an archive of all files, for --models")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    given = arguments(words)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of many would reserve memory
+    limits = Limits(given.models, given.play, given.memory * MIB, given.patience)
+    originals = Originals(given.models)
+    if given.list:
+        print("\n".join(originals.titles))
+        return 0
+    if given.pack is not None:
+        originals.pack(given.pack)
+        return 0
+    if given.case is not None:
+        return try_again(Case.parse(given.case, given.seed), limits)
+    tally, status = Tally(), 0
+    try:
+        hunt(plan_cases(originals, given.cases, given.seed), given.jobs, limits, tally)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    print("\n".join(tally.lines()))
+    if given.json is not None:
+        given.json.write_text(json.dumps(tally.record(), indent=2) + "\n", encoding="utf-8")
+    return status or (FOUND if tally.groups else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""Models in `mixed`, all values halves, with inputs of many kinds: numbers where LiteRT has them.
+
+The contract of `mixed` is that values between kernels fit a half. Where inputs ten times as large
+as usual take a model's own values beyond that, infinities are what halves have for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import runtimes
+
+import fourfold
+from fourfold.cli._inputs import random_inputs
+from fourfold.formats import read_model
+from fourfold.kernel import context
+from fourfold.lower import specialise, storage
+from fourfold.lower.half_range import values_beyond_half
+from fourfold.session import TensorInfo
+from fourfold.types import LARGEST_HALF
+
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+QUICK = ("trained_lstm", "kws_ref_model_float32", "rnet")
+ALL = sorted(path.stem for path in MODELS.glob("*.tflite"))
+UNKNOWN = {"selfie_segmentation"}  # has an op that LiteRT alone does not know
+LARGE = 10.0
+LITERT = "ai_edge_litert"
+pytestmark = [
+    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+    pytest.mark.skipif(LITERT not in runtimes.INSTALLED, reason="LiteRT is not installed"),
+]
+Arrays = dict[str, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def _no_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is so small that it stays in floats, as on GPUs with matrix units."""
+    monkeypatch.setattr(storage, "SMALL_VALUES", 0)
+    monkeypatch.setattr(context, "SMALL_WEIGHTS", 0)
+    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+
+
+def filled(ports: Sequence[TensorInfo], number: float) -> Arrays:
+    return {port.name: np.full(port.shape, number).astype(port.dtype) for port in ports}
+
+
+def kinds(ports: Sequence[TensorInfo]) -> Iterator[tuple[str, Arrays]]:
+    usual = random_inputs(ports, seed=1)
+    masks = [port for port in ports if np.dtype(port.dtype).kind == "b"]
+    floats = [port.name for port in ports if np.dtype(port.dtype).kind == "f"]
+    yield "random", usual
+    yield "zeros", filled(ports, 0)
+    yield "ones", filled(ports, 1)
+    if masks:
+        yield "all true", {**usual, **filled(masks, 1)}
+        yield "all false", {**usual, **filled(masks, 0)}
+    if floats:
+        yield "large", {**usual, **{name: usual[name] * np.float32(LARGE) for name in floats}}
+
+
+def interpreter(path: Path) -> Any:
+    """LiteRT's, which keeps every value on the way."""
+    module = runtimes.runtime(LITERT)
+    return module.Interpreter(
+        str(path),
+        experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+
+
+def leaves_halves(engine: Any, path: Path) -> bool:
+    """Whether LiteRT's last run had values beyond halves, other than the numbers of masks."""
+    known = values_beyond_half(read_model(str(path)).main)
+    for detail in engine.get_tensor_details():
+        if detail["dtype"] is np.float32 and detail["name"] not in known:
+            array = engine.get_tensor(detail["index"])
+            if np.abs(array[np.isfinite(array)]).max(initial=0.0) > LARGEST_HALF:
+                return True
+    return False
+
+
+def check(name: str) -> None:
+    path = MODELS / f"{name}.tflite"
+    lost = []
+    with fourfold.Session(path, precision="mixed", follow_batch=False) as session:
+        for kind, arrays in kinds(session.inputs):
+            session.reset()
+            engine = interpreter(path)  # so that variables begin anew
+            theirs = runtimes.run(engine, list(arrays.values()))
+            for ours, wanted in zip(session.run(arrays).values(), theirs, strict=True):
+                finite = np.isfinite(wanted.astype(np.float64))
+                if not np.isfinite(ours.astype(np.float64))[finite].all():
+                    excused = kind == "large" and leaves_halves(engine, path)
+                    lost += [] if excused else [kind]
+    assert not lost
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_small_models_have_numbers_where_litert_has(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in ALL if name not in {*QUICK, *UNKNOWN}])
+def test_all_models_have_numbers_where_litert_has(name: str) -> None:
+    check(name)
