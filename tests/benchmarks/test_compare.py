@@ -65,14 +65,14 @@ def test_ncnn_gets_one_blob_for_each_reader() -> None:
     assert lines[-1] == f"BinaryOp {total} 2 1 b1 {x}_0 {total} 0=0"
 
 
+@pytest.mark.needs_device
 def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
     model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
     model.write_bytes(tiny_model())
     words = [str(model), "--peers", "litert,ncnn_vulkan", "--seconds", "0.1", "--json", str(output)]
     script = str(BENCHMARKS / "compare.py")
-    done = subprocess.run(
-        [sys.executable, script, *words], capture_output=True, text=True, check=True, timeout=240
-    )
+    command = [sys.executable, script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "| tiny |" in done.stdout
     (row,) = json.loads(output.read_text())["models"]
     assert row["engines"]["ours"]["seconds"]["run"]["median"] > 0

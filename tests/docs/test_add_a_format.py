@@ -93,6 +93,7 @@ def test_what_stays_on_the_cpu_runs_in_numpy(overlay: list[Path]) -> None:
         assert {row.target for row in session.placement.rows} == {"numpy"}
 
 
+@pytest.mark.needs_device
 def test_it_is_checked_and_compared_with_numpy(overlay: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "model.toy"
     path.write_bytes(content())

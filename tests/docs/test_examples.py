@@ -19,6 +19,7 @@ PAGES = (ROOT / "README.md", DOCS / "start.md", *(DOCS / "guide").glob("*.md"))
 PAGES += (DOCS / "internals" / "interpreter.md",)
 
 
+@pytest.mark.needs_device
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
@@ -49,11 +50,3 @@ def test_quoted_code_is_the_code() -> None:
                     wrong.append(f"{page.name}:{block.line} is not in {path} any more")
     assert quoted >= 3
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"], ids=str)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    links = [part.split(")")[0].partition("#")[0] for part in text.split("](")[1:]]
-    local = [link for link in links if link and "://" not in link]
-    assert [link for link in local if not (page.parent / link).exists()] == []

@@ -34,6 +34,7 @@ WEIGHTS = (
 INTEGERS = ("mobilenet_v1_0.25_128_quant.tflite", "vww_96_int8.tflite", "str_ww_ref_model.tflite")
 
 pytestmark = [
+    pytest.mark.needs_device,
     pytest.mark.skipif(not MODELS.is_dir(), reason="the models are not here"),
     pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed"),
 ]

@@ -14,7 +14,10 @@ from fourfold.cli._inputs import random_inputs
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 SPECTRUM = MODELS / "yamnet_audio_classifier_with_metadata.tflite"
 STATES = MODELS / "okay_nabu.tflite"
-pytestmark = pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
+pytestmark = [
+    pytest.mark.needs_device,
+    pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here"),
+]
 
 
 def open_litert(path: Path) -> Any:

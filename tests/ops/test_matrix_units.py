@@ -214,8 +214,6 @@ def test_more_weights_than_a_cache_keeps(
 
 
 def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
-    if device.name.startswith("pthread"):
-        pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     graph = build(GRAPHS[title])
     if kept == "halves":  # weights are, too: with such as lose nothing by that
         halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
@@ -240,8 +238,6 @@ def check(title: str, tile: str, device: DeviceInfo, kept: str) -> None:
 
 
 def test_floats_beyond_what_halves_hold(device: DeviceInfo) -> None:
-    if device.name.startswith("pthread"):
-        pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     graph = build(GRAPHS["one pixel at a time"])
     plan = make_plan(graph, with_matrix_units(device), KernelOptions("mixed", form="list"))
     player = make_player(device, plan if device.matrix_units else emulated(plan))

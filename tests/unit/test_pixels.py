@@ -251,6 +251,7 @@ def test_equal_numbers_are_one() -> None:
     assert pixels_text(None) == ""
 
 
+@pytest.mark.needs_device
 @pytest.mark.parametrize("given", ["rgb", {"image": "rgb"}, 3])
 def test_a_session_takes_nothing_else(given: object) -> None:
     with pytest.raises(InputError, match=r"pass fourfold\.Pixels"):
@@ -264,6 +265,7 @@ def test_names_and_channels_are_checked(device: DeviceInfo) -> None:
         fourfold.Session(image_model(1), device, cache=None, pixels=Pixels())
 
 
+@pytest.mark.needs_device
 def test_a_session_without_them_does_not_import_them() -> None:
     code = "import fourfold, sys; sys.exit('fourfold.pixels' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

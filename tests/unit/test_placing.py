@@ -78,6 +78,7 @@ def test_an_unknown_op_becomes_a_node_that_stands_for_it() -> None:
         read_model(TANH)
 
 
+@pytest.mark.needs_device
 @needs_litert
 @pytest.mark.usefixtures("without_tanh")
 def test_an_unknown_op_runs_in_litert() -> None:
@@ -86,6 +87,7 @@ def test_an_unknown_op_runs_in_litert() -> None:
     np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
 
 
+@pytest.mark.needs_device
 @needs_litert
 @pytest.mark.usefixtures("without_tanh")
 def test_a_small_split_is_not_worth_it() -> None:
@@ -95,6 +97,7 @@ def test_a_small_split_is_not_worth_it() -> None:
     np.testing.assert_allclose(result, np.maximum(np.tanh(X * 2), 0) + X, atol=1e-6)
 
 
+@pytest.mark.needs_device
 @needs_litert
 @pytest.mark.usefixtures("without_tanh")
 def test_strict_refuses_and_a_callback_is_told() -> None:
@@ -131,6 +134,7 @@ def test_results_are_new_arrays() -> None:
         np.testing.assert_array_equal(first, kept)
 
 
+@pytest.mark.needs_device
 def test_an_unknown_custom_op_says_what_to_do() -> None:
     with pytest.raises(fourfold.UnsupportedError) as caught:
         fourfold.Session(CUSTOM, cache=None)
@@ -141,6 +145,7 @@ def test_an_unknown_custom_op_says_what_to_do() -> None:
     assert "x0: f32[3,4] -> f32[3,4]" in text
 
 
+@pytest.mark.needs_device
 @pytest.mark.usefixtures("halve")
 def test_a_registered_op_runs_by_its_definition() -> None:
     result, session = run(CUSTOM, placement="gpu")
@@ -148,6 +153,7 @@ def test_a_registered_op_runs_by_its_definition() -> None:
     np.testing.assert_allclose(result, np.maximum(X, 0) + X, atol=1e-6)
 
 
+@pytest.mark.needs_device
 def test_a_registered_expression_runs_on_the_gpu() -> None:
     fourfold.register_op("Halve", pointwise=lambda options, x: x * 0.5)(lambda options, x: x / 2)
     try:
@@ -167,6 +173,7 @@ def test_wrong_options_are_refused() -> None:
         fourfold.Session(TANH, cache=None, placment="auto")
 
 
+@pytest.mark.needs_device
 def test_a_whole_model_tells_its_placement() -> None:
     _, session = run(TANH)
     assert session.placement.whole
@@ -202,6 +209,7 @@ def branches() -> bytes:
     )
 
 
+@pytest.mark.needs_device
 @needs_litert
 @pytest.mark.parametrize("choice", [True, False])
 def test_control_flow_takes_its_graphs_along(choice: bool) -> None:

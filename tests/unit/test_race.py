@@ -12,7 +12,10 @@ import fourfold
 from fourfold.cpu import litert
 from fourfold.runtime import race
 
-pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+pytestmark = [
+    pytest.mark.needs_device,
+    pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed"),
+]
 
 
 @pytest.mark.parametrize(("times", "where"), [((2.0, 1.0), "CPU"), ((1.0, 2.0), "device")])

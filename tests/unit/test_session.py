@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,17 +11,17 @@ import pytest
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.players import devices
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.devices import found_devices
+from fourfold.players.opencl import devices as opencl
 from fourfold.players.opencl.player import exclusive_run
 
 
 @pytest.fixture(scope="module")
-def session():
-    with fourfold.Session(matrix(), cache=None) as made:
+def session(device: DeviceInfo) -> Iterator[fourfold.Session]:
+    with fourfold.Session(matrix(), device, cache=None) as made:
         yield made
 
 
@@ -44,14 +45,14 @@ def test_results_are_new_arrays(session: fourfold.Session) -> None:
     np.testing.assert_array_equal(first, kept)
 
 
-def test_another_batch_by_shapes() -> None:
+def test_another_batch_by_shapes(device: DeviceInfo) -> None:
     x = numbers(3, rows=5)
-    with fourfold.Session(matrix(), shapes={"x": (5, 4)}, cache=None) as made:
+    with fourfold.Session(matrix(), device, shapes={"x": (5, 4)}, cache=None) as made:
         np.testing.assert_allclose(made.run(x)["y"], x @ WEIGHTS.T, atol=1e-6)
 
 
-def test_names_that_a_model_repeats_become_unique() -> None:
-    with fourfold.Session(matrix(repeat=True), cache=None) as made:
+def test_names_that_a_model_repeats_become_unique(device: DeviceInfo) -> None:
+    with fourfold.Session(matrix(repeat=True), device, cache=None) as made:
         results = made.run(numbers(1))
     assert len(results) == 2
     first, second = results.values()
@@ -93,46 +94,45 @@ def test_inputs_that_do_not_fit(session: fourfold.Session, given: object, messag
     assert caught.value.fix
 
 
-def test_a_closed_session_says_so() -> None:
-    made = fourfold.Session(matrix(), cache=None)
+def test_a_closed_session_says_so(device: DeviceInfo) -> None:
+    made = fourfold.Session(matrix(), device, cache=None)
     made.close()
     made.close()
     with pytest.raises(InputError, match="closed"):
         made.run(numbers(1))
 
 
+@pytest.mark.needs_device
 def test_no_such_device() -> None:
     with pytest.raises(DeviceError, match="no device 'nothing like this'"):
         fourfold.Session(matrix(), device="nothing like this", cache=None)
 
 
-def test_no_such_precision() -> None:
+def test_no_such_precision(device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="precision"):
-        fourfold.Session(matrix(), precision="fp8", cache=None)
+        fourfold.Session(matrix(), device, precision="fp8", cache=None)
 
 
 def test_no_platform_tells_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> list:
         raise cl.Error("clGetPlatformIDs", -1001)
 
-    found_devices.cache_clear()
-    devices.cache_clear()
+    monkeypatch.setattr(opencl, "found_devices", opencl.found_devices.__wrapped__)
     monkeypatch.setattr(cl, "platforms", nothing)
     with pytest.raises(DeviceError, match="no OpenCL platform") as caught:
-        fourfold.devices()
+        fourfold.devices.__wrapped__()  # not what was found before
     assert "fourfold[cpu]" in caught.value.fix
-    monkeypatch.undo()
-    found_devices.cache_clear()
-    devices.cache_clear()
 
 
-def test_out_of_memory_names_what_was_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_names_what_was_needed(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise cl.Error("clCreateBuffer", -4)
 
     monkeypatch.setattr(cl.Buffer, "_make", full)
     with pytest.raises(DeviceError, match="out of memory") as caught:
-        fourfold.Session(matrix(), cache=None)
+        fourfold.Session(matrix(), device, cache=None)
     assert "bytes" in caught.value.why
 
 
@@ -142,9 +142,9 @@ def test_profile_names_every_kernel(session: fourfold.Session) -> None:
     assert all(time.seconds > 0 for time in times)
 
 
-def test_persistent_kernels_take_turns_on_a_gpu() -> None:
+def test_persistent_kernels_take_turns_on_a_gpu(device: DeviceInfo) -> None:
     """Two of them could each hold half of a GPU and wait for ever; a CPU's groups never wait so."""
-    gpu, plan = NULL_GPU, fourfold.Session(matrix(), cache=None).plan
+    gpu, plan = NULL_GPU, fourfold.Session(matrix(), device, cache=None).plan
     waits = replace(plan, requirements=plan.requirements._replace(resident_groups=16))
     assert exclusive_run(gpu, waits) is exclusive_run(gpu, waits)
     with exclusive_run(gpu, plan), exclusive_run(gpu, plan):

@@ -34,6 +34,7 @@ def test_this_device_computes_right(precision: str, device: DeviceInfo) -> None:
     assert trial.complaint(device, precision) == ""
 
 
+@pytest.mark.needs_device
 def test_a_device_that_fails_is_told() -> None:
     assert "is gone" in trial.complaint(GPU, "fp32")
     options = fourfold.best_options(GPU)
@@ -48,6 +49,7 @@ def test_wrong_results_are_told(monkeypatch: pytest.MonkeyPatch, device: DeviceI
     trial.complaint.cache_clear()
 
 
+@pytest.mark.needs_device
 @pytest.mark.usefixtures("healthy")
 def test_a_gpu_of_which_nothing_is_known() -> None:
     options = fourfold.best_options(GPU)
@@ -58,6 +60,7 @@ def test_a_gpu_of_which_nothing_is_known() -> None:
     assert "Some GPU: precision mixed" in str(options)
 
 
+@pytest.mark.needs_device
 @pytest.mark.usefixtures("healthy")
 @pytest.mark.parametrize(("ratio", "precision"), [(0.5, "mixed"), (1.2, "fp32")])
 def test_what_was_measured_decides(
@@ -76,6 +79,7 @@ def test_what_was_measured_decides(
     assert f"mixed took {ratio:.0%} of the time of fp32 in 4 measured kernels" in str(options)
 
 
+@pytest.mark.needs_device
 @pytest.mark.usefixtures("healthy")
 @pytest.mark.parametrize(
     ("name", "count", "preference"),
@@ -109,6 +113,7 @@ def test_a_machine_without_devices(found: Any, monkeypatch: pytest.MonkeyPatch) 
     assert "on the CPU on" in support.advice
 
 
+@pytest.mark.needs_device
 def test_a_wrong_name_is_an_error() -> None:
     with pytest.raises(DeviceError, match="there is no device"):
         fourfold.best_options("no such device")
@@ -140,6 +145,7 @@ def test_what_stays_on_the_cpu_has_a_reason(device: DeviceInfo) -> None:
     assert any("not known" in reason.reason for reason in support.reasons)
 
 
+@pytest.mark.needs_device
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(InputError, match="cannot open"):
         fourfold.is_supported("nowhere.tflite")

@@ -95,6 +95,7 @@ def test_all_of_a_model_runs_there() -> None:
         np.testing.assert_allclose(session.run(X)["square1"], np.square(np.maximum(X, 0)))
 
 
+@pytest.mark.needs_device
 @pytest.mark.parametrize(("present", "raced"), [(True, 1), (False, 0)])
 def test_auto_races_it_where_it_is_installed(
     present: bool, raced: int, monkeypatch: pytest.MonkeyPatch, abacus: Any
@@ -107,6 +108,7 @@ def test_auto_races_it_where_it_is_installed(
     assert len(asked) == raced
 
 
+@pytest.mark.needs_device
 def test_errors_name_it(abacus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fourfold.UnsupportedError, match="Abacus has no such bead") as caught:
         fourfold.Session(chain("Relu", "Warp"), cache=None)
@@ -118,6 +120,7 @@ def test_errors_name_it(abacus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install abacus" in str(caught.value)
 
 
+@pytest.mark.needs_device
 def test_models_are_compared_with_it(path: str) -> None:
     checked = command("check", path, "--device", "null")
     assert checked.exit_code == 0, checked.output
@@ -132,6 +135,7 @@ def test_models_are_compared_with_it(path: str) -> None:
     assert {*report["seconds"]} == {"fourfold", "Abacus CPU"}
 
 
+@pytest.mark.needs_device
 def test_a_fault_is_seen_beside_it(
     tmp_path: Path, abacus: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +148,7 @@ def test_a_fault_is_seen_beside_it(
     assert "differs" in verified.output
 
 
+@pytest.mark.needs_device
 def test_without_it_numpy_is_compared_with(
     tmp_path: Path, abacus: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,10 @@ from fourfold.errors import DeviceError, InputError, ModelError, Refusal
 from fourfold.litert import GpuDelegate
 from fourfold.session import Session
 
-pytestmark = pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed")
+pytestmark = [
+    pytest.mark.needs_device,
+    pytest.mark.skipif(not INSTALLED, reason="no TFLite runtime is installed"),
+]
 LITERT = next(iter(INSTALLED), "")
 IMAGE = np.random.default_rng(0).uniform(-1, 1, (1, 32, 32, 3)).astype(np.float32)
 ROW = np.arange(5, dtype=np.float32)[None] + 1

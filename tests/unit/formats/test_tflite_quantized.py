@@ -247,3 +247,11 @@ def test_an_impossible_zero_point_of_an_output_is_refused() -> None:
     after = tensor("y", (2, 3), 0.05, 2**40, "int32")
     with pytest.raises(UnsupportedError, match="zero point 1099511627776"):
         read_model(unary("RELU", Tensor("x", (2, 3)), after))
+
+
+def test_complex_weights_are_refused() -> None:
+    bias = Tensor("b", (5,), data=np.full(5, 1j, np.complex64), dtype="complex64", scale=[0.5])
+    tensors = [Tensor("x", (1, 4)), Tensor("w", (5, 4), data=np.ones((5, 4), np.float32)), bias]
+    operator = Operator("FULLY_CONNECTED", ["x", "w", "b"], ["y"], "FullyConnectedOptions")
+    with pytest.raises(UnsupportedError, match="c64, which no float stands for"):
+        read_model(write([*tensors, Tensor("y", (1, 5))], [operator], ["x"], ["y"]))

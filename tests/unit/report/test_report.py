@@ -141,6 +141,7 @@ def inputs(scale: float = 1.0) -> list[np.ndarray]:
     return [np.random.default_rng(0).normal(0, scale, (1, 32, 32, 3)).astype(np.float32)]
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_layers_agree() -> None:
     layers = compare_layers(network(), find_device(), CompileOptions(), inputs())
@@ -148,6 +149,7 @@ def test_layers_agree() -> None:
     assert {layer.verdict for layer in layers} == {AGREES}
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "SMALL_VALUES", 0)  # else so small a model stays in floats
@@ -158,6 +160,7 @@ def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) ->
     assert wrong[0].verdict in (HALF, "overflow in half precision")
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_what_litert_rounds_is_no_fault() -> None:
     """Float values beside integer weights: LiteRT rounds the values before it multiplies them."""
@@ -178,6 +181,7 @@ def test_what_litert_rounds_is_no_fault() -> None:
     assert layer.verdict == f"{ROUNDED} LiteRT"
 
 
+@pytest.mark.needs_device
 @needs_litert
 @pytest.mark.parametrize(("rows", "outputs"), [(1, 1), (3, 11)])
 def test_rounding_is_not_blamed_for_more_than_it_does(
@@ -202,6 +206,7 @@ def test_rounding_is_not_blamed_for_more_than_it_does(
     assert layer.verdict == MEANING
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """TANH as a logistic: the kernel does what the definition says, and LiteRT does not."""
@@ -214,6 +219,7 @@ def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.Mon
     assert layers == {"first": AGREES, "t": MEANING, "y": CARRIED}
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_verify_says_whether_all_agree(model: Path) -> None:
     shown = CliRunner().invoke(main, ["verify", str(model), "--layers"])
@@ -222,6 +228,7 @@ def test_verify_says_whether_all_agree(model: Path) -> None:
     assert "all agree with LiteRT" in shown.output
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "inputs"
@@ -234,6 +241,7 @@ def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
     assert sorted(data["samples"]) == ["0.npy", "1.npy"]
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_verify_begins_anew_with_each_sample(tmp_path: Path) -> None:
     model, folder = tmp_path / "lstm.tflite", tmp_path / "samples"
@@ -246,6 +254,7 @@ def test_verify_begins_anew_with_each_sample(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.needs_device
 @needs_litert
 def test_shapes_that_litert_does_not_take_are_no_crash(tmp_path: Path) -> None:
     path = tmp_path / "lstm.tflite"

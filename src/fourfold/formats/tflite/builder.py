@@ -43,7 +43,9 @@ class TFLiteBuilder(GraphBuilder):
     def real(self, name: str) -> str:
         """The same constant as f32: dequantised, or widened from f16."""
         if name not in self.reals:
-            stored = self.constants[name]
+            stored, dtype = self.constants[name], self.types[name].dtype
+            if not (dtype.is_float or dtype.is_integer):
+                raise Unconvertible(f"'{name}' holds {dtype.value}, which no float stands for")
             if not self.budget.take(self.types[name].with_dtype(DType.F32), stored.nbytes):
                 raise Unconvertible(f"'{name}' is too large to be dequantised")
             quantization = self.quantization.get(name)

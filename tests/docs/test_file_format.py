@@ -1,0 +1,101 @@
+"""docs/internals/file-format.md says what the code writes: numbers, kinds and names."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from functools import cache
+
+import pytest
+from docs.blocks import ROOT, blocks
+from tiny_plan import line
+
+from fourfold.placement import Placement
+from fourfold.plan import record
+from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, MAGIC, PAGE, VERSION
+from fourfold.plan.hybrid import HybridPlan, hybrid_sections
+from fourfold.plan.requirements import Requirements
+from fourfold.store import entry, prepared
+
+PAGE_FILE = ROOT / "docs" / "internals" / "file-format.md"
+SIZES = {"u32": 4, "u64": 8}
+ROW = re.compile(r"^\| *(.*?) *\|$", re.MULTILINE)
+KEY = re.compile(r'"(\w+)"')
+
+
+@cache
+def section(heading: str) -> str:
+    """The part of the page below a heading that begins so."""
+    text = PAGE_FILE.read_text(encoding="utf-8")
+    found = re.search(rf"^## {re.escape(heading)}[^\n]*\n(.*?)(?=^## |\Z)", text, re.M | re.S)
+    assert found is not None, heading
+    return found[0]
+
+
+def rows(heading: str, first: str) -> list[list[str]]:
+    """The cells of a section's table whose first title is `first`."""
+    cells = [row.split(" | ") for row in ROW.findall(section(heading))]
+    start = next(number for number, row in enumerate(cells) if row[0] == first) + 2
+    width = len(cells[start])
+    ends = (n for n in range(start, len(cells)) if len(cells[n]) != width)
+    return cells[start : next(ends, len(cells))]
+
+
+def quoted(cells: list[list[str]]) -> set[str]:
+    return {name for row in cells for name in re.findall(r"`(\w+)`", row[0])}
+
+
+def layout(heading: str) -> list[tuple[int, int]]:
+    """Where each field begins and how many bytes it has."""
+    fields = [(int(at), kind) for at, kind, _ in rows(heading, "at")]
+    return [(at, SIZES.get(kind) or int(kind.split()[0])) for at, kind in fields]
+
+
+@pytest.mark.parametrize(("heading", "form"), [("Header", HEADER), ("Table", ENTRY)])
+def test_layouts(heading: str, form: object) -> None:
+    fields = layout(heading)
+    assert [at for at, _ in fields[1:]] == [at + size for at, size in fields[:-1]]
+    assert sum(size for _, size in fields) == form.size  # type: ignore[attr-defined]
+    assert f"{form.size} bytes" in section(heading).splitlines()[0]  # type: ignore[attr-defined]
+
+
+def test_numbers() -> None:
+    header = {at: what for at, _, what in rows("Header", "at")}
+    assert header["0"] == f"`{MAGIC.decode()}`"
+    assert header["8"] == f"format: {VERSION}"
+    assert header["12"] == f"size of this header: {HEADER.size}"
+    starts = f"a multiple of {ALIGNMENT}, of {PAGE} from {LARGE >> 10} KiB on"
+    assert starts in section("Table")
+    assert f"Format {VERSION} " in section("Table")
+
+
+def test_kinds_of_buffers() -> None:
+    assert quoted(rows("A plan", "kind")) == set(record.KINDS)
+
+
+def test_requirements() -> None:
+    named = quoted(rows("A plan", "name")) | {"language", "language_version"}
+    assert named == set(Requirements._fields)
+
+
+def keys(heading: str) -> set[str]:
+    """The names in the section's record."""
+    found = [one.text for one in blocks(PAGE_FILE) if one.text in section(heading)]
+    return set(KEY.findall(found[0]))
+
+
+def test_records() -> None:
+    compiled = line(2.0, 1.0)
+    values = {"language", "language_version", "opencl", "fp32", "mixed", "fp16"}
+    assert keys("A plan") - values == set(record.plan_record(compiled))
+    hybrid = hybrid_sections(HybridPlan((), {}, compiled, {}))
+    fields = {field.name for field in dataclasses.fields(Placement)}
+    assert keys("A model in parts") == {"gpu", *json.loads(bytes(hybrid[0].data)), *fields}
+
+
+def test_entries_and_indices() -> None:
+    kinds = re.search(r'"kind": ([^,]*),', section("An entry of the store"))
+    assert kinds is not None
+    assert set(KEY.findall(kinds[1])) == set(entry.KINDS)
+    assert keys("A prepared file") >= {"made_by", *prepared.LISTS}
