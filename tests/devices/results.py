@@ -11,7 +11,7 @@ from typing import Any
 OPS = "ops"
 PRECISIONS = ("fp32", "mixed", "fp16")
 GROUPS = (OPS, *PRECISIONS)
-MODELS_FILE = "test_small_models.py"
+MODELS_FILE = "small_models.py"
 PASSED, SKIPPED, FAILED, CRASHED, HUNG = "passed", "skipped", "failed", "crashed", "hung"
 BAD = (FAILED, CRASHED, HUNG)
 

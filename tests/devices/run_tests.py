@@ -82,7 +82,7 @@ def run_tests(row: Row, setting: Setting, words: Sequence[str], limit: float, wa
 
 _PYTEST = (
     *("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "devices.results_plugin"),
-    *("-n", "1", "--max-worker-restart=1000", "--timeout-method=thread"),
+    *("-n", "1", "--max-worker-restart=1000", "--timeout-method=thread", "-m", "not slow"),
 )
 _ENDED = (0, 1)  # all passed, some failed
 

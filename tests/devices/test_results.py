@@ -11,7 +11,7 @@ from devices.results import Result, Row, parse_line, read_rows, write_rows
 from devices.run_tests import Setting, run_tests
 from devices.table import faults, skips, table
 
-MODEL = "tests/devices/test_small_models.py::test_beside_litert[a-device-pnet-mixed]"
+MODEL = "tests/devices/small_models.py::test_beside_litert[a-device-pnet-mixed]"
 OP = "tests/ops/test_ops.py::test_cases[a-device-relu-mixed]"
 CONFTEST = """
 def pytest_addoption(parser):
@@ -50,7 +50,7 @@ def test_lines_become_results() -> None:
 def test_groups() -> None:
     assert Result(OP, "passed").group == "ops"
     assert Result(MODEL, "passed").group == "mixed"
-    assert Result(MODEL, "passed").title.startswith("test_small_models: test_beside_litert[")
+    assert Result(MODEL, "passed").title.startswith("small_models: test_beside_litert[")
 
 
 @pytest.mark.slow

@@ -143,8 +143,6 @@ def test_mixed_precision_and_one_launch(order: str, device: DeviceInfo) -> None:
 def test_matrix_units(
     order: str, kept: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if device.name.startswith("pthread"):
-        pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
     if kept == "halves":
         monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
     graph, pixels = graph_of("conv2d"), ORDERS[order]

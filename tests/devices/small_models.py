@@ -1,4 +1,4 @@
-"""The ten smallest models on a device, in every precision, beside LiteRT.
+"""The ten smallest models on a device, in every precision, beside LiteRT: by `make test-devices`.
 
 Floats may be as far off as `fourfold verify` allows. Where a model holds integers, LiteRT's kernels
 with and without XNNPACK disagree themselves: our mean error to the nearer one may be 1.5 times
@@ -27,10 +27,7 @@ COUNT = 10
 # Files are small, pictures are not: a simulator takes hours for what they are made for.
 SHAPES = {"pnet": (1, 24, 17, 3), "edsr_x2_int8": (1, 7, 9, 3)}
 SHARE = {"fp32": 0.004, "mixed": 0.01, "fp16": 0.05}
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed"),
-]
+pytestmark = pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed")
 Arrays = list[np.ndarray]
 
 
