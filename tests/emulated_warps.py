@@ -3,8 +3,8 @@
 The prelude of a plan's text is put aside for functions that compute the same, work-item by
 work-item, out of what the 32 work-items of a warp leave for each other. They are slow, and they
 need groups whose work-items all take the same way. Each group has memory of its own in a buffer
-that is added to the plan. It is read as volatile: PoCL 7.1 moves a plain read over the next barrier,
-where others have already left something else.
+that is added to the plan. It is read as volatile: PoCL 7.1 moves a plain read over the next
+barrier, where others have already left something else.
 """
 
 from __future__ import annotations
