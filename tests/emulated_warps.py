@@ -16,6 +16,7 @@ from math import prod
 from fourfold.device import DeviceInfo
 from fourfold.plan import Buffer, BufferUse, Plan, Program
 
+POCL = "Portable Computing Language"  # its platform; version 3.0 fails at some of this
 FUNCTIONS = """
 #define LANE ((int)get_local_id(0))
 #define GROUP (LANE / 4)

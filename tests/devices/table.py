@@ -26,7 +26,8 @@ def cell(row: Row, group: str) -> str:
     """'all 607', '605 of 607', or why there is nothing."""
     tried = [result for result in row.of(group) if result.outcome != SKIPPED]
     if not tried:
-        reasons = {result.words for result in row.of(group, SKIPPED)}
+        device = f"{row.device} "
+        reasons = {result.words.removeprefix(device) for result in row.of(group, SKIPPED)}
         return row.note or (min(reasons) if len(reasons) == 1 else "-")
     passed = len(row.of(group, PASSED))
     counted = f"all {passed}" if passed == len(tried) else f"**{passed} of {len(tried)}**"

@@ -83,7 +83,7 @@ def test_a_run_outlives_what_its_tests_do(tmp_path: Path) -> None:
 def rows() -> list[Row]:
     model = [Result(MODEL.replace("pnet", name), "passed") for name in ("pnet", "kws")]
     wrong = [Result(OP.replace("relu", name), "failed", "off by 2") for name in ("relu", "add")]
-    refused = [Result(MODEL.replace("mixed", "fp16"), "skipped", "no halves")]
+    refused = [Result(MODEL.replace("mixed", "fp16"), "skipped", "a device has no halves")]
     left = [Result(OP.replace("relu", "abs"), "skipped", "a device has none")]
     return [
         Row("one", "a device", "1.0", 2, [Result(OP, "passed"), *model, *refused, *left]),
@@ -94,7 +94,7 @@ def rows() -> list[Row]:
 
 def test_a_table() -> None:
     lines = [*table(rows())]
-    assert lines[2] == "| one 1.0 | a device | 2 | all 1 | - | all 2 | no halves |"
+    assert lines[2] == "| one 1.0 | a device | 2 | all 1 | - | all 2 | has no halves |"
     assert "| **1 of 3**, interrupted |" in lines[3]
     assert lines[4].count("has no device here") == 4
 

@@ -15,6 +15,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernels.conv.padded import PaddedInput
 from fourfold.lower import make_plan
 from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
@@ -178,7 +179,10 @@ def compare(graph: Graph, results: list[np.ndarray], precision: str, seed: int) 
 def test_a_network(name: str, precision: str, device: DeviceInfo) -> None:
     text, kernels = NETWORKS[name]
     graph, options = build(text), KernelOptions(precision_of(device, precision), form="list")
-    assert len(make_plan(rewrite(graph), device, options).launches) == kernels
+    launches = make_plan(rewrite(graph), device, options).launches
+    # Not counted: on a CPU that computes in halves, a convolution may copy its input beforehand.
+    entries = [one.entry for one in launches if not one.entry.startswith(PaddedInput.title)]
+    assert len(entries) == kernels
     if precision == "fp16" and name in BEYOND_HALVES:
         pytest.skip("halves do not hold the results")
     results = play(graph, device, options, seed=5)

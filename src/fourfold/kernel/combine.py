@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import NamedTuple
 
+from fourfold.device import DeviceInfo
 from fourfold.kernel.expression import (
     Expression,
     Operand,
@@ -27,6 +28,7 @@ from fourfold.kernel.expression import (
 from fourfold.kernel.intrinsics import subgroup_exchange, subgroup_size
 from fourfold.kernel.kernel import Kernel, Variable
 
+FULL_GROUP = 64  # work-items that keep a GPU's unit busy
 FEW = 8  # lanes whose numbers each of them can as well read itself
 WIDEST = 64  # lanes that exchange at most where the size of a sub-group is not known
 
@@ -48,10 +50,34 @@ class Team(NamedTuple):
         return self.together.number == self.lanes
 
 
-def team_ids(kernel: Kernel, teams: int, lanes: int) -> tuple[Expression, Expression]:
-    """A group of work-items for each of so many teams: the team's number, and this one's lane."""
-    (item,) = kernel.ids(teams * lanes, local=(lanes,))
-    return kernel.let(item // lanes, "team"), kernel.let(kernel.local_id(0), "lane")
+def team_ids(
+    kernel: Kernel, device: DeviceInfo, teams: int, lanes: int
+) -> tuple[Expression, Expression]:
+    """The number of this work-item's team, and its lane in it. Teams have groups of their own, or
+    share one where they are small.
+    """
+    together = _teams_in_group(device, teams, lanes)
+    if together == 1:
+        (item,) = kernel.ids(teams * lanes, local=(lanes,))
+        return kernel.let(item // lanes, "team"), kernel.let(kernel.local_id(0), "lane")
+    if lanes == 1:
+        (team,) = kernel.ids(teams, local=(together,))
+        return team, const(0)
+    lane, team = kernel.ids(lanes, teams, local=(lanes, together), stay=True)
+    if teams % together:
+        # All must reach the barriers: those beyond the last team do once more what it does.
+        team = kernel.let(minimum(team, kernel.size("last_team", teams - 1)), "team")
+    return team, lane
+
+
+def _teams_in_group(device: DeviceInfo, teams: int, lanes: int) -> int:
+    """As many as make a group worth launching; the stages of one launch share its groups anyway."""
+    if device.is_cpu or device.resident:
+        return 1
+    together, most = 1, min(FULL_GROUP, device.max_work_group)
+    while together < teams and together * 2 * lanes <= most:
+        together *= 2
+    return together
 
 
 def group_combine(
@@ -60,11 +86,12 @@ def group_combine(
     lanes: int,
     combine: Combine,
     axis: int = 0,
-    row: Operand = 0,
+    row: Operand | None = None,
 ) -> None:
     """Combine each variable over the `lanes` work-items along a local axis; all get the result.
 
-    `row` tells rows of lanes in one group apart; a group of one lane needs nothing.
+    `row` tells rows of lanes in one group apart, which by default are its teams; a group of one
+    lane needs nothing.
     """
     team = Team(kernel.local_id(axis), lanes)
     if axis == 0:
@@ -72,6 +99,8 @@ def group_combine(
     if team.is_done:
         return
     rows = kernel.local_items // lanes
+    if row is None:
+        row = kernel.local_id(1) if rows > 1 else const(0)
     kind, width = values[0].kind, values[0].width
     shared = kernel.local_array("shared", kind, width, lanes * rows * len(values))
     shelves = [kernel.let((lift(row) + n * rows) * lanes, "shelf") for n in range(len(values))]

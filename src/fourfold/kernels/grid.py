@@ -24,7 +24,7 @@ def plain_grid(
     """
     pixels, slices = target.type.pixels, target.type.slices
     if not device.is_cpu:
-        first, second = kernel.ids(pixels, slices, local=_gpu_group(pixels, slices))
+        first, second = kernel.ids(pixels, slices, local=gpu_group(pixels, slices))
         yield first, second
         return
     shape = target.type.shape
@@ -38,6 +38,13 @@ def plain_grid(
     stop = kernel.let(minimum(start + kernel.size("chunk", chunk), target.pixels), "stop")
     with kernel.loop(stop, start, title="p") as pixel:
         yield pixel, second
+
+
+def group_for(device: DeviceInfo, rows: int, columns: int) -> tuple[int, int]:
+    """The work-group of a grid whose work-items have nothing to do with each other: one of its own
+    for each on a CPU, and where one launch packs the groups of its stages.
+    """
+    return (1, 1) if device.is_cpu or device.resident else gpu_group(rows, columns)
 
 
 def runs_of_four(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expression]]:
@@ -72,7 +79,7 @@ def _lines(kernel: Kernel, target: View) -> Iterator[tuple[Expression, Expressio
             yield pixel, second
 
 
-def _gpu_group(pixels: int, slices: int) -> tuple[int, int]:
+def gpu_group(pixels: int, slices: int) -> tuple[int, int]:
     """Neighbouring work-items on neighbouring pixels, as far as there are any."""
     across = 1
     while across < pixels and across < GPU_GROUP:

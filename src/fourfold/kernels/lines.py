@@ -9,8 +9,7 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
-
-GPU_GROUP = 64
+from fourfold.kernels.grid import gpu_group
 
 
 def line_grid(
@@ -23,8 +22,8 @@ def line_grid(
     shape = view.type.shape
     inner = math.prod(shape[axis + 1 : -1])
     lines = math.prod(shape[:axis]) * inner
-    group = 1 if device.is_cpu else min(GPU_GROUP, 1 << (max(lines, 1) - 1).bit_length())
-    line, slice_ = kernel.ids(lines, view.type.slices, local=(group, 1))
+    group = (1, 1) if device.is_cpu else gpu_group(lines, view.type.slices)
+    line, slice_ = kernel.ids(lines, view.type.slices, local=group)
     step = kernel.size("line_step", inner)
     first = kernel.let(line // step * (step * view.axis(axis)) + line % step, "first")
     return lambda place: kernel.let(first + place * step, "at"), slice_

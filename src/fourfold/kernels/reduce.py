@@ -162,7 +162,7 @@ def shared_grid(
         for pixel, slice_ in plain_grid(kernel, context.device, target):
             yield pixel, slice_, const(0)
         return
-    item, lane = team_ids(kernel, target.type.pixels * target.type.slices, split)
+    item, lane = team_ids(kernel, context.device, target.type.pixels * target.type.slices, split)
     pixels = target.pixels
     yield kernel.let(item % pixels, "pixel"), kernel.let(item // pixels, "slice"), lane
 

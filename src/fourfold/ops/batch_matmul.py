@@ -16,7 +16,7 @@ from fourfold.op.rules import FLOATS, require, require_kind, stretched, takes
 from fourfold.types import TensorType
 
 ROWS = 4  # of the result that a work-item makes, four columns wide
-GPU_GROUP = (32, 4)
+GPU_GROUP, GPU_ROWS = 128, 32
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,9 @@ def _places(
     matrices = context.output.pixels // rows
     group = (1, 1)
     if not context.device.is_cpu:
-        wide = min(GPU_GROUP[0], 1 << (tiles * matrices - 1).bit_length())
-        group = (wide, min(GPU_GROUP[1], 1 << (context.output.slices - 1).bit_length()))
+        most = min(GPU_GROUP, context.device.max_work_group)
+        wide = min(GPU_ROWS, most, 1 << (tiles * matrices - 1).bit_length())
+        group = (wide, min(most // wide, 1 << (context.output.slices - 1).bit_length()))
     x, slice_ = kernel.ids(tiles * matrices, context.output.slices, local=group)
     step = kernel.size("tiles", tiles)
     tile, batch = kernel.let(x % step, "tile"), kernel.let(x // step, "batch")

@@ -9,6 +9,7 @@ import numpy as np
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernels.grid import group_for
 from fourfold.kernels.lines import line_grid
 from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
@@ -75,7 +76,8 @@ def _along_channels(context: NodeContext, attributes: Cumsum) -> None:
     """total += x, channel by channel, one work-item a pixel."""
     kernel = context.kernel("cumsum_channels")
     source, target = context.read(kernel, 0), context.write(kernel)
-    (pixel,) = kernel.ids(context.input.pixels)
+    pixels = context.input.pixels
+    (pixel,) = kernel.ids(pixels, local=group_for(context.device, pixels, 1))
     total = kernel.variable(const(0, source.kind), "total")
     count = source.slices
     with kernel.loop(count, title="step") as step:

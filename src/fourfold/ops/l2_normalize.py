@@ -35,7 +35,7 @@ def build(context: NodeContext) -> None:
     split = split_for(context, context.input.slices)
     kernel = context.kernel("l2_normalize" + ("_split" if split > 1 else ""))
     view, target = context.read(kernel, 0), context.write(kernel)
-    pixel, lane = team_ids(kernel, context.input.pixels, split)
+    pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
     total = kernel.variable(least(view.kind, 0.0), "total")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:
         value = view.load(pixel, slice_)

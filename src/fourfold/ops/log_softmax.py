@@ -35,7 +35,7 @@ def build(context: NodeContext) -> None:
     split = split_for(context, context.input.slices)
     kernel = context.kernel("log_softmax" + ("_split" if split > 1 else ""))
     view, target = context.read(kernel, 0), context.write(kernel)
-    pixel, lane = team_ids(kernel, context.input.pixels, split)
+    pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
     lowest, zero = least(view.kind, float("-inf")), least(view.kind, 0.0)
     most = kernel.variable(lowest, "most")
     with kernel.loop(view.slices, lane, split, title="slice") as slice_:

@@ -45,7 +45,7 @@ def build(context: NodeContext) -> None:
     split = split_for(context, context.input.slices)
     kernel = context.kernel("softmax" + ("_split" if split > 1 else ""))
     view, target = context.read(kernel, 0), context.write(kernel)
-    pixel, lane = team_ids(kernel, context.input.pixels, split)
+    pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
     beta = const(context.attributes.beta, kernel.real)
 
     def power(slice_: Expression, largest: Expression) -> Expression:

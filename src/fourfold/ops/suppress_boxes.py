@@ -81,7 +81,7 @@ def build(context: NodeContext) -> None:
     table, rows = context.read(kernel, 0, "table"), context.write(kernel)
     left = context.write(kernel, 1, "left")
     split = split_for(context, context.input.shape[0])
-    _, item = team_ids(kernel, 1, split)
+    _, item = team_ids(kernel, context.device, 1, split)
     least, gone = (kernel.number(n, getattr(attributes, n)) for n in ("score", "gone"))
     with kernel.loop(table.pixels, item, split, title="i") as i:
         score = kernel.let(table.element(i, CORNERS + 1), "x")

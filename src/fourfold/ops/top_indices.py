@@ -46,7 +46,7 @@ def build(context: NodeContext) -> None:
     split = split_for(context, context.input.channels)
     kernel = context.kernel("top_indices" + ("_split" if split > 1 else ""))
     view, target = context.read(kernel, 0), context.write(kernel)
-    pixel, item = team_ids(kernel, context.input.pixels, split)
+    pixel, item = team_ids(kernel, context.device, context.input.pixels, split)
     value = kernel.variable(_bound(view, "inf"), "value")
     place = kernel.variable(const(-1), "place")
     with kernel.loop(target.slices, title="slice") as slice_:

@@ -15,8 +15,8 @@ from fourfold.store.log import log_once
 if TYPE_CHECKING:
     from fourfold.store.store import Store
 
-# A trial that hung or died is made again by this many starts. Then only who makes a plan asks: a
-# driver that dies of it each time must not make every start slow.
+# A trial that hung or died is made again by this many starts. Then only who makes a plan for it
+# asks: a driver that dies of it each time must not make every start slow.
 MOST_TRIES = 3
 
 
@@ -26,6 +26,7 @@ class _Known:
     def __init__(self) -> None:
         self.facts: dict[str, Fact] = {}
         self.unanswered: set[str] = set()  # asked by this process, in vain
+        self.given_up: set[str] = set()  # asked in vain by this process and those before it
         self.kept: dict[str, set[str]] = {}  # what each store has, by its place
 
 
@@ -44,12 +45,10 @@ def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:
 def begin_trials(device: DeviceInfo) -> None:
     """Let trials that take long begin, whose answers are needed when a model has been read."""
     with _lock:
-        known, wanted = (
-            _known[device],
-            chain.from_iterable(facts_for_plans(device, quantised=False)),
-        )
-        names = {*wanted, *facts_for_players(device)}
-        missing = names - known.facts.keys() - known.unanswered - {*device.probed}
+        known = _known[device]
+        settled = {*device.probed, *known.facts, *known.unanswered, *known.given_up}
+        for_plans = chain.from_iterable(facts_for_plans(device, quantised=False))
+        missing = {*for_plans, *facts_for_players(device)} - settled
         if missing:
             backend_of(device).begin_probe(device, missing)
 
@@ -84,7 +83,12 @@ def ask_facts(device: DeviceInfo, names: Collection[str], store: Store | None = 
 
 def ready_to_play(device: DeviceInfo, store: Store | None = None) -> DeviceInfo:
     """The same device with all that a player must know of it, found out now if need be."""
-    return ask_facts(device, facts_for_players(device), store)
+    with _lock:
+        names = facts_for_players(device)
+        if store is not None and not _known[device].facts.keys() >= {*names}:
+            _take_over(device, store)
+        hopeless = _known[device].given_up
+        return ask_facts(device, [name for name in names if name not in hopeless], store)
 
 
 def note_facts(device: DeviceInfo, facts: Mapping[str, Fact]) -> None:
@@ -122,6 +126,7 @@ def _take_over(device: DeviceInfo, store: Store) -> set[str]:
     known.facts = {**found.facts, **known.facts}
     known.kept[store.place] = set(found.facts)
     again = {name for name, tries in found.tries.items() if tries < MOST_TRIES}
+    known.given_up.update(found.tries.keys() - again)
     return again - known.unanswered - known.facts.keys()
 
 

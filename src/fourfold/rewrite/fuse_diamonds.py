@@ -14,18 +14,32 @@ from fourfold.rewrite.fuse_pointwise import MOST_EXTRAS, MOST_STEPS
 
 
 def fuse_diamonds(graph: Graph) -> Graph:
+    while True:
+        regions = _regions(graph)
+        if not regions:
+            return graph
+        gone = {id(node) for region in regions.values() for node in region[:-1]}
+        joined = {id(region[-1]): _formula(name, region) for name, region in regions.items()}
+        kept = (node for node in graph.nodes if id(node) not in gone)
+        graph = graph.with_nodes(tuple(joined.get(id(node), node) for node in kept))
+
+
+def _regions(graph: Graph) -> dict[str, list[Node]]:
+    """The diamonds behind values, as far as they share no node: one that does is looked at again
+    when the others are nodes.
+    """
     order = {id(node): number for number, node in enumerate(graph.nodes)}
-    joined: dict[int, Node] = {}
-    gone: set[int] = set()
+    found: dict[str, list[Node]] = {}
+    taken: set[int] = set()
     for source in graph.nodes:
         if len(source.outputs) != 1 or registry()[source.op].pointwise is not None:
             continue
         region = _region(graph, source.outputs[0], order)
-        if region:
-            gone.update(id(node) for node in region[:-1])
-            joined[id(region[-1])] = _formula(source.outputs[0], region)
-    kept = (node for node in graph.nodes if id(node) not in gone)
-    return graph.with_nodes(tuple(joined.get(id(node), node) for node in kept))
+        nodes = {id(node) for node in region}
+        if region and taken.isdisjoint(nodes):
+            found[source.outputs[0]] = region
+            taken |= nodes
+    return found
 
 
 def _region(graph: Graph, name: str, order: dict[int, int]) -> list[Node]:

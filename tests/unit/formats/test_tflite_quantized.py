@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from random_graphs import assert_equal
 from tflite_writer import Operator, Tensor, constant, write
 
+import fourfold
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import UnsupportedError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
+from fourfold.rewrite import rewrite
 
 ROUNDED_TWICE = 0.2  # the share of elements that LiteRT's two roundings may put a step off
 SAME = {"StrideH": 1, "StrideW": 1, "Padding": 0}
@@ -28,10 +31,12 @@ def weights(shape: Sequence[int], axis: int = 0, seed: int = 1) -> Tensor:
     return Tensor("w", shape, "int8", data, scales, [0] * shape[axis], axis)
 
 
-def convolution(dtype: str = "int8", zero: int = 3, activation: int = 3) -> bytes:
+def convolution(
+    dtype: str = "int8", zero: int = 3, activation: int = 3, bias_scale: float = 0.02
+) -> bytes:
     kernel = weights((5, 3, 3, 4))
     bias = np.arange(-2, 3, dtype=np.int64 if dtype == "int16" else np.int32) * 500
-    scales = [0.02 * scale for scale in kernel.scale]
+    scales = [bias_scale * scale for scale in kernel.scale]
     tensors = [
         tensor("x", (1, 6, 7, 4), 0.02, zero, dtype),
         kernel,
@@ -243,6 +248,47 @@ def test_an_impossible_scale_is_refused() -> None:
         read_model(unary("RELU", before, after))
 
 
+def product(dtype: str, scale: float, depth: int = 8) -> bytes:
+    """Both factors have a scale of 2**-15, so that a result of 2**-30 counts their products."""
+    tensors = [
+        *(
+            tensor("a", (4, depth), 2.0**-15, 0, "int16"),
+            tensor("b", (depth, 3), 2.0**-15, 0, dtype),
+        ),
+        tensor("y", (4, 3), scale, 0, "int16"),
+    ]
+    operator = Operator("BATCH_MATMUL", ["a", "b"], ["y"], "BatchMatMulOptions")
+    return write(tensors, [operator], ["a", "b"], ["y"])
+
+
+def test_products_of_16_bits_whose_sums_fill_the_result() -> None:
+    graph = check(product("int16", 2.0**-12))
+    assert "batch_matmul" in nodes(graph)
+
+
+def test_products_of_16_bits_that_cancel_are_not_summed_as_floats() -> None:
+    with pytest.raises(UnsupportedError, match="need more digits than floats"):
+        read_model(product("int16", 2.0**-30))
+    read_model(product("int8", 2.0**-30))  # their products are exact
+
+
+def test_sums_that_cancel_are_exact() -> None:
+    """In floats they would be up to 192 steps off zero."""
+    pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+    generator = np.random.default_rng(0)
+    half = generator.integers(-32767, 32768, (4, 4))
+    column = generator.integers(-32767, 32768, (4, 3))
+    order = generator.permutation(8)
+    a = np.concatenate([half, half], 1)[:, order].astype(np.int16)
+    b = np.concatenate([column, -column])[order].astype(np.int16)
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert not exact.any()
+    assert np.abs(a.astype(np.float32) @ b.astype(np.float32)).max() > 1
+    with fourfold.Session(product("int16", 2.0**-30)) as session:
+        (found,) = session.run({"a": a, "b": b}).values()
+    np.testing.assert_array_equal(found, exact)
+
+
 def test_an_impossible_zero_point_of_an_output_is_refused() -> None:
     after = tensor("y", (2, 3), 0.05, 2**40, "int32")
     with pytest.raises(UnsupportedError, match="zero point 1099511627776"):
@@ -255,3 +301,9 @@ def test_complex_weights_are_refused() -> None:
     operator = Operator("FULLY_CONNECTED", ["x", "w", "b"], ["y"], "FullyConnectedOptions")
     with pytest.raises(UnsupportedError, match="c64, which no float stands for"):
         read_model(write([*tensors, Tensor("y", (1, 5))], [operator], ["x"], ["y"]))
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.02000001, 0.06, 0.0])
+def test_a_bias_counts_the_steps_of_its_products(scale: float) -> None:
+    graph = check(convolution(bias_scale=scale))
+    assert_equal(graph, rewrite(graph))

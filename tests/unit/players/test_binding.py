@@ -152,12 +152,12 @@ def test_a_handle_is_given_back_once(context: cl.Context) -> None:
 
 BESIDE = """
 import sys, fourfold
-session = fourfold.Session(sys.argv[1], device=sys.argv[2], cache=None)
+session = fourfold.Session(sys.argv[1], device=f"opencl:{sys.argv[2]}", cache=None)
 assert "pyopencl" not in sys.modules, "fourfold imports pyopencl"
 shape = session.inputs[0].shape
 import numpy as np, pyopencl as cl
 found = [one for platform in cl.get_platforms() for one in platform.get_devices()]
-context = cl.Context([one for one in found if one.name.strip() == sys.argv[2]])
+context = cl.Context([found[int(sys.argv[2])]])
 with cl.CommandQueue(context) as queue:
     buffer = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=np.arange(7, dtype=np.float32))
     back = np.empty(7, np.float32)
@@ -171,6 +171,6 @@ def test_pyopencl_can_be_used_beside_it(device: DeviceInfo, tmp_path: Path) -> N
     pytest.importorskip("pyopencl")
     model = tmp_path / "tiny.tflite"
     model.write_bytes(matrix())
-    words = [sys.executable, "-c", BESIDE, str(model), device.name]
+    words = [sys.executable, "-c", BESIDE, str(model), str(device.ordinal)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from random_graphs import build
 from fourfold.compile import plan_graph
 from fourfold.cpu.reference import evaluate
 from fourfold.device import HOST_ACCESS, LIBERTIES, DeviceInfo
+from fourfold.errors import DeviceError
 from fourfold.kernel.opencl import probes
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
@@ -121,6 +122,27 @@ def test_arrays_are_read_in_place_by_both_liberties_alone(device: DeviceInfo) ->
         both = info.persistent_mapping and info.host_pointers
         assert player._ports.is_zero_copy(plan.inputs[0].buffer) == both
         player.close()
+
+
+def test_a_run_that_fails_waits_for_the_copies_that_it_began(
+    device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver must not read an array that its caller has let go of."""
+    plan = plan_graph(GRAPH, device, CompileOptions())
+    player = Player(replace(device, persistent_mapping=False), plan)
+    calls: list[str] = []
+
+    def fails(*_: object) -> None:
+        calls.append("launch")
+        raise cl.Error("clEnqueueNDRangeKernel", -5)
+
+    finish = cl.Queue.finish
+    monkeypatch.setattr(cl.Queue, "replay", fails)
+    monkeypatch.setattr(cl.Queue, "finish", lambda queue: (calls.append("finish"), finish(queue)))
+    with pytest.raises(DeviceError, match="out of memory while running"):
+        run(player, plan, 0)
+    assert calls == ["launch", "finish"]
+    player.close()
 
 
 def test_groups_that_see_nothing_of_each_other_are_found_out(

@@ -71,6 +71,12 @@ def test_a_trial_that_says_no_has_answered(
     assert found == {"resident": False, "reaches_host": False}
 
 
+def test_the_process_may_see_other_devices_beside(device: DeviceInfo) -> None:
+    """Then its numbers are others, and a fact lost for it would cost the fastest kernels."""
+    elsewhere = replace(device, ordinal=device.ordinal + 5, probed=())
+    assert probe.probe(elsewhere, ["self_test"]) == probe.probe(device, ["self_test"])
+
+
 def test_kernels_that_do_not_build_are_an_answer(device: DeviceInfo) -> None:
     """The barrier of all groups is written for other devices than a CPU."""
     if not device.is_cpu:

@@ -11,6 +11,7 @@ import pytest
 from fourfold.device import HOST_ACCESS, IMAGES, LIBERTIES, DeviceInfo, Fact
 from fourfold.players import (
     ask_facts,
+    begin_trials,
     keep_facts,
     note_facts,
     probe,
@@ -48,10 +49,14 @@ class FakeBackend:
     def __init__(self) -> None:
         self.answers: Mapping[str, Fact] = ALL
         self.asked: list[set[str]] = []
+        self.begun: list[set[str]] = []
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         self.asked.append(set(names))
         return {name: self.answers[name] for name in names if name in self.answers}
+
+    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
+        self.begun.append(set(names))
 
 
 @pytest.fixture
@@ -92,6 +97,19 @@ def test_a_cpu_is_asked_whether_groups_go_on_and_for_dot_products(backend: FakeB
     assert backend.asked == [{"forward_progress"}, {"dot_products"}]
 
 
+def test_only_what_is_not_known_begins(backend: FakeBackend) -> None:
+    begin_trials(CPU)
+    begin_trials(GPU)
+    assert backend.begun == [
+        {"self_test", *LIBERTIES},
+        {"self_test", "matrix_units", *IMAGES, "subgroups"},
+    ]
+    ready_to_play(CPU)
+    probe(CPU)
+    begin_trials(CPU)
+    assert len(backend.begun) == 2
+
+
 @pytest.mark.parametrize(("info", "wanted"), [(CPU, HOST_ACCESS), (GPU, ())], ids=str)
 def test_a_player_knows_how_arrays_go_in_and_out(
     info: DeviceInfo, wanted: tuple[str, ...], backend: FakeBackend, tmp_path: Path
@@ -100,6 +118,20 @@ def test_a_player_knows_how_arrays_go_in_and_out(
     new_process()
     assert ready_to_play(info, Store(tmp_path)).probed == ("self_test", *wanted)
     assert backend.asked == [{"self_test", *wanted}]
+
+
+def test_a_driver_that_dies_of_a_trial_does_not_slow_every_start(
+    backend: FakeBackend, tmp_path: Path
+) -> None:
+    backend.answers = {name: fact for name, fact in ALL.items() if name != "host_pointers"}
+    asked = []
+    for _ in range(5):
+        new_process()
+        backend.asked.clear()
+        found = ready_to_play(CPU, Store(tmp_path))
+        assert (found.persistent_mapping, found.host_pointers) == (True, False)
+        asked.append(len(backend.asked))
+    assert asked == [1, 1, 1, 0, 0]
 
 
 def test_what_a_prepared_file_tells_is_not_tried_again(backend: FakeBackend) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from random_graphs import assert_rewrites, brief, build
+from random_graphs import assert_equal, assert_rewrites, brief, build
 
 from fourfold.graph import Graph
+from fourfold.rewrite.check_graph import check
 from fourfold.rewrite.fuse_diamonds import fuse_diamonds
 from fourfold.rewrite.fuse_pointwise import fuse_pointwise
 
@@ -67,3 +68,17 @@ def test_what_stays(name: str) -> None:
 def test_what_is_an_output_is_stored(also: str) -> None:
     graph = build(f"{HEAD}\n{CONV}\ns = logistic(a)\ny = mul(a, s)\noutput y, {also}")
     assert brief(fuse_diamonds(graph)) == brief(graph)
+
+
+def test_diamonds_that_share_nodes() -> None:
+    """A rotation: both products of each value go where those of the other go."""
+    values = ("a = conv2d(x, w, -)", "b = conv2d(x, v, -)")
+    products = ("p = mul(a, c)", "q = mul(b, s)", "r = mul(b, c)", "t = mul(a, s)")
+    lines = (*values, *products, "d = sub(p, q)", "e = add(r, t)", "y = add(d, e)", "output y")
+    constants = "const v: f32[3,1,1,3]\nconst s: f32[3]"
+    graph = build("\n".join([HEAD, constants, *lines]))
+    after = fuse_diamonds(graph)
+    check(after)
+    assert_equal(graph, after)
+    assert [node.op for node in after.nodes] == ["conv2d", "conv2d", "formula"]
+    assert brief(fuse_diamonds(after)) == brief(after)

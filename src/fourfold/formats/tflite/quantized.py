@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isclose
 
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.grid import Grid, grid_of
 from fourfold.formats.tflite.operation import Operation
+from fourfold.formats.tflite.options import BatchMatMulOptions
 from fourfold.formats.tflite.records import OperatorRecord, TensorRecord
 from fourfold.formats.tflite.rule import Rule
 from fourfold.ops.fake_quantize import FakeQuantize
@@ -47,6 +49,8 @@ _TIES_FROM_ZERO = frozenset({"AVERAGE_POOL_2D"})
 _TIES_UP = frozenset({"ADD", "QUANTIZE", "RESIZE_BILINEAR", "SUB"})
 _AS_STORED = frozenset({"BITCAST", "CAST"})  # they look at the integers themselves
 _CHANGES_GRID = frozenset({"DEQUANTIZE", "QUANTIZE"})
+_FLOAT_DIGITS = 2.0**-24  # by how much of a sum floats may round it
+_MOST_LOST = 1e-4  # of the range of a result
 _BIASES = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
 
 
@@ -93,6 +97,7 @@ class FloatView:
         if record.op in _AS_STORED:
             inputs = tuple(None if i == -1 else self.stored(i) for i in record.inputs)
             return replace(operation, inputs=inputs)
+        self._check_sums(record)
         self._scale_bias(record)
         inputs = tuple(None if i == -1 else self._real(i, record.op) for i in record.inputs)
         pairs = zip(record.outputs, operation.outputs, strict=True)
@@ -161,19 +166,49 @@ class FloatView:
             self.builder.node("dequantize", (name,), grid.dequantize, output, output)
         return self.reals[index]
 
+    def _check_sums(self, record: OperatorRecord) -> None:
+        """Products of two 16-bit numbers have more digits than floats. Where large ones cancel and
+        their small difference is a result, that is told by integers alone.
+        """
+        if record.op != "BATCH_MATMUL":
+            return
+        tensors = [self.tensors[index] for index in (*record.inputs, *record.outputs)]
+        if [tensor.dtype for tensor in tensors] != [DType.I16] * 3:
+            return
+        left, right, result = (grid_of(tensor) for tensor in tensors)
+        if left is None or right is None or result is None:
+            return
+        options = record.options
+        turned = isinstance(options, BatchMatMulOptions) and options.adj_x
+        shape = tensors[0].shape
+        depth = shape[-2 if turned else -1] if len(shape) > 1 else 1
+        largest = depth * 2.0**30 * (left.scale * right.scale / result.scale)
+        if largest * _FLOAT_DIGITS > _MOST_LOST * (result.high - result.low):
+            raise Unconvertible(
+                f"its sums of up to {largest:.0e} steps of the result need more digits than floats"
+            )
+
     def _scale_bias(self, record: OperatorRecord) -> None:
-        """A bias that does not say so has the scale of the products that it is added to."""
+        """A bias has the scale of the products that it is added to, whatever the file says: as in
+        LiteRT, its integers are added to theirs.
+        """
         place = _BIASES.get(record.op, len(record.inputs))
         if place >= len(record.inputs) or record.inputs[place] == -1:
             return
         name, weights = self.names[record.inputs[place]], self.names[record.inputs[1]]
         found = self.builder.quantization
         grid = grid_of(self.tensors[record.inputs[2 if place == 3 else 0]])
-        if name in found or weights not in found or grid is None:
+        whole = self.builder.types[name].dtype.is_integer
+        if weights not in found or grid is None or not whole:
             return
         scales = tuple(grid.scale * scale for scale in found[weights].scale)
         axis = 0 if len(scales) > 1 else None
-        found[name] = Quantization(scales, (0,) * len(scales), axis)
+        wanted = Quantization(scales, (0,) * len(scales), axis)
+        if name in found and _is_close(found[name], wanted):
+            return
+        if name in self.builder.reals:
+            raise Unconvertible(f"its bias '{name}' is also one of products with another scale")
+        found[name] = wanted
 
     def _rounds(self, record: OperatorRecord, output: int) -> bool:
         """Whether the output has a grid that the computed numbers may miss."""
@@ -194,3 +229,10 @@ class FloatView:
             return None
         grid = grid_of(tensor)
         return grid and grid.clamped(getattr(record.options, "activation", 0))
+
+
+def _is_close(one: Quantization, other: Quantization) -> bool:
+    """Whether two quantisations differ by roundings of their scales alone."""
+    if (one.zero_point, len(one.scale)) != (other.zero_point, len(other.scale)):
+        return False
+    return all(isclose(a, b, rel_tol=1e-3) for a, b in zip(one.scale, other.scale, strict=True))

@@ -59,7 +59,9 @@ class Chain:
         self.items = (
             1 if self.context.device.is_cpu else min(ITEMS, self.context.device.max_work_group)
         )
-        self.row, self.me = team_ids(kernel, self.context.output.pixels, self.items)
+        self.row, self.me = team_ids(
+            kernel, self.context.device, self.context.output.pixels, self.items
+        )
         self.shared: Pointer | None = None
         self.memories, self.types = dict(memories), dict(parts.types)
         for node in parts.nodes[first:]:

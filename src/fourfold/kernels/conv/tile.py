@@ -14,6 +14,7 @@ from fourfold.kernel.context import Target
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)( by image)?")
 CPU_ACCUMULATORS = 14
 WIDE = 8  # output channels of an accumulator on a CPU
+WARP = 32  # work-items that a GPU's unit runs in step, at the least
 DEEPEST = 64  # work-items of a group along its third side, which many GPUs have no more of
 GPU_GROUPS = (
     (32, 4),
@@ -30,6 +31,7 @@ GPU_GROUPS = (
     (1, 2),
     (1, 1),
 )
+PIXEL_GROUPS = ((64, 1), (32, 1))  # where there is but one tile along the channels
 
 
 @dataclass(frozen=True)
@@ -166,11 +168,17 @@ def _gpu_tiles(device: DeviceInfo, work: Work) -> Iterator[ConvTile]:
             for split in (1, 2, 4, 8, 16, 32, 64):
                 if split > max(1, work.reduction // 2):
                     continue
-                for wide, tall in GPU_GROUPS:
+                for wide, tall in _gpu_groups(device, -(-work.slices // groups)):
                     tile = ConvTile(pixels, groups, 4, split, (wide, tall))
                     if 32 <= tile.items <= 256 and _is_snug(work, tile):
                         yield tile
     yield ConvTile(1, 1, 4)
+
+
+def _gpu_groups(device: DeviceInfo, down: int) -> Iterator[tuple[int, int]]:
+    yield from GPU_GROUPS
+    if down == 1 and not device.resident:
+        yield from PIXEL_GROUPS
 
 
 def _is_snug(work: Work, tile: ConvTile) -> bool:
@@ -194,4 +202,6 @@ def _gpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
     latency = 40.0 / max(1.0, tile.items * resident / 128)
     item = steps * (arithmetic + 2.0 * loads + latency)
     finish = 8.0 * tile.pixels * tile.groups + (60.0 if tile.split > 1 else 0.0)
-    return waves * tile.items / 128 * (item + finish) + (item + finish)
+    # A group takes whole warps, however few its work-items are, unless one launch packs them.
+    taken = tile.items if device.resident else max(tile.items, WARP)
+    return waves * taken / 128 * (item + finish) + (item + finish)

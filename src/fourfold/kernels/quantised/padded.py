@@ -8,6 +8,7 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location, Stored
 from fourfold.kernel.view import View
 from fourfold.kernels.conv.padded import PaddedInput, Spot
+from fourfold.kernels.grid import group_for
 from fourfold.kernels.quantised.convolution import is_in_words, read_words, word_of
 from fourfold.types import DType
 
@@ -41,7 +42,8 @@ class PaddedBytes(PaddedInput):
             read_words(self.context, kernel),
             self.view(self.context, kernel, writable=True),
         )
-        line, slice_ = kernel.ids(batch * height, self.type.slices)
+        counts = (batch * height, self.type.slices)
+        line, slice_ = kernel.ids(*counts, local=group_for(self.context.device, *counts))
         image, row = target.line_coordinates(line)
         y, left = kernel.let(row - self.padding.top, "y"), self.padding.left
         to = kernel.let(slice_ * target.pitch + line * target.axis(2), "to")

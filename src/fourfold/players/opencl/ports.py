@@ -105,10 +105,15 @@ class Ports:
         if self._handshake is not None:
             self._handshake.launch_and_copy([arrays[n] for n in self._host_inputs], launch)
             return
-        for port, array in zip(self._plan.inputs, arrays, strict=True):
-            if not self._zero_copy.read_in_place(port.buffer, array):
-                self._copy(port.buffer, array)
-        launch()
+        try:
+            for port, array in zip(self._plan.inputs, arrays, strict=True):
+                if not self._zero_copy.read_in_place(port.buffer, array):
+                    self._copy(port.buffer, array)
+            launch()
+        except BaseException:
+            with suppress(cl.Error):
+                self._queue.finish()  # the driver may still read arrays that are gone soon
+            raise
 
     def _copy(self, number: int, array: np.ndarray) -> None:
         host, buffer = self._host.get(number), self._buffers[number]

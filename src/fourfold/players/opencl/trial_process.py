@@ -52,12 +52,20 @@ class TrialProcess:
 
 
 def tell_facts(trials: Mapping[str, Trial], ordinal: int, name: str, what: str) -> None:
-    """Print facts of a device as JSON, a line for each trial, if it is the one of that name.
+    """Print facts of a device as JSON, a line for each trial.
 
     Nobody may be left to end a process that hangs: it does so itself.
     """
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
-    info = devices()[ordinal]
-    for facts in trials[what](info) if info.name == name else ():
+    info = _device(ordinal, name)
+    for facts in () if info is None else trials[what](info):
         sys.stdout.write(f"{json.dumps(facts)}\n")
         sys.stdout.flush()
+
+
+def _device(ordinal: int, name: str) -> DeviceInfo | None:
+    """The device of this name and number; a process may see other devices beside it than the one
+    that asked, and then the numbers differ: any of this name will do.
+    """
+    named = [info for info in devices() if info.name == name]
+    return next((info for info in named if info.ordinal == ordinal), next(iter(named), None))
