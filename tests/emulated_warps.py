@@ -13,8 +13,12 @@ import re
 from dataclasses import replace
 from math import prod
 
+import numpy as np
+
 from fourfold.device import DeviceInfo
-from fourfold.plan import Buffer, BufferUse, Plan, Program
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program, Requirements
+from fourfold.players import make_player
+from fourfold.types import TensorType
 
 POCL = "Portable Computing Language"  # its platform; version 3.0 fails at some of this
 FUNCTIONS = """
@@ -145,6 +149,64 @@ _PARAMETERS = r"""\1,
         + ((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)
         + get_group_id(0)) * 512;
 """
+# A work-item gives its neighbour half of its four numbers, one after the other.
+_EXCHANGES = """
+static float exchange(__global float *left, float value)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    left[get_local_id(0)] = value;
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    return left[get_local_id(0) ^ 1];
+}
+
+__kernel void exchanges(__global const float *x, long x_at, __global float *left, long left_at,
+                        __global float *y, long y_at)
+{
+    const int lane = get_local_id(0), even = lane % 2 == 0;
+    const float4 own = ((__global const float4 *)x)[lane];
+    const float first = exchange(left, even ? own.s2 : own.s0);
+    const float second = exchange(left, even ? own.s3 : own.s1);
+    ((__global float4 *)y)[lane] = even ? (float4)(own.s0, own.s1, first, second)
+                                        : (float4)(first, second, own.s2, own.s3);
+}
+"""
+
+
+def moves_reads(device: DeviceInfo) -> bool:
+    """Whether a value that was read behind one barrier is read again behind the next, where it is
+    another: found by the smallest kernel in which PoCL 7.1 does so.
+    """
+    numbers = np.arange(128, dtype=np.float32).reshape(32, 4)
+    kind, bytes_ = TensorType.of(numbers), numbers.nbytes
+    plan = Plan(
+        name="main",
+        program=Program(_EXCHANGES, "-cl-std=CL1.2"),
+        buffers=(
+            Buffer("arena", "arena", bytes_),
+            Buffer("x", "input", bytes_),
+            Buffer("y", "output", bytes_),
+        ),
+        launches=(
+            Launch(
+                "exchanges",
+                (BufferUse(1, 0), BufferUse(0, 0), BufferUse(2, 0)),
+                (32,),
+                (32,),
+                "exchanges",
+                "y = exchanges(x)",
+            ),
+        ),
+        inputs=(Port("x", kind, 1),),
+        outputs=(Port("y", kind, 2),),
+        constants=np.zeros(0, np.uint8),
+        precision="fp32",
+        requirements=Requirements(buffer_bytes=bytes_, alignment=8),
+    )
+    player = make_player(device, plan)
+    (found,) = player.run([numbers])
+    player.close()
+    pairs = numbers.reshape(16, 2, 2, 2)  # neighbours, even and odd, and halves of their numbers
+    return not np.array_equal(found, pairs.transpose(0, 2, 1, 3).reshape(32, 4))
 
 
 def with_matrix_units(device: DeviceInfo) -> DeviceInfo:
