@@ -57,6 +57,13 @@ def test_the_order_of_apis_is_data(patch: pytest.MonkeyPatch) -> None:
     assert addresses() == [("opencl:0", "cuda:0")]
 
 
+def test_a_slow_driver_of_the_processor_comes_last(patch: pytest.MonkeyPatch) -> None:
+    renderer = replace(PROCESSOR, name="llvmpipe", platform="rusticl")
+    mesa_gpu = replace(ARC, platform="rusticl")
+    offer(patch, FakeBackend("opencl", [renderer, PROCESSOR, mesa_gpu]))
+    assert addresses() == [("opencl:2",), ("opencl:1",), ("opencl:0",)]
+
+
 def test_an_api_that_is_not_in_the_order_comes_last(patch: pytest.MonkeyPatch) -> None:
     offer(patch, FakeBackend("abacus", [H200]), FakeBackend("webgpu", [H200]))
     assert addresses() == [("webgpu:0", "abacus:0")]
