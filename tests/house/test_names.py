@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from house.source import FUNCTIONS, Module, modules
 
 # Files of one kind that a registry finds: each has functions of the same names, and one is reached
-# through its file. What a language and an API have in their folders nobody else sees.
-BY_FILE = ("ops/", "formats/tflite/convert/")
-BY_FOLDER = re.compile(r"(kernel|players)/[a-z_]+/")
+# through its file. What a language, an API, a format and a CPU engine have in their folders nobody
+# else sees.
+BY_FILE = ("ops/",)
+BY_FOLDER = re.compile(r"(kernel|players|formats|cpu)/[a-z_]+/")
 SAME_THING = {
     "LaunchTimer",  # the protocol, and who follows it
     "Player",

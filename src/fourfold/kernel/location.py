@@ -39,7 +39,8 @@ class Location:
     pixel to
     the next, in SLICED pixels from one slice to the next. A value inside another one has the
     other's pitch. With a `scale` there are integers, which stand for real numbers; with `channels`
-    there are bytes of pixels, fewer than four channels of which are read as real numbers.
+    there are bytes of pixels, fewer than four channels of which are read as real numbers. With a
+    `plane`, fewer than four channels lie so many elements apart, each with its pixels side by side.
     """
 
     root: str
@@ -50,6 +51,7 @@ class Location:
     scale: float | None = None
     zero_point: int = 0
     channels: tuple[Channel, ...] = ()
+    plane: int = 0
 
     @property
     def converts(self) -> bool:
@@ -67,7 +69,7 @@ def dequantized_location(place: Location, scale: float, zero_point: int) -> Loca
 
     Bytes that count steps of one are read as whole numbers, and can be read as other steps, too.
     """
-    if place.scale not in (None, 1.0) or place.channels:
+    if place.scale not in (None, 1.0) or place.channels or place.plane:
         return None
     return replace(place, scale=scale, zero_point=place.zero_point + zero_point)
 
@@ -75,7 +77,14 @@ def dequantized_location(place: Location, scale: float, zero_point: int) -> Loca
 def picture_location(place: Location, channels: tuple[Channel, ...]) -> Location | None:
     """The same bytes, read as the channels of a picture; None if they are no plain bytes."""
     plain = place.dtype is DType.U8 and place.layout is Layout.ROWS and not place.converts
-    return replace(place, channels=channels) if plain else None
+    return replace(place, channels=channels) if plain and not place.plane else None
+
+
+def planes_location(place: Location, plane: int, row: int) -> Location | None:
+    """The same memory, its planes read as the channels of pixels; None if these lie otherwise."""
+    if place.layout is not Layout.ROWS or place.converts or place.plane or place.pitch != row:
+        return None
+    return replace(place, pitch=1, plane=plane)
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,7 @@ def region_location(
     no view.
     """
     last = axis == outer.rank - 1
-    if last and whole.channels:
+    if last and (whole.channels or whole.plane):
         return None
     if whole.layout is Layout.ROWS:
         step = 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
@@ -142,7 +151,7 @@ def reshaped_location(place: Location, before: TensorType, after: TensorType) ->
     """
     if before.channels == after.channels:
         return place
-    if place.channels:
+    if place.channels or place.plane:
         return None
     if place.layout is Layout.ROWS and place.pitch == before.channels:
         return replace(place, pitch=after.channels)

@@ -13,7 +13,13 @@ from fourfold.errors import ModelError
 from fourfold.graph import NONE, NoAttributes, Node
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
-from fourfold.kernel.location import Channel, Location, dequantized_location, picture_location
+from fourfold.kernel.location import (
+    Channel,
+    Location,
+    dequantized_location,
+    picture_location,
+    planes_location,
+)
 from fourfold.types import TensorType
 
 Types = tuple[TensorType, ...]
@@ -50,8 +56,9 @@ class Alias:
 
     `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join'
     (each input is a box of the output), 'cut' (the output is a box of the input), 'dequantize'
-    (the output is what the input's integers stand for: (stored - zero_point) * scale) or 'picture'
-    (the output has `channels` of the input's bytes).
+    (the output is what the input's integers stand for: (stored - zero_point) * scale), 'picture'
+    (the output has `channels` of the input's bytes) or 'planes' (the output's channels lie a
+    `plane` apart in the input, which has rows of `row` elements).
     """
 
     kind: str
@@ -59,14 +66,18 @@ class Alias:
     scale: float = 1.0
     zero_point: int = 0
     channels: tuple[Channel, ...] = ()
+    plane: int = 0
+    row: int = 0
 
     @property
     def converts(self) -> bool:
         """Whether what is read is not what lies there."""
-        return self.kind in ("dequantize", "picture")
+        return self.kind in ("dequantize", "picture", "planes")
 
     def converted(self, place: Location) -> Location | None:
         """The place of the output inside that of the input, if it can be read there."""
+        if self.plane:
+            return planes_location(place, self.plane, self.row)
         if self.channels:
             return picture_location(place, self.channels)
         return dequantized_location(place, self.scale, self.zero_point)

@@ -27,8 +27,10 @@ from fourfold.rewrite.keep_integer_steps import keep_integer_steps
 from fourfold.rewrite.merge_pads import merge_pads
 from fourfold.rewrite.merge_reshapes import merge_reshapes
 from fourfold.rewrite.merge_roundings import merge_roundings
+from fourfold.rewrite.read_planes import read_planes
 from fourfold.rewrite.share_equal import share_equal
 from fourfold.rewrite.sink_reshapes import sink_reshapes
+from fourfold.rewrite.sink_transposes import sink_transposes
 from fourfold.rewrite.split_detection import split_detection
 from fourfold.rewrite.split_transposed import split_transposed
 from fourfold.types import silent_arithmetic
@@ -39,9 +41,11 @@ PIPELINE: tuple[Pass, ...] = (
     fold_constants,  # what depends on no input is a constant
     split_detection,  # boxes are decoded side by side before they are picked one after the other
     keep_axes,  # reductions keep the rank of their input
+    sink_transposes,  # no transpose stands before what could stand before it, if that moves less
     drop_identities,  # every node changes its input, except copies to outputs
     hoist_transposes,  # no transpose stands behind a pad that it could stand before
     merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
+    read_planes,  # no transpose stands where planes of an input could be read as they lie
     find_prelu,  # no prelu is spelled out in other ops
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels

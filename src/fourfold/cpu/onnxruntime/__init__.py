@@ -1,0 +1,60 @@
+"""ONNX Runtime, which runs ONNX files on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.cpu.onnxruntime import inference
+from fourfold.cpu.onnxruntime.part import OnnxPart
+from fourfold.cpu.onnxruntime.values import OnnxValues
+from fourfold.cpu.protocol import RunModel
+
+if TYPE_CHECKING:
+    from fourfold.formats import Model
+    from fourfold.plan.hybrid import HybridPart
+    from fourfold.split import Unit
+
+
+class OnnxRuntime:
+    """ONNX Runtime as a CPU engine: parts are files of their own, cut from the model's."""
+
+    name, title = "onnxruntime", "ONNX Runtime"
+    install = "pip install 'fourfold[onnx]'"
+
+    def installed(self) -> bool:
+        return inference.runtime() is not None
+
+    def version(self) -> str:
+        return inference.version()
+
+    def refusal(self, model: Model, unit: Unit) -> str:
+        """It runs all of ONNX's own operators but for a few types. Those of other domains are asked
+        about by giving it that operator alone.
+        """
+        if "." not in unit.title and unit.foreign is None:
+            return ""
+        source = model.source_graph
+        assert source is not None, "units of a file have a source graph"
+        content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
+        try:
+            inference.open_session(content, 1)
+        except inference.failures() as error:
+            return f"ONNX Runtime cannot run it: {inference.first_line(error)}"
+        return ""
+
+    def open_part(self, part: HybridPart, threads: int) -> OnnxPart:
+        return OnnxPart(part.content, *part.bindings, threads)
+
+    def open_model(
+        self, model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
+    ) -> RunModel:
+        return inference.open_file(model, inputs, threads)
+
+    def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> OnnxValues:
+        return OnnxValues(model, inputs)
+
+
+ENGINE = OnnxRuntime()

@@ -1,0 +1,126 @@
+"""An ONNX file, or a part of one written as a file, made ready in ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fourfold.cpu.onnxruntime.inference import failures, first_line, open_session, port_dtype
+from fourfold.cpu.protocol import Direct, Lock, Results
+from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.plan.tensor_binding import TensorBinding
+from fourfold.types import Shape
+
+
+class OnnxPart:
+    """A file made ready in ONNX Runtime. Its results are new arrays."""
+
+    def __init__(
+        self,
+        content: bytes,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        threads: int | None = None,
+    ) -> None:
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        try:
+            self._session = open_session(content, threads)
+        except failures() as error:
+            raise UnsupportedError(
+                "ONNX Runtime cannot take its part of the model",
+                [Refusal(one.name, "output", first_line(error)) for one in self._outputs[:1]],
+                "see 'fourfold check' for which operators stay on the CPU, and why",
+            ) from error
+        # Half floats are f32 in graphs.
+        self._dtypes = {port.name: port_dtype(port) for port in self._session.get_inputs()}
+        self._names = [str(binding.tensor) for binding in self._outputs]
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        given = {
+            str(binding.tensor): self._converted(binding, array)
+            for binding, array in zip(self._inputs, arrays, strict=True)
+        }
+        return [
+            _as_graph(binding, array)
+            for binding, array in zip(self._outputs, self._infer(given), strict=True)
+        ]
+
+    def _converted(self, binding: TensorBinding, array: np.ndarray) -> np.ndarray:
+        array = binding.into_file(array)
+        dtype = self._dtypes.get(str(binding.tensor))
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def _infer(self, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        try:
+            found: list[np.ndarray] = self._session.run(self._names, given)
+        except failures() as error:
+            raise failure(error) from error
+        return found
+
+    def direct(
+        self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock
+    ) -> Direct | None:
+        """The shortest way from the caller's names to the caller's names; None where a value has
+        to be converted or is not of this part.
+        """
+        sources = {one.name: str(one.tensor) for one in self._inputs if not one.converts}
+        results = {one.name: str(one.tensor) for one in self._outputs}
+        if {*inputs.values()} != sources.keys() or not {*outputs.values()} <= results.keys():
+            return None
+        tensors = {name: sources[value] for name, value in inputs.items()}
+        wanted = {name: results[value] for name, value in outputs.items()}
+        return make_direct(self._session, tensors, wanted, lock)
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """None: ONNX Runtime knows shapes when it has run."""
+        return {}
+
+    def reset(self) -> None:
+        """Nothing is kept between runs."""
+
+    def close(self) -> None:
+        self._session = None
+
+
+def _as_graph(binding: TensorBinding, array: np.ndarray) -> np.ndarray:
+    """A result in the type that the graph has it in."""
+    if binding.type is None or not binding.type.dtype.is_float:
+        return array
+    return array.astype(binding.type.dtype.numpy, copy=False)
+
+
+def make_direct(
+    session: Any, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock
+) -> Direct:
+    """A run of a whole model, its arrays by name, by position or alone.
+
+    ONNX Runtime itself refuses other shapes and types. Where anything does not fit, the run has
+    done nothing and gives None: whoever called it can look closer.
+    """
+    names, keys, errors = list(outputs.values()), list(outputs), failures()
+
+    def run(given: Any) -> Results | None:
+        if type(given) is not dict:
+            arrays = given if isinstance(given, list | tuple) else [given]
+            given = dict(zip(inputs, arrays, strict=True)) if len(arrays) == len(inputs) else {}
+        if given.keys() != inputs.keys():
+            return None
+        with lock:
+            try:
+                found = session.run(names, {inputs[name]: given[name] for name in inputs})
+            except errors:
+                return None
+        return dict(zip(keys, found, strict=True))
+
+    return run
+
+
+def failure(error: Exception) -> DeviceError:
+    """What ONNX Runtime said when it could not run."""
+    return DeviceError(
+        "ONNX Runtime could not run its part of the model",
+        first_line(error),
+        "check that the inputs are what the model expects; ONNX Runtime alone would fail, too",
+    )

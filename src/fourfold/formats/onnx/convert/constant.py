@@ -1,0 +1,139 @@
+"""Operators whose result is known while the model is read: constants, shapes, ranges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fourfold.formats.budget import check_shape
+from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.schema import Element, graph_dtype
+from fourfold.formats.refusal import Unconvertible
+from fourfold.types import DType, TensorType
+
+
+@converts("Constant")
+def constant(op: Operation) -> None:
+    """a constant."""
+    op.give_constant(_constant(op))
+
+
+def _constant(op: Operation) -> np.ndarray:
+    found = op.tensor_attribute("value")
+    if found is not None:
+        return found
+    if op.has("value_float"):
+        return np.array(op.real_attribute("value_float", 0), np.float32)
+    if op.has("value_int"):
+        return np.array(op.attribute("value_int", 0), np.int64)
+    if op.has("value_floats"):
+        return np.array(op.real_list_attribute("value_floats"), np.float32)
+    if op.has("value_ints"):
+        return np.array(op.list_attribute("value_ints"), np.int64)
+    if op.has("sparse_value"):
+        raise Unconvertible("it lists only what is not zero")
+    raise Unconvertible("it holds texts, or nothing")
+
+
+@converts("ConstantOfShape")
+def constant_of_shape(op: Operation) -> None:
+    """a constant, if the shape is one."""
+    sizes = op.integers(0, "shape")
+    value = op.tensor_attribute("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    if value.size != 1 or len(sizes) > 16:
+        raise ValueError(f"cannot fill {list(sizes)} with {value.size} values")
+    check_shape(sizes)
+    op.reserve(TensorType(DType.of(value), sizes))
+    op.give_constant(np.full(sizes, value.reshape(-1)[0], value.dtype))
+
+
+@converts("Shape")
+def shape(op: Operation) -> None:
+    """a constant: all shapes are known."""
+    sizes = op.input_type(0).shape
+    start, end = op.attribute("start", 0), op.attribute("end", len(sizes))
+    op.give_constant(np.array(sizes[slice(start, end)], np.int64))
+
+
+@converts("Size")
+def size(op: Operation) -> None:
+    """a constant: all shapes are known."""
+    op.give_constant(np.array(op.input_type(0).elements, np.int64))
+
+
+@converts("Range")
+def range_(op: Operation) -> None:
+    """a constant, if its ends are."""
+    start, limit, step = (op.constant(i, w) for i, w in enumerate(("start", "limit", "step")))
+    if not start.size == limit.size == step.size == 1 or step.reshape(-1)[0] == 0:
+        raise ValueError("start, limit and step must be single numbers, and the step not zero")
+    first, last, by = (array.reshape(-1)[0].item() for array in (start, limit, step))
+    if not all(math.isfinite(number) for number in (first, last, by)):
+        raise ValueError(f"a range from {first} to {last} by {by} has no end")
+    count = max(math.ceil((last - first) / by), 0)
+    type = TensorType(DType.of(start), (count,))
+    check_shape(type.shape)
+    op.reserve(type)
+    op.give_constant((first + np.arange(count) * by).astype(type.dtype.numpy))
+
+
+@converts("EyeLike")
+def eye_like(op: Operation) -> None:
+    """a constant: all shapes are known."""
+    x = op.input_type(0)
+    if x.rank != 2:
+        raise ValueError(f"{x} is not a matrix")
+    dtype = graph_dtype(op.attribute("dtype", 0)) if op.has("dtype") else x.dtype
+    if not dtype.has_numpy:
+        raise Unconvertible(f"it makes {dtype.value} values")
+    op.reserve(x.with_dtype(dtype))
+    rows, columns = x.shape
+    op.give_constant(np.eye(rows, columns, op.attribute("k", 0), dtype.numpy))
+
+
+@converts("HannWindow", "HammingWindow", "BlackmanWindow")
+def window(op: Operation) -> None:
+    """a constant, if its size is."""
+    count, dtype = (
+        op.integer(0, "size"),
+        graph_dtype(op.attribute("output_datatype", Element.FLOAT)),
+    )
+    if count < 0 or not dtype.has_numpy:
+        raise ValueError(f"a window of {count} {dtype.value} values is not possible")
+    op.reserve(TensorType(dtype, (count,)))
+    last = count if op.attribute("periodic", 1) else count - 1
+    way = 2 * np.pi * np.arange(count) / max(last, 1)
+    weights = {
+        "HannWindow": (0.5, -0.5, 0.0),
+        "HammingWindow": (25 / 46, -21 / 46, 0.0),
+        "BlackmanWindow": (0.42, -0.5, 0.08),
+    }[op.record.op]
+    rows = (weight * np.cos(order * way) for order, weight in enumerate(weights))
+    op.give_constant(np.asarray(sum(rows)).astype(dtype.numpy))
+
+
+@converts("OneHot")
+def one_hot(op: Operation) -> None:
+    """equal to each index, then select; the depth is a constant."""
+    depth, x = op.integer(1, "depth"), op.input_type(0)
+    axis = axis_of(op.attribute("axis", -1), x.rank + 1)
+    if depth < 1:
+        raise ValueError(f"a depth of {depth} is not possible")
+    values = op.input(2)
+    off, on = (_entry(op, values, index) for index in (0, 1))
+    whole = op.converted(op.input(0), DType.I32, "whole")
+    spread = op.reshaped(whole, (*x.shape[:axis], 1, *x.shape[axis:]), "spread")
+    places = np.arange(depth, dtype=np.int32).reshape(-1, *(1,) * (x.rank - axis))
+    ahead = op.add("equal", spread, op.made(places, "places"), part="ahead")
+    behind = op.add("equal", spread, op.made(places - depth, "negative"), part="behind")
+    op.give("select", op.add("logical_or", ahead, behind, part="hit"), on, off)
+
+
+def _entry(op: Operation, values: str, index: int) -> str:
+    array = op.known(values)
+    if array is None or array.size != 2:
+        raise Unconvertible("its two values are computed at run time")
+    return op.made(array.reshape(-1)[index].reshape(()), f"value{index}")

@@ -1,0 +1,44 @@
+"""Operators that compare and choose."""
+
+from __future__ import annotations
+
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.refusal import Unconvertible
+
+_BINARY = {
+    "And": "logical_and",
+    "Equal": "equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Or": "logical_or",
+    "Xor": "not_equal",
+}
+
+
+@converts(*_BINARY)
+def binary(op: Operation) -> None:
+    """the same op on two values."""
+    op.give(_BINARY[op.record.op], op.input(0), op.input(1))
+
+
+@converts("Not")
+def negation(op: Operation) -> None:
+    """logical_not."""
+    op.give("logical_not", op.input(0))
+
+
+@converts("Where")
+def where(op: Operation) -> None:
+    """select, the shapes spread over each other."""
+    op.give("select", op.input(0), op.input(1), op.input(2))
+
+
+@converts("Mod")
+def mod(op: Operation) -> None:
+    """floor_mod: what is left has the sign of the divisor."""
+    if op.attribute("fmod", 0):
+        raise Unconvertible("what is left has the sign of the dividend")
+    op.give("floor_mod", op.input(0), op.input(1))

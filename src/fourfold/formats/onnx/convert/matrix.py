@@ -1,0 +1,85 @@
+"""Operators that multiply matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.ops.batch_matmul import BatchMatmul
+from fourfold.types import TensorType
+
+
+@converts("MatMul")
+def matmul(op: Operation) -> None:
+    """fully_connected where the right side is one constant matrix, else batch_matmul."""
+    left, right = op.input(0), op.input(1)
+    a, b = op.type_of(left), op.type_of(right)
+    if min(a.rank, b.rank) < 1:
+        raise ValueError("its inputs are not matrices")
+    if a.rank == 1:
+        left = op.reshaped(left, (1, *a.shape), "row")
+    if b.rank == 1:
+        right = op.reshaped(right, (*b.shape, 1), "column")
+    value = multiply(op, left, right)
+    shape = op.type_of(value).shape
+    if a.rank == 1:
+        shape = (*shape[:-2], shape[-1])
+    if b.rank == 1:
+        shape = shape[:-1]
+    op.give_value(op.reshaped(value, shape, "result"))
+
+
+def multiply(op: Operation, left: str, right: str) -> str:
+    """The product of two matrices, or of stacks of them."""
+    b = op.type_of(right)
+    if right in op.builder.constants and _is_one_matrix(op.type_of(left), b):
+        flat = op.reshaped(right, b.shape[-2:], "matrix")
+        weights = op.transposed(flat, (1, 0), "weights")
+        return op.add("fully_connected", left, weights, None, part="product")
+    return op.add("batch_matmul", left, right, attributes=BatchMatmul(), part="product")
+
+
+def _is_one_matrix(a: TensorType, b: TensorType) -> bool:
+    return b.rank <= a.rank and b.pixels == b.shape[-2]
+
+
+@converts("Gemm")
+def gemm(op: Operation) -> None:
+    """fully_connected with its bias, or batch_matmul and an addition."""
+    a, b = op.input(0), op.input(1)
+    if op.type_of(a).rank != 2 or op.type_of(b).rank != 2:
+        raise ValueError("its inputs are not matrices")
+    if op.attribute("transA", 0):
+        a = op.transposed(a, (1, 0), "left")
+    alpha, beta = op.real_attribute("alpha", 1.0), op.real_attribute("beta", 1.0)
+    turned = bool(op.attribute("transB", 0))
+    if b in op.builder.constants:
+        weights = b if turned else op.transposed(b, (1, 0), "weights")
+        weights = _scaled(op, weights, alpha, "scaled")
+        bias = _bias(op, beta, op.type_of(weights).shape[0])
+        value = op.add("fully_connected", a, weights, bias, part="product")
+    else:
+        bias = None
+        value = op.add("batch_matmul", a, b, attributes=BatchMatmul(turned), part="product")
+        value = _scaled(op, value, alpha, "scaled")
+    if bias is None and op.optional(2) is not None and beta != 0:
+        value = op.add("add", value, _scaled(op, op.input(2), beta, "beta"), part="sum")
+    op.give_value(value)
+
+
+def _scaled(op: Operation, value: str, factor: float, part: str) -> str:
+    if factor == 1.0:
+        return value
+    return op.add("mul", value, op.made(factor, f"{part}_by", op.type_of(value).dtype), part=part)
+
+
+def _bias(op: Operation, beta: float, columns: int) -> str | None:
+    """The addend as one number for each column, if it is a constant of that form."""
+    array = op.known(op.optional(2))
+    if array is None or array.dtype.kind != "f":
+        return None
+    if array.size not in (1, columns) or (array.size > 1 and array.shape[-1] != columns):
+        return None
+    row = np.broadcast_to(array.reshape(-1) * array.dtype.type(beta), (columns,))
+    return op.made(np.ascontiguousarray(row), "bias")

@@ -1,0 +1,295 @@
+"""Operators that work on each element: arithmetic and activations."""
+
+from __future__ import annotations
+
+import math
+
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.gelu import Gelu
+from fourfold.ops.leaky_relu import LeakyRelu
+
+_UNARY = {
+    "Abs": "absolute",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Exp": "exp",
+    "Floor": "floor",
+    "HardSwish": "hard_swish",
+    "Log": "log",
+    "Neg": "negate",
+    "Relu": "relu",
+    "Round": "round",
+    "Sigmoid": "logistic",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sqrt": "sqrt",
+    "Tanh": "tanh",
+}
+_BINARY = {"Add": "add", "Div": "div", "Mul": "mul", "PRelu": "prelu", "Sub": "sub"}
+_VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
+_RANGES: dict[tuple[float | str, float | str], str] = {
+    (0.0, 6.0): "relu6",
+    (0.0, math.inf): "relu",
+    (0.0, 1.0): "relu_0_to_1",
+    (-1.0, 1.0): "relu_n1_to_1",
+}
+
+
+@converts(*_UNARY)
+def unary(op: Operation) -> None:
+    """the same op on one value."""
+    op.give(_UNARY[op.record.op], op.input(0))
+
+
+@converts(*_BINARY)
+def binary(op: Operation) -> None:
+    """the same op on two values."""
+    op.give(_BINARY[op.record.op], op.input(0), op.input(1))
+
+
+@converts(*_VARIADIC)
+def variadic(op: Operation) -> None:
+    """the same op on two values after another."""
+    op.give_value(_joined(op, _VARIADIC[op.record.op]))
+
+
+def _joined(op: Operation, name: str) -> str:
+    first, *others = op.all_inputs()
+    for index, value in enumerate(others):
+        first = op.add(name, first, value, part=f"step{index}")
+    return first
+
+
+@converts("Mean")
+def mean(op: Operation) -> None:
+    """add, then a product with one by their number."""
+    total = _joined(op, "add")
+    share = op.made(1 / len(op.inputs), "share", op.type_of(total).dtype)
+    op.give("mul", total, share)
+
+
+@converts("Pow")
+def power(op: Operation) -> None:
+    """square, sqrt, or power."""
+    base, exponent = op.input(0), op.known(op.input(1))
+    number = None if exponent is None or exponent.size != 1 else float(exponent.reshape(-1)[0])
+    if number in (1.0, 2.0, 0.5) and op.input_type(1).rank <= op.input_type(0).rank:
+        op.give({1.0: "identity", 2.0: "square", 0.5: "sqrt"}[number], base)
+        return
+    op.give("power", base, op.converted(op.input(1), op.input_type(0).dtype, "exponent"))
+
+
+@converts("Reciprocal")
+def reciprocal(op: Operation) -> None:
+    """div of one."""
+    op.give("div", op.made(1.0, "one", op.input_type(0).dtype), op.input(0))
+
+
+@converts("Clip")
+def clip(op: Operation) -> None:
+    """relu, relu6 and their like, else maximum and minimum."""
+    x, kind = op.input(0), op.input_type(0).dtype
+    limits = _limit(op, 1, "min", -math.inf), _limit(op, 2, "max", math.inf)
+    if limits in _RANGES and kind.is_float:
+        op.give(_RANGES[limits], x)
+        return
+    for name, limit in zip(("maximum", "minimum"), limits, strict=True):
+        if isinstance(limit, str) or math.isfinite(limit):
+            other = limit if isinstance(limit, str) else op.made(limit, "limit", kind)
+            x = op.add(name, x, other, part=name)
+    op.give_value(x)
+
+
+def _limit(op: Operation, index: int, name: str, none: float) -> float | str:
+    """A limit: an attribute or a constant, or the value that holds it."""
+    if op.has(name):
+        return op.real_attribute(name, none)
+    value = op.optional(index)
+    if value is not None and value not in op.builder.constants:
+        return op.reshaped(value, (), name)
+    found = op.number(index, name)
+    return none if found is None else found
+
+
+@converts("LeakyRelu")
+def leaky_relu(op: Operation) -> None:
+    """leaky_relu."""
+    op.give("leaky_relu", op.input(0), attributes=LeakyRelu(op.real_attribute("alpha", 0.01)))
+
+
+@converts("Elu")
+def elu(op: Operation) -> None:
+    """elu, or its formula for another factor than one."""
+    alpha = op.real_attribute("alpha", 1.0)
+    if alpha == 1.0:
+        op.give("elu", op.input(0))
+        return
+    op.give("add", _positive(op), _negative(op, alpha, 1.0))
+
+
+@converts("Selu")
+def selu(op: Operation) -> None:
+    """its formula: relu and exp."""
+    alpha = op.real_attribute("alpha", 1.67326319217681884765625)
+    gamma = op.real_attribute("gamma", 1.05070102214813232421875)
+    total = op.add("add", _positive(op), _negative(op, alpha, 1.0), part="sum")
+    op.give("mul", total, op.made(gamma, "gamma"))
+
+
+@converts("Celu")
+def celu(op: Operation) -> None:
+    """its formula: relu and exp."""
+    alpha = op.real_attribute("alpha", 1.0)
+    op.give("add", _positive(op), _negative(op, alpha, alpha))
+
+
+def _positive(op: Operation) -> str:
+    return op.add("relu", op.input(0), part="positive")
+
+
+def _negative(op: Operation, factor: float, scale: float) -> str:
+    """factor * (e**(x / scale) - 1) where x is below zero, else 0."""
+    below = op.add("minimum", op.input(0), op.made(0.0, "zero"), part="negative")
+    if scale != 1.0:
+        below = op.add("div", below, op.made(scale, "scale"), part="scaled")
+    power = op.add("exp", below, part="power")
+    return op.add(
+        "mul",
+        op.add("sub", power, op.made(1.0, "one"), part="less"),
+        op.made(factor, "factor"),
+        part="below",
+    )
+
+
+@converts("ThresholdedRelu")
+def thresholded_relu(op: Operation) -> None:
+    """greater, then select."""
+    alpha = op.made(op.real_attribute("alpha", 1.0), "alpha")
+    above = op.add("greater", op.input(0), alpha, part="above")
+    op.give("select", above, op.input(0), op.made(0.0, "zero"))
+
+
+@converts("Shrink")
+def shrink(op: Operation) -> None:
+    """comparisons and select."""
+    x, bias, limit = op.input(0), op.real_attribute("bias", 0.0), op.real_attribute("lambd", 0.5)
+    above = op.add("greater", x, op.made(limit, "high"), part="above")
+    below = op.add("less", x, op.made(-limit, "low"), part="below")
+    less = op.add("sub", x, op.made(bias, "bias"), part="less")
+    more = op.add("add", x, op.made(bias, "bias"), part="more")
+    rest = op.add("select", below, more, op.made(0.0, "zero"), part="rest")
+    op.give("select", above, less, rest)
+
+
+@converts("HardSigmoid")
+def hard_sigmoid(op: Operation) -> None:
+    """mul, add, and relu_0_to_1."""
+    alpha, beta = op.real_attribute("alpha", 0.2), op.real_attribute("beta", 0.5)
+    scaled = op.add("mul", op.input(0), op.made(alpha, "alpha"), part="scaled")
+    op.give("relu_0_to_1", op.add("add", scaled, op.made(beta, "beta"), part="shifted"))
+
+
+@converts("Softplus")
+def softplus(op: Operation) -> None:
+    """its formula: the larger of x and 0, and the rest as a logarithm."""
+    op.give_value(_softplus(op, op.input(0)))
+
+
+def _softplus(op: Operation, x: str) -> str:
+    """log(1 + e**x), of an exponent that is never above zero."""
+    size = op.add("negate", op.add("absolute", x, part="size"), part="minus")
+    power = op.add("exp", size, part="power")
+    rest = op.add("log", op.add("add", power, op.made(1.0, "one"), part="more"), part="rest")
+    return op.add("add", op.add("relu", x, part="positive"), rest, part="softplus")
+
+
+@converts("Mish")
+def mish(op: Operation) -> None:
+    """x times the tanh of its softplus."""
+    factor = op.add("tanh", _softplus(op, op.input(0)), part="factor")
+    op.give("mul", op.input(0), factor)
+
+
+@converts("Softsign")
+def softsign(op: Operation) -> None:
+    """its formula: x by 1 and its size."""
+    size = op.add("absolute", op.input(0), part="size")
+    op.give("div", op.input(0), op.add("add", size, op.made(1.0, "one"), part="more"))
+
+
+@converts("Swish", "com.microsoft.QuickGelu")
+def swish(op: Operation) -> None:
+    """x times its logistic."""
+    alpha = op.real_attribute("alpha", 1.0 if op.record.op == "Swish" else 1.702)
+    x = op.input(0)
+    scaled = x if alpha == 1.0 else op.add("mul", x, op.made(alpha, "alpha"), part="scaled")
+    op.give("mul", x, op.add("logistic", scaled, part="gate"))
+
+
+@converts("Gelu", "com.microsoft.Gelu", "com.microsoft.FastGelu", "com.microsoft.BiasGelu")
+def gelu(op: Operation) -> None:
+    """gelu, after a bias where it has one."""
+    kind = op.text_attribute("approximate", "tanh" if op.record.op == "FastGelu" else "none")
+    if kind not in ("none", "tanh"):
+        raise Unconvertible(f"its approximation '{kind}' is not known")
+    x = op.input(0)
+    if op.record.domain and op.optional(1) is not None:
+        x = op.add("add", x, op.input(1), part="biased")
+    op.give("gelu", x, attributes=Gelu(kind == "tanh"))
+
+
+@converts("Tan")
+def tan(op: Operation) -> None:
+    """sin by cos."""
+    sine, cosine = (op.add(name, op.input(0), part=name) for name in ("sin", "cos"))
+    op.give("div", sine, cosine)
+
+
+@converts("Atan")
+def atan(op: Operation) -> None:
+    """atan2 with one."""
+    op.give("atan2", op.input(0), op.made(1.0, "one", op.input_type(0).dtype))
+
+
+@converts("Asin", "Acos")
+def arc(op: Operation) -> None:
+    """atan2 with the other side of the triangle."""
+    x, one = op.input(0), op.made(1.0, "one")
+    rest = op.add("sub", one, op.add("square", x, part="square"), part="rest")
+    other = op.add("sqrt", rest, part="other")
+    op.give("atan2", *((x, other) if op.record.op == "Asin" else (other, x)))
+
+
+@converts("Sinh", "Cosh")
+def hyperbolic(op: Operation) -> None:
+    """half of the sum of two powers, or of their difference."""
+    up = op.add("exp", op.input(0), part="up")
+    down = op.add("exp", op.add("negate", op.input(0), part="minus"), part="down")
+    both = op.add("sub" if op.record.op == "Sinh" else "add", up, down, part="both")
+    op.give("mul", both, op.made(0.5, "half"))
+
+
+@converts("Asinh", "Acosh")
+def inverse_hyperbolic(op: Operation) -> None:
+    """its formula: a logarithm."""
+    x, one = op.input(0), op.made(1.0, "one")
+    inverse = op.record.op == "Asinh"
+    size = op.add("absolute", x, part="size") if inverse else x
+    square = op.add("square", x, part="square")
+    root = op.add("sqrt", op.add("add" if inverse else "sub", square, one, part="in"), part="root")
+    found = op.add("log", op.add("add", size, root, part="sum"), part="log")
+    if inverse:
+        op.give("mul", found, op.add("sign", x, part="sign"))
+    else:
+        op.give_value(found)
+
+
+@converts("Atanh")
+def atanh(op: Operation) -> None:
+    """half the logarithm of a fraction."""
+    x, one = op.input(0), op.made(1.0, "one")
+    up, down = op.add("add", one, x, part="up"), op.add("sub", one, x, part="down")
+    found = op.add("log", op.add("div", up, down, part="fraction"), part="log")
+    op.give("mul", found, op.made(0.5, "half"))

@@ -1,0 +1,239 @@
+"""Recurrent operators, unrolled: one step after the other of products and pointwise ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.concat import Concat
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.slice import Slice
+
+LONGEST = 256  # steps; beyond it a graph of them would be slower than a loop
+_GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+_FUNCTIONS = {"sigmoid": "logistic", "tanh": "tanh", "relu": "relu"}
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One direction: weights [rows, columns] for input and state, and a bias for each or none."""
+
+    op: Operation
+    number: int
+    weights: str
+    recurrent: str
+    biases: tuple[str, ...]
+    functions: tuple[str, ...]
+    peepholes: np.ndarray | None
+
+    @property
+    def hidden(self) -> int:
+        return self.op.type_of(self.recurrent).shape[1]
+
+    @property
+    def input_bias(self) -> str | None:
+        return self.biases[0] if self.biases else None
+
+    @property
+    def state_bias(self) -> str | None:
+        return self.biases[1] if self.biases else None
+
+    def add(self, name: str, *inputs: str | None, attributes: object | None = None) -> str:
+        part = f"{self.number}/{name}"
+        if attributes is None:
+            return self.op.add(name, *inputs, part=part)
+        return self.op.add(name, *inputs, attributes=attributes, part=part)
+
+    def gate(self, value: str, index: int) -> str:
+        """One of the blocks of columns of a product."""
+        rows, hidden = self.op.type_of(value).shape[0], self.hidden
+        box = Slice((0, index * hidden), (rows, hidden), (1, 1))
+        return self.add("slice", value, attributes=box)
+
+    def product(self, state: str) -> str:
+        return self.add("fully_connected", state, self.recurrent, self.state_bias)
+
+    def sum(self, a: str, b: str) -> str:
+        return self.add("add", a, b)
+
+    def through(self, index: int, value: str) -> str:
+        return self.add(self.functions[index], value)
+
+
+@converts("LSTM", "GRU", "RNN")
+def recurrent(op: Operation) -> None:
+    """fully_connected, slices and pointwise ops for each step of each direction."""
+    kind, x = op.record.op, op.input(0)
+    direction = op.text_attribute("direction", "forward")
+    cells = _cells(op, {"forward": 1, "reverse": 1, "bidirectional": 2}.get(direction, 0))
+    if op.attribute("layout", 0):
+        x = op.transposed(x, (1, 0, 2), "steps_first")
+    steps, batch, _ = op.type_of(x).shape
+    _check(op, steps, batch)
+    rows, last, memory = [], [], []
+    for number, cell in enumerate(cells):
+        backward = direction == "reverse" or number == 1
+        states = [_start(op, index, number, (batch, cell.hidden)) for index in (5, 6)]
+        made = _run(cell, x, states, backward, kind)
+        rows.append(made[0])
+        last.append(made[1])
+        memory.append(made[2])
+    _give(op, rows, last, memory)
+
+
+def _check(op: Operation, steps: int, batch: int) -> None:
+    lengths = op.known(op.optional(4))
+    if op.optional(4) is not None and (lengths is None or not (lengths == steps).all()):
+        raise Unconvertible("its sequences have lengths of their own")
+    if op.has("clip") or op.attribute("input_forget", 0):
+        raise Unconvertible("it clips its values or couples its gates")
+    if not 0 < steps <= LONGEST or batch < 1:
+        raise Unconvertible(f"{steps} steps are too many to be unrolled")
+
+
+def _cells(op: Operation, directions: int) -> list[_Cell]:
+    kind = op.record.op
+    weights, recurrent, biases = (op.known(op.optional(index)) for index in (1, 2, 3))
+    if weights is None or recurrent is None or (op.optional(3) is not None and biases is None):
+        raise Unconvertible("its weights are computed at run time")
+    if not weights.shape[0] == recurrent.shape[0] == directions or weights.ndim != 3:
+        raise ValueError(f"weights of {list(weights.shape)} do not fit {directions} directions")
+    names = _functions(op, directions)
+    peepholes = op.known(op.optional(7)) if kind == "LSTM" else None
+    if kind == "LSTM" and op.optional(7) is not None and peepholes is None:
+        raise Unconvertible("its peepholes are computed at run time")
+    cells = []
+    for number in range(directions):
+        halves = () if biases is None else np.split(biases[number], 2)
+        own = names[number * len(_DEFAULTS[kind]) :][: len(_DEFAULTS[kind])]
+        cells.append(
+            _Cell(
+                op,
+                number,
+                weights=op.made(weights[number], "weights"),
+                recurrent=op.made(recurrent[number], "recurrent"),
+                biases=tuple(op.made(half, "bias") for half in halves),
+                functions=own,
+                peepholes=None if peepholes is None else peepholes[number],
+            )
+        )
+    return cells
+
+
+def _functions(op: Operation, directions: int) -> tuple[str, ...]:
+    """The ops of the gates; texts in a list are bytes of the file."""
+    found = op.texts_attribute("activations") or _DEFAULTS[op.record.op] * directions
+    names = tuple(_FUNCTIONS.get(name.lower(), "") for name in found)
+    if "" in names or len(names) != len(_DEFAULTS[op.record.op]) * directions:
+        raise Unconvertible(f"its activations {list(found)} are not known")
+    return names
+
+
+def _start(op: Operation, index: int, number: int, shape: tuple[int, int]) -> str:
+    """What a state begins with: an input, or zeros."""
+    given = op.optional(index)
+    if given is None or (index == 6 and op.record.op != "LSTM"):
+        return op.made(np.zeros(shape, np.float32), "zeros")
+    if op.attribute("layout", 0):
+        given = op.transposed(given, (1, 0, 2), "state_first")
+    box = Slice((number, 0, 0), (1, *shape), (1, 1, 1))
+    cut = op.add("slice", given, attributes=box, part="start")
+    return op.reshaped(cut, shape, "state")
+
+
+def _run(
+    cell: _Cell, x: str, states: list[str], backward: bool, kind: str
+) -> tuple[list[str], str, str]:
+    """The result of every step, in the order of time, and the states at the end."""
+    steps, batch, _ = cell.op.type_of(x).shape
+    all_steps = cell.add("fully_connected", x, cell.weights, cell.input_bias)
+    columns = cell.op.type_of(all_steps).shape[2]
+    rows = [""] * steps
+    state, memory = states
+    for step in reversed(range(steps)) if backward else range(steps):
+        box = Slice((step, 0, 0), (1, batch, columns), (1, 1, 1))
+        cut = cell.add("slice", all_steps, attributes=box)
+        given = cell.add("reshape", cut, attributes=Reshape((batch, columns)))
+        if kind == "LSTM":
+            state, memory = _lstm(cell, given, state, memory)
+        elif kind == "GRU":
+            state = _gru(cell, given, state)
+        else:
+            state = cell.through(0, cell.sum(given, cell.product(state)))
+        rows[step] = state
+    return rows, state, memory
+
+
+def _lstm(cell: _Cell, given: str, state: str, memory: str) -> tuple[str, str]:
+    """Gates lie in the order input, output, forget, candidate."""
+    total = cell.sum(given, cell.product(state))
+    take, show, keep, learn = (cell.gate(total, index) for index in range(4))
+    take = cell.through(0, _peep(cell, take, memory, 0))
+    keep = cell.through(0, _peep(cell, keep, memory, 2))
+    learned = cell.add("mul", take, cell.through(1, learn))
+    memory = cell.sum(cell.add("mul", keep, memory), learned)
+    show = cell.through(0, _peep(cell, show, memory, 1))
+    return cell.add("mul", show, cell.through(2, memory)), memory
+
+
+def _peep(cell: _Cell, gate: str, memory: str, index: int) -> str:
+    if cell.peepholes is None:
+        return gate
+    part = cell.peepholes[index * cell.hidden : (index + 1) * cell.hidden]
+    seen = cell.add("mul", memory, cell.op.made(part, "peephole"))
+    return cell.sum(gate, seen)
+
+
+def _gru(cell: _Cell, given: str, state: str) -> str:
+    """Gates lie in the order update, reset, candidate."""
+    product = cell.product(state)
+    update = cell.through(0, cell.sum(cell.gate(given, 0), cell.gate(product, 0)))
+    reset = cell.through(0, cell.sum(cell.gate(given, 1), cell.gate(product, 1)))
+    if cell.op.attribute("linear_before_reset", 0):
+        fresh = cell.add("mul", reset, cell.gate(product, 2))
+    else:
+        fresh = _after_reset(cell, cell.add("mul", reset, state))
+    learned = cell.through(1, cell.sum(cell.gate(given, 2), fresh))
+    change = cell.add("mul", update, cell.add("sub", state, learned))
+    return cell.sum(learned, change)
+
+
+def _after_reset(cell: _Cell, state: str) -> str:
+    """The candidate's product with a state of which part is forgotten already."""
+    op, hidden = cell.op, cell.hidden
+    weights = op.builder.constants[cell.recurrent][2 * hidden :]
+    bias = None
+    if cell.state_bias is not None:
+        bias = op.made(op.builder.constants[cell.state_bias][2 * hidden :], "candidate_bias")
+    return cell.add("fully_connected", state, op.made(weights, "candidate"), bias)
+
+
+def _give(op: Operation, rows: list[list[str]], last: list[str], memory: list[str]) -> None:
+    """Results [steps, directions, batch, hidden], and states [directions, batch, hidden]."""
+    batch, hidden = op.type_of(last[0]).shape
+    first = bool(op.attribute("layout", 0))
+    if op.outputs and op.outputs[0] is not None:
+        stacked = [
+            op.reshaped(row, (1, 1, batch, hidden), "row")
+            for step in zip(*rows, strict=True)
+            for row in step
+        ]
+        shape = (len(rows[0]), len(rows), batch, hidden)
+        whole = stacked[0]
+        if len(stacked) > 1:
+            whole = op.add("concat", *stacked, attributes=Concat(0), part="rows")
+        whole = op.reshaped(whole, shape, "steps")
+        op.give_value(op.transposed(whole, (2, 0, 1, 3), "batch_first") if first else whole)
+    for output, states in ((1, last), (2, memory)):
+        if output < len(op.outputs) and op.outputs[output] is not None:
+            parts = [op.reshaped(state, (1, batch, hidden), "state") for state in states]
+            whole = parts[0]
+            if len(parts) > 1:
+                whole = op.add("concat", *parts, attributes=Concat(0), part="states")
+            whole = op.transposed(whole, (1, 0, 2), "states_first") if first else whole
+            op.give_value(whole, output)

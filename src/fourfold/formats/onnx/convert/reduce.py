@@ -1,0 +1,141 @@
+"""Operators that reduce axes: sums, means, extremes, softmax."""
+
+from __future__ import annotations
+
+import math
+
+from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.graph import NONE
+from fourfold.op.rules import Reduce
+from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.cumsum import Cumsum
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.softmax import Softmax
+from fourfold.types import DType, Shape
+
+_PLAIN = {
+    "ReduceMax": "reduce_max",
+    "ReduceMean": "mean",
+    "ReduceMin": "reduce_min",
+    "ReduceProd": "reduce_prod",
+    "ReduceSum": "sum",
+}
+# What is done to the elements before they are summed, and to the sum.
+_SUMS = {
+    "ReduceL1": ("absolute", ""),
+    "ReduceL2": ("square", "sqrt"),
+    "ReduceLogSum": ("", "log"),
+    "ReduceSumSquare": ("square", ""),
+}
+_SOFTMAX = {"LogSoftmax": ("log_softmax", NONE), "Softmax": ("softmax", Softmax())}
+
+
+def _reduce(op: Operation) -> Reduce | None:
+    """The axes; None where nothing is to be done."""
+    rank, axes = op.input_type(0).rank, op.list_or_input("axes", 1)
+    if not axes:
+        if op.attribute("noop_with_empty_axes", 0):
+            return None
+        axes = tuple(range(rank))
+    return Reduce(axes_of(axes, rank), bool(op.attribute("keepdims", 1)))
+
+
+@converts(*_PLAIN)
+def reduce(op: Operation) -> None:
+    """the same op over constant axes."""
+    attributes = _reduce(op)
+    if attributes is None:
+        op.give_value(op.input(0))
+    else:
+        op.give(_PLAIN[op.record.op], op.input(0), attributes=attributes)
+
+
+@converts(*_SUMS)
+def reduce_sums(op: Operation) -> None:
+    """a sum, with pointwise ops before and behind it."""
+    before, after = _SUMS[op.record.op]
+    attributes, value = _reduce(op), op.input(0)
+    value = op.add(before, value, part="each") if before else value
+    if attributes is not None:
+        value = op.add("sum", value, attributes=attributes, part="sum")
+    value = op.add(after, value, part="whole") if after else value
+    op.give_value(value)
+
+
+@converts("ReduceLogSumExp")
+def reduce_log_sum_exp(op: Operation) -> None:
+    """the largest element, and the log of a sum of powers beyond it."""
+    attributes, x = _reduce(op), op.input(0)
+    if attributes is None:
+        op.give_value(x)
+        return
+    kept = Reduce(attributes.axes, keep_dims=True)
+    largest = op.add("reduce_max", x, attributes=kept, part="largest")
+    power = op.add("exp", op.add("sub", x, largest, part="less"), part="power")
+    total = op.add("log", op.add("sum", power, attributes=kept, part="sum"), part="log")
+    result = op.add("add", total, largest, part="whole")
+    if not attributes.keep_dims:
+        sizes = enumerate(op.type_of(result).shape)
+        shape = tuple(size for axis, size in sizes if axis not in attributes.axes)
+        result = op.reshaped(result, shape, "flat")
+    op.give_value(result)
+
+
+@converts("GlobalAveragePool", "GlobalMaxPool")
+def global_pool(op: Operation) -> None:
+    """mean or reduce_max over all but the first two axes."""
+    name = "mean" if op.record.op == "GlobalAveragePool" else "reduce_max"
+    axes = tuple(range(2, op.input_type(0).rank))
+    op.give(name, op.input(0), attributes=Reduce(axes, keep_dims=True))
+
+
+@converts("Softmax", "LogSoftmax")
+def softmax(op: Operation) -> None:
+    """softmax over the last axis, to which another one is brought by transposes."""
+    name, attributes = _SOFTMAX[op.record.op]
+    x = op.input_type(0)
+    axis = axis_of(op.attribute("axis", -1 if op.version >= 13 else 1), max(x.rank, 1))
+    if op.version < 13:
+        rows = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+        if rows[1] != x.channels:
+            flat = op.reshaped(op.input(0), rows, "rows")
+            flat = op.add(name, flat, attributes=attributes, part="softmax")
+            op.give("reshape", flat, attributes=Reshape(x.shape))
+            return
+        axis = x.rank - 1
+    order = _last(axis, x.rank)
+    turned = op.transposed(op.input(0), order, "last")
+    turned = op.add(name, turned, attributes=attributes, part="softmax")
+    op.give_value(op.transposed(turned, _inverse(order), "back"))
+
+
+def _last(axis: int, rank: int) -> Shape:
+    """The order in which an axis comes last; others change places with it."""
+    return (*(other for other in range(rank) if other != axis), axis)
+
+
+def _inverse(order: Shape) -> Shape:
+    return tuple(order.index(axis) for axis in range(len(order)))
+
+
+@converts("ArgMax", "ArgMin")
+def arg_max(op: Operation) -> None:
+    """arg_max along an axis; of what is negated for the smallest."""
+    x, value = op.input_type(0), op.input(0)
+    axis = axis_of(op.attribute("axis", 0), x.rank)
+    if op.attribute("select_last_index", 0):
+        raise Unconvertible("of several largest it wants the last")
+    if op.record.op == "ArgMin":
+        value = op.add("negate", value, part="minus")
+    keep = bool(op.attribute("keepdims", 1))
+    op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep))
+
+
+@converts("CumSum")
+def cumsum(op: Operation) -> None:
+    """cumsum along a constant axis."""
+    axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
+    flags = bool(op.attribute("exclusive", 0)), bool(op.attribute("reverse", 0))
+    op.give("cumsum", op.input(0), attributes=Cumsum(axis, *flags))

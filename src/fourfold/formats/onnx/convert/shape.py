@@ -1,0 +1,154 @@
+"""Operators that change the shape or the type alone, or nothing."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fourfold.formats.budget import check_shape
+from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.onnx.schema import graph_dtype
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.reshape import reshape_literally
+from fourfold.ops.cast import Cast
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.tile import Tile
+from fourfold.ops.transpose import Transpose
+from fourfold.types import DType, Shape
+
+
+@converts("Identity")
+def identity(op: Operation) -> None:
+    """nothing: its result is equal to its input."""
+    op.give_value(op.input(0))
+
+
+@converts("Dropout")
+def dropout(op: Operation) -> None:
+    """nothing: a model that runs drops nothing out."""
+    training = op.known(op.optional(2))
+    if op.optional(2) is not None and (training is None or training.any()):
+        raise Unconvertible("it is asked to drop values out")
+    op.give_value(op.input(0))
+    if len(op.outputs) > 1 and op.outputs[1] is not None:
+        type = op.input_type(0).with_dtype(DType.BOOL)
+        op.reserve(type)
+        op.give_constant(np.ones(type.shape, np.bool_), output=1)
+
+
+@converts("Cast")
+def cast(op: Operation) -> None:
+    """cast; half floats are f32 here."""
+    _cast(op, graph_dtype(op.attribute("to", 0)))
+
+
+@converts("CastLike")
+def cast_like(op: Operation) -> None:
+    """cast."""
+    _cast(op, op.input_type(1).dtype)
+
+
+def _cast(op: Operation, to: DType) -> None:
+    if op.input_type(0).dtype is to:
+        op.give_value(op.input(0))
+    elif not to.has_numpy:
+        raise Unconvertible(f"it makes {to.value} values")
+    else:
+        op.give("cast", op.input(0), attributes=Cast(to))
+
+
+@converts("Reshape")
+def reshape(op: Operation) -> None:
+    """reshape to a constant shape."""
+    target, own = op.list_or_input("shape", 1), op.input_type(0).shape
+    if target is None:
+        raise ValueError("it has no shape")
+    if not op.attribute("allowzero", 0):
+        if any(size == 0 and axis >= len(own) for axis, size in enumerate(target)):
+            raise ValueError(f"shape {list(target)} keeps an axis that {list(own)} does not have")
+        target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(target))
+    shape = reshape_literally(op.input_type(0), target).shape
+    op.give("reshape", op.input(0), attributes=Reshape(shape))
+
+
+@converts("Flatten")
+def flatten(op: Operation) -> None:
+    """reshape to a matrix."""
+    x = op.input_type(0)
+    axis = op.attribute("axis", 1)
+    if not -x.rank <= axis <= x.rank:
+        raise ValueError(f"axis {axis} is not one of {x.rank}")
+    axis = axis + x.rank if axis < 0 else axis
+    shape = (math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+    op.give("reshape", op.input(0), attributes=Reshape(shape))
+
+
+@converts("Squeeze")
+def squeeze(op: Operation) -> None:
+    """reshape without axes of size one."""
+    x, asked = op.input_type(0), op.list_or_input("axes", 1)
+    axes = (
+        tuple(axis for axis, size in enumerate(x.shape) if size == 1)
+        if asked is None
+        else axes_of(asked, x.rank)
+    )
+    if any(x.shape[axis] != 1 for axis in axes):
+        raise ValueError(f"axes {list(axes)} of {x} are not all of size one")
+    shape = tuple(size for axis, size in enumerate(x.shape) if axis not in axes)
+    op.give("reshape", op.input(0), attributes=Reshape(shape))
+
+
+@converts("Unsqueeze")
+def unsqueeze(op: Operation) -> None:
+    """reshape with more axes of size one."""
+    x, asked = op.input_type(0), op.list_or_input("axes", 1)
+    if asked is None:
+        raise ValueError("it has no axes")
+    axes, sizes = axes_of(asked, x.rank + len(asked)), iter(x.shape)
+    shape = tuple(1 if axis in axes else next(sizes) for axis in range(x.rank + len(axes)))
+    op.give("reshape", op.input(0), attributes=Reshape(shape))
+
+
+@converts("Transpose")
+def transpose(op: Operation) -> None:
+    """transpose."""
+    rank, order = op.input_type(0).rank, op.list_attribute("perm")
+    permutation = tuple(reversed(range(rank))) if order is None else order
+    axes = tuple(axis_of(axis, rank) for axis in permutation)
+    op.give("transpose", op.input(0), attributes=Transpose(axes))
+
+
+@converts("Expand")
+def expand(op: Operation) -> None:
+    """a reshape to the rank of the result, then tile."""
+    wanted = op.integers(1, "shape")
+    check_shape(wanted)
+    op.give_value(spread(op, op.input(0), wanted))
+
+
+def spread(op: Operation, value: str, wanted: Shape) -> str:
+    """A value over a larger shape; sizes of one on either side stretch."""
+    x = op.type_of(value)
+    rank = max(x.rank, len(wanted))
+    own = (1,) * (rank - x.rank) + x.shape
+    asked = (1,) * (rank - len(wanted)) + wanted
+    pairs = list(zip(own, asked, strict=True))
+    if any(1 not in pair and pair[0] != pair[1] for pair in pairs):
+        raise ValueError(f"{x} cannot be spread over {list(wanted)}")
+    if 0 in own or 0 in asked:
+        raise Unconvertible("nothing is left of it")
+    multiples = tuple(max(size // mine, 1) for mine, size in pairs)
+    value = op.reshaped(value, own, "rank")
+    if all(count == 1 for count in multiples):
+        return value
+    check_shape(tuple(size * count for size, count in zip(own, multiples, strict=True)))
+    return op.add("tile", value, attributes=Tile(multiples), part="spread")
+
+
+@converts("Tile")
+def tile(op: Operation) -> None:
+    """tile by constant multiples."""
+    multiples = op.integers(1, "repeats")
+    op.give("tile", op.input(0), attributes=Tile(multiples))

@@ -1,0 +1,166 @@
+"""Operators that cut, join, pad and look up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.onnx.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.concat import Concat
+from fourfold.ops.gather import Gather
+from fourfold.ops.mirror_pad import MirrorPad
+from fourfold.ops.pad import Pad
+from fourfold.ops.slice import Slice
+from fourfold.types import Shape
+
+_FARTHEST = 2**62  # what exporters write for 'to the end' is beyond it
+
+
+@converts("Slice")
+def slice_(op: Operation) -> None:
+    """slice at constant places."""
+    x = op.input_type(0)
+    starts, ends = op.list_or_input("starts", 1), op.list_or_input("ends", 2)
+    if starts is None or ends is None:
+        raise ValueError("it has no starts or no ends")
+    axes = op.list_or_input("axes", 3)
+    steps = None if op.optional(4) is None else op.integers(4, "steps")
+    axes = tuple(range(len(starts))) if axes is None else axes
+    steps = (1,) * len(starts) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise ValueError("its starts, ends, axes and steps do not belong together")
+    begin, size, strides = [0] * x.rank, list(x.shape), [1] * x.rank
+    for first, last, axis, step in zip(starts, ends, axes, steps, strict=True):
+        axis = axis_of(axis, x.rank)
+        places = _places(first, last, step, x.shape[axis])
+        begin[axis] = places.start if places else 0
+        size[axis], strides[axis] = len(places), step
+    give_slice(op, op.input(0), Slice(tuple(begin), tuple(size), tuple(strides)))
+
+
+def _places(first: int, last: int, step: int, size: int) -> range:
+    """As Python slices; a last place far below zero means 'all down to the first'."""
+    if step < 0:
+        end = None if last < -size else last
+        return range(*slice(first, end, step).indices(size))
+    return range(*slice(first, min(last, _FARTHEST), step).indices(size))
+
+
+def give_slice(op: Operation, value: str, box: Slice, output: int = 0) -> None:
+    """A slice; all of a value is the value itself, and nothing of it a constant."""
+    x = op.type_of(value)
+    whole = box.size == x.shape and all(step == 1 for step in box.strides)
+    if 0 in box.size:
+        op.give_constant(np.empty(box.size, x.dtype.numpy), output)
+    elif whole:
+        op.give_value(value, output)
+    else:
+        op.give("slice", value, attributes=box, output=output)
+
+
+@converts("Split")
+def split(op: Operation) -> None:
+    """a slice for each output."""
+    x, count = op.input_type(0), len(op.record.outputs)
+    axis = axis_of(op.attribute("axis", 0), x.rank)
+    sizes = op.list_or_input("split", 1)
+    if sizes is None:
+        parts = op.attribute("num_outputs", count)
+        each = -(-x.shape[axis] // max(parts, 1))
+        sizes = (*(each,) * (parts - 1), x.shape[axis] - each * (parts - 1))
+    if len(sizes) != count or sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+        raise ValueError(f"axis {axis} of {x} cannot be cut into {list(sizes)} for {count} outputs")
+    start = 0
+    for output, size in enumerate(sizes):
+        begin = tuple(start if i == axis else 0 for i in range(x.rank))
+        shape = tuple(size if i == axis else own for i, own in enumerate(x.shape))
+        give_slice(op, op.input(0), Slice(begin, shape, (1,) * x.rank), output)
+        start += size
+
+
+@converts("Concat")
+def concat(op: Operation) -> None:
+    """concat."""
+    values = op.all_inputs()
+    axis = axis_of(op.attribute("axis", 1), op.input_type(0).rank)
+    # An empty list of sizes may stand among others in chains of shapes; it adds nothing.
+    parts = [value for value in values if op.type_of(value).elements] or list(values[:1])
+    if len(parts) == 1:
+        op.give_value(parts[0])
+    else:
+        op.give("concat", *parts, attributes=Concat(axis))
+
+
+@converts("Gather")
+def gather(op: Operation) -> None:
+    """gather; one place alone is a slice."""
+    x, indices = op.input_type(0), op.input(1)
+    axis = axis_of(op.attribute("axis", 0), x.rank)
+    op.give("gather", op.input(0), _from_start(op, indices, x.shape[axis]), attributes=Gather(axis))
+
+
+def _from_start(op: Operation, indices: str, size: int) -> str:
+    """Indices as places from the start; those below zero count from the end."""
+    array = op.known(indices)
+    if array is None:
+        kind = op.type_of(indices).dtype
+        return op.add("floor_mod", indices, op.made(size, "size", kind), part="places")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"its indices are {array.dtype}")
+    if ((array < -size) | (array >= size)).any():
+        raise ValueError(f"its indices do not lie in an axis of {size}")
+    wide = np.where(array < 0, array + size, array).astype(np.int32)
+    return op.made(wide, "places")
+
+
+@converts("GatherND")
+def gather_nd(op: Operation) -> None:
+    """gather_nd."""
+    if op.attribute("batch_dims", 0):
+        raise Unconvertible("its first axes go together")
+    x, known = op.input_type(0), op.known(op.input(1))
+    if known is None:
+        raise Unconvertible("its indices are computed at run time, and may count from the end")
+    limits = np.array(x.shape[: known.shape[-1]] if known.ndim else ())
+    if known.ndim == 0 or known.shape[-1] > x.rank or (known < -limits).any():
+        raise ValueError(f"its indices do not lie in {x}")
+    if (known >= limits).any():
+        raise ValueError(f"its indices do not lie in {x}")
+    places = np.where(known < 0, known + limits, known).astype(np.int32)
+    op.give("gather_nd", op.input(0), op.made(places, "places"))
+
+
+@converts("Pad")
+def pad(op: Operation) -> None:
+    """pad or mirror_pad by constant amounts; where one is below zero, a slice."""
+    x, mode = op.input_type(0), op.text_attribute("mode", "constant")
+    before, after = _amounts(op, x.shape)
+    value = op.input(0)
+    cut = tuple(max(-amount, 0) for amount in before), tuple(max(-amount, 0) for amount in after)
+    if any(cut[0]) or any(cut[1]):
+        sizes = zip(x.shape, *cut, strict=True)
+        kept = tuple(size - first - last for size, first, last in sizes)
+        box = Slice(cut[0], kept, (1,) * x.rank)
+        value = op.add("slice", value, attributes=box, part="cut")
+    sides = tuple(max(amount, 0) for amount in before), tuple(max(amount, 0) for amount in after)
+    if mode == "constant":
+        fill = op.real_attribute("value", 0.0) if op.has("value") else op.number(2, "value")
+        op.give("pad", value, attributes=Pad(*sides, fill or 0.0))
+    elif mode == "reflect":
+        op.give("mirror_pad", value, attributes=MirrorPad(*sides, reflect=True))
+    else:
+        raise Unconvertible(f"its mode '{mode}' is not known yet")
+
+
+def _amounts(op: Operation, shape: Shape) -> tuple[Shape, Shape]:
+    """How much goes before and after each axis."""
+    pads = op.list_or_input("pads", 1)
+    named = None if op.optional(3) is None else op.integers(3, "axes")
+    axes = range(len(shape)) if named is None else [axis_of(axis, len(shape)) for axis in named]
+    if pads is None or len(pads) != 2 * len(axes):
+        raise ValueError(f"paddings {pads} do not fit {list(shape)}")
+    before, after = [0] * len(shape), [0] * len(shape)
+    for place, axis in enumerate(axes):
+        before[axis], after[axis] = pads[place], pads[place + len(axes)]
+    return tuple(before), tuple(after)

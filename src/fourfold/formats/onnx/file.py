@@ -1,0 +1,170 @@
+"""Reads the messages of an ONNX file into records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from fourfold.errors import ModelError
+from fourfold.formats.conversion import DAMAGE
+from fourfold.formats.onnx.records import (
+    FileRecord,
+    FunctionKey,
+    FunctionRecord,
+    GraphRecord,
+    NodeRecord,
+    Size,
+    TensorRecord,
+    ValueRecord,
+)
+from fourfold.formats.onnx.schema import (
+    AttributeField,
+    EntryField,
+    FunctionField,
+    GraphField,
+    ModelField,
+    NodeField,
+    OpsetField,
+    ShapeField,
+    SizeField,
+    TensorField,
+    TensorTypeField,
+    TypeField,
+    ValueField,
+)
+from fourfold.formats.protobuf import Message
+from fourfold.formats.source import Content
+
+MOST_RANK = 32
+_STANDARD = {"ai.onnx": ""}  # two names of one domain
+_NOT_TENSORS = {
+    TypeField.SEQUENCE: "sequence",
+    TypeField.MAP: "map",
+    TypeField.SPARSE: "sparse tensor",
+    TypeField.OPTIONAL: "optional",
+}
+
+
+@contextmanager
+def sound(title: str) -> Iterator[None]:
+    """Whatever is damaged becomes a ModelError; graphs inside of nodes are read late."""
+    try:
+        yield
+    except (*DAMAGE, RecursionError) as error:
+        what, why = f"{title} is not a sound ONNX model", str(error) or type(error).__name__
+        fix = "download or export the file again; it is damaged"
+        raise ModelError(what, why, fix) from error
+
+
+def read_file(content: Content) -> FileRecord:
+    """All that a file says."""
+    message = Message(content)
+    graph = message.message(ModelField.GRAPH)
+    if graph is None:
+        raise ValueError("it has no graph")
+    producer = f"{message.text(ModelField.PRODUCER)} {message.text(ModelField.PRODUCER_VERSION)}"
+    return FileRecord(
+        ir_version=message.integer(ModelField.IR_VERSION),
+        opsets=_opsets(message.messages(ModelField.OPSETS)),
+        graph=read_graph(graph),
+        functions=dict(_function(one) for one in message.messages(ModelField.FUNCTIONS)),
+        producer=producer.strip(),
+        description=message.text(ModelField.DESCRIPTION),
+        metadata=read_entries(message.messages(ModelField.METADATA)),
+    )
+
+
+def _opsets(messages: Iterable[Message]) -> Mapping[str, int]:
+    pairs = ((one.text(OpsetField.DOMAIN), one.integer(OpsetField.VERSION)) for one in messages)
+    return {_domain(name): version for name, version in pairs}
+
+
+def _domain(name: str) -> str:
+    return _STANDARD.get(name, name)
+
+
+def read_entries(messages: Iterable[Message]) -> Mapping[str, str]:
+    """Pairs of strings."""
+    return {one.text(EntryField.KEY): one.text(EntryField.VALUE) for one in messages}
+
+
+def read_graph(message: Message) -> GraphRecord:
+    """A graph: that of a file, or one that an attribute holds."""
+    inputs = tuple(_value(one) for one in message.messages(GraphField.INPUTS))
+    outputs = tuple(_value(one) for one in message.messages(GraphField.OUTPUTS))
+    others = tuple(_value(one) for one in message.messages(GraphField.VALUES))
+    tensors = (read_tensor(one) for one in message.messages(GraphField.INITIALIZERS))
+    return GraphRecord(
+        name=message.text(GraphField.NAME),
+        nodes=tuple(_node(one) for one in message.messages(GraphField.NODES)),
+        initializers={tensor.name: tensor for tensor in tensors},
+        inputs=inputs,
+        outputs=outputs,
+        values={value.name: value for value in (*others, *outputs, *inputs)},
+        sparse=tuple(_sparse(one) for one in message.messages(GraphField.SPARSE_INITIALIZERS)),
+    )
+
+
+def _sparse(message: Message) -> str:
+    """Its name, which is that of the list of its values."""
+    values = message.message(1)
+    return "" if values is None else values.text(TensorField.NAME)
+
+
+def _node(message: Message) -> NodeRecord:
+    attributes = message.messages(NodeField.ATTRIBUTES)
+    return NodeRecord(
+        op=message.text(NodeField.OP),
+        domain=_domain(message.text(NodeField.DOMAIN)),
+        name=message.text(NodeField.NAME),
+        inputs=message.texts(NodeField.INPUTS),
+        outputs=message.texts(NodeField.OUTPUTS),
+        attributes={one.text(AttributeField.NAME): one for one in attributes},
+        content=message.content,
+        overload=message.text(NodeField.OVERLOAD),
+    )
+
+
+def read_tensor(message: Message) -> TensorRecord:
+    shape = tuple(message.integers(TensorField.SHAPE).tolist())
+    if len(shape) > MOST_RANK:
+        raise ValueError(f"a tensor has {len(shape)} axes")
+    element = message.integer(TensorField.ELEMENT)
+    return TensorRecord(message.text(TensorField.NAME), element, shape, message)
+
+
+def _value(message: Message) -> ValueRecord:
+    name, kind = message.text(ValueField.NAME), message.message(ValueField.TYPE)
+    if kind is None:
+        return ValueRecord(name, None, None)
+    tensor = kind.message(TypeField.TENSOR)
+    if tensor is None:
+        found = (words for number, words in _NOT_TENSORS.items() if kind.has(number))
+        return ValueRecord(name, None, None, next(found, "tensor"))
+    shape = tensor.message(TensorTypeField.SHAPE)
+    sizes = None if shape is None else tuple(map(_size, shape.messages(ShapeField.SIZES)))
+    if sizes is not None and len(sizes) > MOST_RANK:
+        raise ValueError(f"'{name}' has {len(sizes)} axes")
+    return ValueRecord(name, tensor.integer(TensorTypeField.ELEMENT), sizes)
+
+
+def _size(message: Message) -> Size:
+    """A number; a name or nothing where it is left open, for which some exporters have a -1."""
+    if message.has(SizeField.NUMBER) and message.integer(SizeField.NUMBER) >= 0:
+        return message.integer(SizeField.NUMBER)
+    return message.text(SizeField.NAME).strip("?")  # which stands for any size, and is no name
+
+
+def _function(message: Message) -> tuple[FunctionKey, FunctionRecord]:
+    defaults = message.messages(FunctionField.DEFAULTS)
+    domain = _domain(message.text(FunctionField.DOMAIN))
+    key = (domain, message.text(FunctionField.NAME), message.text(FunctionField.OVERLOAD))
+    return key, FunctionRecord(
+        inputs=message.texts(FunctionField.INPUTS),
+        outputs=message.texts(FunctionField.OUTPUTS),
+        attributes=message.texts(FunctionField.ATTRIBUTES),
+        defaults={one.text(AttributeField.NAME): one for one in defaults},
+        nodes=tuple(_node(one) for one in message.messages(FunctionField.NODES)),
+        opsets=_opsets(message.messages(FunctionField.OPSETS)),
+        content=message.content,
+    )

@@ -1,0 +1,54 @@
+"""Makes a Model of an ONNX file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from fourfold.errors import InputError
+from fourfold.formats.budget import Budget
+from fourfold.formats.conversion import SEE_OPS, unsupported
+from fourfold.formats.inputs import OPEN, open_sizes
+from fourfold.formats.model import Model
+from fourfold.formats.names import unique
+from fourfold.formats.onnx.convert import rules
+from fourfold.formats.onnx.external import ExternalFiles
+from fourfold.formats.onnx.file import read_file, sound
+from fourfold.formats.onnx.rule import summary
+from fourfold.formats.onnx.source_graph import OnnxSourceGraph
+from fourfold.formats.onnx.walk import convert_graph
+from fourfold.formats.options import ReadOptions
+from fourfold.formats.source import ModelSource
+
+
+def read(source: ModelSource, options: ReadOptions) -> Model:
+    """The model; ONNX has one graph, and no signatures."""
+    if options.signature is not None:
+        what, why = f"no signature '{options.signature}'", "ONNX models have none"
+        raise InputError(what, why, "leave the signature out")
+    folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
+    files = ExternalFiles(folder)
+    with sound(source.title):
+        file = read_file(source.content)
+        found = convert_graph(file, files, options, Budget.of(len(source.content)))
+    if found.graph is None:
+        fix = f"leave strict out, so that the CPU runs these; {SEE_OPS}"
+        raise unsupported(source.title, found.refusals, fix)
+    taken = {value.name: value.sizes or () for value in file.graph.inputs}
+    sizes = [
+        tuple(size if isinstance(size, int) else OPEN for size in taken[name])
+        for name in found.graph.arguments
+    ]
+    return Model(
+        main=found.graph,
+        input_names=found.graph.arguments,
+        output_names=unique(value.name for value in file.graph.outputs),
+        open_sizes=tuple(open_sizes(one) for one in sizes),
+        graphs=(found.graph,),
+        description=file.description or file.producer,
+        source_graph=OnnxSourceGraph(source.content, file, files, found),
+    )
+
+
+def operators() -> Mapping[str, str]:
+    return {op: summary(convert) for op, convert in rules().items()}

@@ -1,0 +1,130 @@
+"""What a tensor record means: its numbers as an array, a view of the file where possible.
+
+Graphs have no half floats: numbers of sixteen bits become f32 here, those of four bits bytes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fourfold.formats.budget import check_shape
+from fourfold.formats.onnx.external import ExternalFiles
+from fourfold.formats.onnx.file import read_entries
+from fourfold.formats.onnx.records import TensorRecord
+from fourfold.formats.onnx.schema import EXTERNAL, STORED, Element, TensorField, graph_dtype
+from fourfold.formats.protobuf import Message
+from fourfold.formats.refusal import Unconvertible
+from fourfold.types import DType, TensorType
+
+_PACKED = {Element.UINT4, Element.INT4}  # two in each byte
+_IN_INTEGERS = {
+    *(Element.INT32, Element.INT16, Element.INT8, Element.UINT16, Element.UINT8, Element.BOOL),
+    *(Element.FLOAT16, Element.BFLOAT16, *_PACKED),
+}
+
+
+def declared(record: TensorRecord) -> TensorType:
+    """The type that graphs have for a constant."""
+    check_shape(record.shape)
+    return TensorType(graph_dtype(record.element), record.shape)
+
+
+def is_external(record: TensorRecord) -> bool:
+    return record.message.integer(TensorField.LOCATION) == EXTERNAL
+
+
+def is_widened(record: TensorRecord) -> bool:
+    """Whether the array takes more room than the file has for it."""
+    return record.element in (Element.FLOAT16, Element.BFLOAT16, *_PACKED)
+
+
+def array_of(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
+    """The numbers, as graphs have them."""
+    type = declared(record)
+    if not type.dtype.has_numpy:
+        raise Unconvertible(f"'{record.name}' holds {type.dtype.value} values")
+    stored = stored_array(record, files)
+    if record.element == Element.BFLOAT16:
+        stored = (stored.astype(np.uint32) << 16).view(np.float32)
+    elif record.element in _PACKED:
+        stored = _unpack(stored, Element(record.element), math.prod(record.shape))
+    if stored.size != math.prod(record.shape):
+        raise ValueError(f"it has {stored.size} elements, and {list(record.shape)} needs others")
+    return stored.reshape(record.shape).astype(type.dtype.numpy, copy=False)
+
+
+def stored_array(record: TensorRecord, files: ExternalFiles) -> np.ndarray:
+    """The numbers in one row, as the file has them."""
+    message, element = record.message, Element(record.element)
+    if is_external(record):
+        entries = read_entries(message.messages(TensorField.EXTERNAL))
+        return _from_bytes(files.data(entries), element)
+    raw = message.block(TensorField.RAW)
+    if raw is not None:
+        return _from_bytes(raw, element)
+    return _from_fields(message, element)
+
+
+def _from_bytes(data: memoryview, element: Element) -> np.ndarray:
+    kind = _raw_dtype(element)
+    if len(data) % kind.itemsize:
+        raise ValueError(f"{len(data)} bytes do not hold elements of {kind.itemsize}")
+    array = np.frombuffer(data, kind)
+    return array != 0 if element is Element.BOOL else array
+
+
+def _raw_dtype(element: Element) -> np.dtype:
+    if element is Element.BFLOAT16:
+        return np.dtype("<u2")
+    if element in _PACKED or element is Element.BOOL:
+        return np.dtype(np.uint8)
+    return STORED[element].numpy.newbyteorder("<")
+
+
+def _from_fields(message: Message, element: Element) -> np.ndarray:
+    """Numbers in the lists that the schema has for some types; small ones are in those of i32."""
+    if element is Element.FLOAT:
+        return message.floats(TensorField.FLOATS)
+    if element is Element.DOUBLE:
+        return message.doubles(TensorField.DOUBLES)
+    if element is Element.INT64:
+        return message.integers(TensorField.LONGS)
+    if element is Element.COMPLEX64:
+        return _pairs(message.floats(TensorField.FLOATS), np.dtype("<c8"))
+    if element is Element.COMPLEX128:
+        return _pairs(message.doubles(TensorField.DOUBLES), np.dtype("<c16"))
+    if element in (Element.UINT32, Element.UINT64):
+        return message.integers(TensorField.UNSIGNED).astype(STORED[element].numpy)
+    return _from_integers(message.integers(TensorField.INTEGERS), element)
+
+
+def _pairs(numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Complex numbers, each of which is two real ones in the file."""
+    return np.ascontiguousarray(numbers[: numbers.size // 2 * 2]).view(dtype)
+
+
+def _from_integers(numbers: np.ndarray, element: Element) -> np.ndarray:
+    assert element in _IN_INTEGERS, element
+    if element is Element.FLOAT16:
+        return numbers.astype(np.uint16).view(np.float16)
+    if element is Element.BFLOAT16:
+        return numbers.astype(np.uint16)
+    if element in _PACKED:
+        return numbers.astype(np.uint8)
+    return numbers.astype(STORED[element].numpy)
+
+
+def _unpack(octets: np.ndarray, element: Element, count: int) -> np.ndarray:
+    """Numbers of four bits, the lower half of each byte first."""
+    if octets.size != -(-count // 2):
+        raise ValueError(f"{octets.size} bytes do not hold {count} numbers of four bits")
+    halves = np.stack([octets & 15, octets >> 4], axis=-1).reshape(-1)[:count]
+    if element is Element.UINT4:
+        return halves
+    return (halves ^ 8).astype(np.int8) - np.int8(8)
+
+
+def no_arrays(name: str, dtype: DType) -> str:
+    return f"'{name}' holds {dtype.value} values, which are not supported"

@@ -1,0 +1,129 @@
+"""Writes some nodes of an ONNX file as a file of their own, with the constants that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fourfold.formats.onnx.external import ExternalFiles
+from fourfold.formats.onnx.records import FileRecord, NodeRecord, TensorRecord
+from fourfold.formats.onnx.schema import (
+    ELEMENTS,
+    GraphField,
+    ModelField,
+    OpsetField,
+    ShapeField,
+    SizeField,
+    TensorField,
+    TensorTypeField,
+    TypeField,
+    ValueField,
+)
+from fourfold.formats.onnx.scope import captured
+from fourfold.formats.onnx.tensors import is_external, stored_array
+from fourfold.formats.protobuf_writer import MessageWriter
+from fourfold.types import DType, Shape
+
+CONSTANTS_APART = 4  # since this version initialisers need not be inputs, too
+
+
+@dataclass(frozen=True)
+class Port:
+    """A value that goes in or out; `shape` is None where only a run knows it."""
+
+    name: str
+    element: int
+    shape: Shape | None
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Which nodes, what goes in and out, and what was computed while the model was read."""
+
+    nodes: Sequence[NodeRecord]
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> bytes:
+    model = MessageWriter()
+    model.integer(ModelField.IR_VERSION, max(file.ir_version, CONSTANTS_APART))
+    for domain, version in file.opsets.items():
+        entry = MessageWriter().text(OpsetField.DOMAIN, domain)
+        model.message(ModelField.OPSETS, entry.integer(OpsetField.VERSION, version))
+    for function in file.functions.values():
+        model.block(ModelField.FUNCTIONS, function.content)
+    return model.message(ModelField.GRAPH, _graph(file, files, excerpt)).finish()
+
+
+def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageWriter:
+    graph = MessageWriter().text(GraphField.NAME, file.graph.name or "main")
+    written = {name for node in excerpt.nodes for name in node.outputs}
+    given = {port.name for port in excerpt.inputs}
+    constants = {node.outputs[0]: node for node in file.graph.nodes if _is_constant(node)}
+    for name in _names_read(excerpt):
+        tensor = file.graph.initializers.get(name)
+        if name in written or name in given:
+            continue
+        if tensor is not None:
+            graph.message(GraphField.INITIALIZERS, _tensor(tensor, files))
+        elif name in constants:
+            graph.block(GraphField.NODES, constants[name].content)
+        elif name in excerpt.known:
+            graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.known[name]))
+    for node in excerpt.nodes:
+        graph.block(GraphField.NODES, node.content)
+    for port in excerpt.inputs:
+        graph.message(GraphField.INPUTS, _port(port))
+    for port in excerpt.outputs:
+        graph.message(GraphField.OUTPUTS, _port(port))
+    return graph
+
+
+def _is_constant(node: NodeRecord) -> bool:
+    return node.title == "Constant" and len(node.outputs) == 1
+
+
+def _names_read(excerpt: Excerpt) -> Iterator[str]:
+    names = dict.fromkeys(
+        name for node in excerpt.nodes for name in (*node.inputs, *captured(node)) if name
+    )
+    yield from names
+    yield from (port.name for port in excerpt.outputs if port.name not in names)
+
+
+def _tensor(record: TensorRecord, files: ExternalFiles) -> MessageWriter:
+    """An initialiser as the file has it; data from beside it come along."""
+    if not is_external(record):
+        return MessageWriter([record.message.content], len(record.message.content))
+    numbers = stored_array(record, files)
+    return _tensor_fields(record.name, record.element, record.shape, numbers)
+
+
+def tensor_message(name: str, array: np.ndarray) -> MessageWriter:
+    """An array as an initialiser."""
+    dtype = array.dtype.newbyteorder("<")
+    numbers = np.ascontiguousarray(array, dtype)
+    return _tensor_fields(name, ELEMENTS[DType.of(array)], array.shape, numbers)
+
+
+def _tensor_fields(name: str, element: int, shape: Shape, numbers: np.ndarray) -> MessageWriter:
+    message = MessageWriter().integers(TensorField.SHAPE, shape)
+    message.integer(TensorField.ELEMENT, element).text(TensorField.NAME, name)
+    return message.block(
+        TensorField.RAW, np.ascontiguousarray(numbers).reshape(-1).view(np.uint8).data
+    )
+
+
+def _port(port: Port) -> MessageWriter:
+    kind = MessageWriter().integer(TensorTypeField.ELEMENT, port.element)
+    if port.shape is not None:
+        shape = MessageWriter()
+        for size in port.shape:
+            shape.message(ShapeField.SIZES, MessageWriter().integer(SizeField.NUMBER, size))
+        kind.message(TensorTypeField.SHAPE, shape)
+    value = MessageWriter().text(ValueField.NAME, port.name)
+    return value.message(ValueField.TYPE, MessageWriter().message(TypeField.TENSOR, kind))

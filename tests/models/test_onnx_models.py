@@ -1,0 +1,96 @@
+"""Real ONNX models: what ONNX Runtime makes of them, on every device and on the CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fourfold
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.formats import ReadOptions, read_model
+from fourfold.ops.transpose import Transpose
+from fourfold.rewrite import rewrite
+from fourfold.types import Shape, TensorType
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "onnx"
+TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2}  # of the range of an output
+SHAPES: dict[str, dict[str, Shape]] = {
+    "FastestDet": {},
+    "basic_pitch": {},
+    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 160, 192)},
+    "ch_ppocr_mobile_v2.0_cls_mobile": {"x": (1, 3, 48, 192)},
+    "magika_v1": {},
+    "mnv3_detection_opt": {},
+    "sig_bak_ovr": {},
+    "silero_vad_16k_op15": {"input": (1, 576)},
+    "super_resolution": {},
+    "version-RFB-320": {},
+}
+LARGE = ("sig_bak_ovr", "basic_pitch", "super_resolution")  # these are run in one precision
+
+
+def path_of(name: str) -> Path:
+    path = FOLDER / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    return path
+
+
+def numbers(name: str, port: str, type: TensorType) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    if name == "magika_v1":
+        return rng.integers(0, 257, type.shape).astype(np.float32)
+    if port == "sr":
+        return np.array(16000)
+    return rng.standard_normal(type.shape).astype(type.dtype.numpy)
+
+
+def reach(array: np.ndarray) -> float:
+    """The range of an output; one number alone is a probability here."""
+    return float(np.ptp(array)) or 1.0
+
+
+def runs() -> list[tuple[str, str]]:
+    return [
+        (name, how) for name in SHAPES for how in TOLERANCES if how == "fp32" or name not in LARGE
+    ]
+
+
+@pytest.mark.parametrize(("name", "precision"), runs())
+def test_results_are_those_of_onnx_runtime(device: DeviceInfo, name: str, precision: str) -> None:
+    path, shapes = path_of(name), SHAPES[name]
+    main = read_model(path, ReadOptions(shapes, keep_unsupported=True)).main
+    inputs = {port: numbers(name, port, main.types[port]) for port in main.arguments}
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    right = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    wanted = right.run(None, inputs)
+    with fourfold.Session(path, device, shapes=shapes, precision=precision, cache=None) as session:
+        found = session.run(inputs)
+    assert list(found) == [port.name for port in right.get_outputs()]
+    for ours, theirs in zip(found.values(), wanted, strict=True):
+        assert ours.shape == theirs.shape
+        assert np.abs(ours - theirs).max() <= TOLERANCES[precision] * reach(theirs)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_images_are_turned_at_the_ends_alone(name: str) -> None:
+    """Channels come first in these files; between inputs and outputs no kernel pays for that."""
+    if name in ("magika_v1", "super_resolution"):
+        pytest.skip("what it transposes is no image")
+    main = read_model(path_of(name), ReadOptions(SHAPES[name])).main
+    graph = rewrite(main)
+    ends = {*graph.inputs, *graph.outputs}
+    for node in graph.nodes:
+        if isinstance(node.attributes, Transpose):
+            assert ends.intersection((*node.inputs, *node.outputs)), str(node)
+
+
+def test_sizes_that_are_left_open_are_asked_for() -> None:
+    with pytest.raises(InputError, match=r"leaves sizes of it open: \[\?, 3, \?, \?\]"):
+        read_model(path_of("ch_ppocr_mobile_v2.0_cls_mobile"))
