@@ -313,3 +313,27 @@ def test_impossible_graphs(nodes: list[object]) -> None:
     made = graph(nodes, [("x", "float", (3,))], [("y", "float", None)])
     with pytest.raises(ModelError):
         read_model(model(made))
+
+
+def test_a_batch_goes_through_reshapes_that_have_another() -> None:
+    nodes = [
+        node("Reshape", ["x", "rows"], ["r"]),
+        node("Constant", [], ["back"], value_ints=[1, 2, -1]),
+        node("Reshape", ["r", "back"], ["y"]),
+    ]
+    constants = {"rows": np.array([1, 12])}
+    made = graph(nodes, [("x", "float", (1, 3, 4))], [("y", "float", None)], constants)
+    images = np.stack([X, 2 * X, 3 * X])
+    (found,) = run(model(made), images, shapes={"x": (3, 3, 4)})
+    assert np.array_equal(found, images.reshape(3, 2, 6))
+    source = read_model(model(made), ReadOptions({"x": (3, 3, 4)})).source_graph
+    assert source is not None
+    part = read_model(source.write(["r"], ["x"], ["r"])).main
+    assert part.types["r"].shape == (3, 12)
+
+
+def test_what_mixes_images_of_a_batch_is_named() -> None:
+    content = small_model("ReduceSum", {"x": (1, 4)}, {"a": np.array([0])})
+    assert read_model(content).main.types["y"].shape == (1, 4)
+    with pytest.raises(InputError, match="the images of a batch each alone"):
+        read_model(content, ReadOptions({"x": (3, 4)}))

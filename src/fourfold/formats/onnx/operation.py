@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,6 +39,9 @@ class Operation:
     unit: str
     attributes: Mapping[str, Message] = field(default_factory=dict)
     files: ExternalFiles = field(default_factory=lambda: ExternalFiles(None))
+    nibbles: Set[str] = frozenset()  # values that the file has in four bits
+    own_types: Mapping[str, TensorType] = field(default_factory=dict)  # in the file's own batch
+    changed: dict[str, np.ndarray] = field(default_factory=dict)  # constants, for another batch
 
     # What it reads.
 
@@ -197,6 +200,18 @@ class Operation:
         if self.type_of(value).dtype is to:
             return value
         return self.add("cast", value, attributes=Cast(to), part=part)
+
+    def in_file(self, index: int) -> bool:
+        """Whether an input is a constant of the file, and not computed from shapes."""
+        name = self.optional(index)
+        return name in self.builder.constants and name not in self.builder.folded
+
+    def change(self, index: int, numbers: Shape) -> None:
+        """Notes what a constant of the file must be for the batch that the caller has given."""
+        name = self.input(index)
+        new = np.asarray(numbers, self.builder.constants[name].dtype)
+        if not np.array_equal(self.changed.setdefault(name, new), new):
+            raise ValueError(f"'{name}' would have to be two things at once")
 
     def reserve(self, type: TensorType) -> None:
         """Asks for room before a constant is made; refuses what only a damaged file would want."""

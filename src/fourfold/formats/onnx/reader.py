@@ -14,9 +14,9 @@ from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
 from fourfold.formats.onnx.external import ExternalFiles
 from fourfold.formats.onnx.file import read_file, sound
+from fourfold.formats.onnx.main_graph import convert_graph
 from fourfold.formats.onnx.rule import summary
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
-from fourfold.formats.onnx.walk import convert_graph
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 

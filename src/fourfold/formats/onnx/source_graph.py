@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from fourfold.formats.onnx.external import ExternalFiles
+from fourfold.formats.onnx.main_graph import Converted
 from fourfold.formats.onnx.records import FileRecord, NodeRecord
 from fourfold.formats.onnx.schema import ELEMENTS, Element
 from fourfold.formats.onnx.scope import captured, needed_nodes, read_names
 from fourfold.formats.onnx.tensors import is_external
-from fourfold.formats.onnx.walk import Converted
 from fourfold.formats.onnx.write import Excerpt, Port, write_excerpt
 from fourfold.formats.source import Content
 from fourfold.types import DType, Quantization
@@ -104,6 +104,7 @@ class OnnxSourceGraph:
             inputs=[self._port(name) for name in inputs],
             outputs=[self._port(name) for name in outputs],
             known=self.known,
+            changed=self.converted.changed,
         )
         return write_excerpt(self.file, self.files, excerpt)
 

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from fourfold.errors import ModelError, Refusal
-from fourfold.formats.budget import Budget
+from fourfold.errors import ModelError
+from fourfold.formats.batch import OwnTypes, check_batch
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOperator
 from fourfold.formats.onnx.convert import rules
@@ -25,11 +25,10 @@ from fourfold.formats.onnx.records import (
     TensorRecord,
     ValueRecord,
 )
-from fourfold.formats.onnx.schema import AttributeField, Element
-from fourfold.formats.onnx.scope import Scope, captured, needed_nodes, read_names
-from fourfold.formats.onnx.sizes import NamedSizes, declare_input, declared_type, settle_names
+from fourfold.formats.onnx.schema import NIBBLES, AttributeField, Element
+from fourfold.formats.onnx.scope import Scope, captured, needed_nodes
+from fourfold.formats.onnx.sizes import NamedSizes, declared_type
 from fourfold.formats.onnx.tensors import array_of, declared, is_widened, no_arrays
-from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.cast import Cast
@@ -40,22 +39,6 @@ OLDEST = 7  # version of ONNX's own operators; before it, shapes broadcast by at
 QUANTISED = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")  # how their names begin
 Values = tuple[str | None, ...]
 MOST_DEPTH, MOST_VALUES = 8, 2**17  # of functions inside of each other, and what they become
-
-
-@dataclass(frozen=True)
-class Converted:
-    """The main graph (None if anything was refused), and what is known of the file's values: which
-    value each name is, all types and constants, folded ones, too; those that the file has as half
-    floats, and those whose sizes are known at run time only.
-    """
-
-    graph: Graph | None
-    names: Mapping[str, str]
-    refusals: tuple[Refusal, ...]
-    types: Mapping[str, TensorType]
-    known: Mapping[str, np.ndarray]
-    halves: Set[str]
-    unsized: Set[str]
 
 
 @dataclass(kw_only=True)
@@ -74,6 +57,9 @@ class Walk(Conversion):
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     halves: set[str] = field(default_factory=set)  # values that the file has as half floats
+    nibbles: set[str] = field(default_factory=set)  # constants and inputs of four bits
+    own_types: Mapping[str, TensorType] = field(default_factory=dict)  # in the file's own batch
+    changed: dict[str, np.ndarray] = field(default_factory=dict)  # constants, for another batch
     depth: int = 0
 
     def declare(self, value: str) -> bool:
@@ -144,6 +130,8 @@ class Walk(Conversion):
             self.builder.constant(value, array_of(record, self.files))
             if record.element == Element.FLOAT16:
                 self.halves.add(value)
+            if record.element in NIBBLES:
+                self.nibbles.add(value)
         except (ValueError, LookupError) as error:
             raise ValueError(f"constant '{name}': {error}") from error
         return value
@@ -188,11 +176,25 @@ class Walk(Conversion):
             unit=self.scope.unit or outputs[0],
             attributes=self.scope.attributes_of(record),
             files=self.files,
+            nibbles=self.nibbles,
+            own_types=self.own_types,
+            changed=self.changed,
         )
+        before = len(self.builder.nodes)
         with np.errstate(all="ignore"):
             rule(operation)
+        self._check_batch(operation, self.builder.nodes[before:])
         if _gives_halves(record, inputs, self.halves):
             self.halves.update(outputs)
+
+    def _check_batch(self, operation: Operation, nodes: Sequence[Node]) -> None:
+        """Where the caller has changed the batch, every image goes its own way."""
+        inputs, outputs = (
+            {name: self.own_types[name] for name in names if name and name in self.own_types}
+            for names in (operation.inputs, operation.outputs)
+        )
+        title = f"{operation.record.title} '{operation.unit}'"
+        check_batch(self.builder, title, OwnTypes(inputs, outputs), nodes)
 
     def _version(self, record: NodeRecord) -> int:
         version = self.scope.opsets.get(record.domain, 1)
@@ -236,67 +238,6 @@ class Walk(Conversion):
         unit = next((n.name for n in reversed(self.builder.nodes) if value in n.outputs), value)
         stored = self.builder.fresh(f"{record.name}/stored")
         return self.builder.node("cast", (value,), Cast(DType.F16), stored, unit)
-
-
-def convert_graph(
-    file: FileRecord, files: ExternalFiles, options: ReadOptions, budget: Budget
-) -> Converted:
-    """The main graph of a file."""
-    graph = file.graph
-    builder, nodes = GraphBuilder(budget), needed_nodes(graph)
-    inputs = [value for value in graph.inputs if value.name not in graph.initializers]
-    names = _all_names(graph, inputs)
-    walk = Walk(
-        builder,
-        file=file,
-        files=files,
-        scope=Scope(graph.initializers, file.opsets, {name: builder.fresh(name) for name in names}),
-        named=settle_names(inputs, options.shapes),
-        values=graph.values,
-        read=read_names(graph, nodes),
-        keep_unsupported=options.keep_unsupported,
-        quantized=options.quantized,
-    )
-    _take_inputs(walk, inputs, options)
-    for number in nodes:
-        walk.number = number
-        walk.convert_node(graph.nodes[number])
-    found = walk.result(graph)
-    return Converted(
-        found,
-        walk.scope.names,
-        tuple(walk.refusals),
-        builder.types,
-        builder.constants,
-        walk.halves,
-        walk.unsized,
-    )
-
-
-def _all_names(graph: GraphRecord, inputs: Sequence[ValueRecord]) -> Mapping[str, None]:
-    """Every name of the graph, so that no value made here takes one of them."""
-    names = dict.fromkeys(value.name for value in inputs)
-    names.update(dict.fromkeys(graph.initializers))
-    names.update(dict.fromkeys(name for node in graph.nodes for name in node.outputs if name))
-    return names
-
-
-def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions) -> None:
-    declared = []
-    for record in inputs:
-        try:
-            given = options.shapes.get(record.name)
-            declared.append(declare_input(record, walk.named, given))
-        except ValueError as error:
-            what = f"input '{record.name}' is not possible"
-            raise ModelError(what, str(error), EXPORT_AGAIN) from error
-    walk.take_inputs(declared, options)
-    for one in declared:
-        if one.type.dtype is DType.F16:
-            real = walk.builder.fresh(f"{one.name}/real")
-            walk.builder.node("cast", (one.name,), Cast(DType.F32), real, real)
-            walk.scope.names[one.name] = real
-            walk.halves.add(real)
 
 
 def _gives_halves(record: NodeRecord, inputs: Values, halves: Set[str]) -> bool:
@@ -371,6 +312,7 @@ def _inline(
         quantized=walk.quantized,
         unsized=walk.unsized,
         halves=walk.halves,
+        nibbles=walk.nibbles,
         depth=walk.depth + 1,
     )
     for node in nodes:

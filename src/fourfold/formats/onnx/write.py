@@ -40,12 +40,13 @@ class Port:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Which nodes, what goes in and out, and what was computed while the model was read."""
+    """Which nodes, what goes in and out, and what was computed or changed at reading."""
 
     nodes: Sequence[NodeRecord]
     inputs: Sequence[Port]
     outputs: Sequence[Port]
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    changed: Mapping[str, np.ndarray] = field(default_factory=dict)  # for another batch
 
 
 def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> bytes:
@@ -68,7 +69,9 @@ def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageW
         tensor = file.graph.initializers.get(name)
         if name in written or name in given:
             continue
-        if tensor is not None:
+        if name in excerpt.changed:
+            graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.changed[name]))
+        elif tensor is not None:
             graph.message(GraphField.INITIALIZERS, _tensor(tensor, files))
         elif name in constants:
             graph.block(GraphField.NODES, constants[name].content)

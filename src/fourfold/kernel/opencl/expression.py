@@ -101,6 +101,9 @@ class ExpressionWriter:
             case "neg":
                 text = of(operands[0])
                 return f"-({text})" if text.startswith("-") else f"-{text}"
+            case "&" | "|" | "^" | "<<" | ">>":
+                # Few know how tightly these bind.
+                return f"({of(operands[0])} {item.op} {of(operands[1])})"
             case "convert":
                 return f"convert_{type_name(item.kind, item.width)}({of(operands[0], 0)})"
             case "math":

@@ -11,7 +11,7 @@ from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import graph_dtype
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.reshape import reshape_literally
+from fourfold.formats.reshape import reshape_batch, reshape_literally
 from fourfold.ops.cast import Cast
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.tile import Tile
@@ -69,8 +69,17 @@ def reshape(op: Operation) -> None:
         if any(size == 0 and axis >= len(own) for axis, size in enumerate(target)):
             raise ValueError(f"shape {list(target)} keeps an axis that {list(own)} does not have")
         target = tuple(own[axis] if size == 0 else size for axis, size in enumerate(target))
-    shape = reshape_literally(op.input_type(0), target).shape
-    op.give("reshape", op.input(0), attributes=Reshape(shape))
+    op.give("reshape", op.input(0), attributes=Reshape(_followed(op, target)))
+
+
+def _followed(op: Operation, target: Shape) -> Shape:
+    """The shape that a reshape gives; its batch follows one that the caller has changed."""
+    x, own = op.input_type(0), op.own_types.get(op.input(0))
+    if own is None or not op.in_file(1):
+        return reshape_literally(x, target).shape
+    found = reshape_batch(x, own.shape, target, op.builder.batch_factor)
+    op.change(1, found.target)
+    return found.shape
 
 
 @converts("Flatten")

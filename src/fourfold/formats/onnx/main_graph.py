@@ -1,0 +1,107 @@
+"""The main graph of an ONNX file on its way: its inputs, its nodes, and its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fourfold.errors import ModelError, Refusal
+from fourfold.formats.budget import Budget
+from fourfold.formats.builder import GraphBuilder
+from fourfold.formats.conversion import EXPORT_AGAIN
+from fourfold.formats.onnx.external import ExternalFiles
+from fourfold.formats.onnx.records import FileRecord, GraphRecord, ValueRecord
+from fourfold.formats.onnx.schema import NIBBLES
+from fourfold.formats.onnx.scope import Scope, needed_nodes, read_names
+from fourfold.formats.onnx.sizes import declare_input, settle_names
+from fourfold.formats.onnx.walk import Walk
+from fourfold.formats.options import ReadOptions
+from fourfold.graph import Graph
+from fourfold.ops.cast import Cast
+from fourfold.types import DType, TensorType
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The main graph (None if anything was refused), and what is known of the file's values: which
+    value each name is, all types and constants, folded ones, too; constants that must be others for
+    the shapes that the caller has given; values that the file has as half floats, and those whose
+    sizes are known at run time only.
+    """
+
+    graph: Graph | None
+    names: Mapping[str, str]
+    refusals: tuple[Refusal, ...]
+    types: Mapping[str, TensorType]
+    known: Mapping[str, np.ndarray]
+    changed: Mapping[str, np.ndarray]
+    halves: Set[str]
+    unsized: Set[str]
+
+
+def convert_graph(
+    file: FileRecord, files: ExternalFiles, options: ReadOptions, budget: Budget
+) -> Converted:
+    """The main graph of a file."""
+    graph = file.graph
+    builder, nodes = GraphBuilder(budget), needed_nodes(graph)
+    inputs = [value for value in graph.inputs if value.name not in graph.initializers]
+    names = _all_names(graph, inputs)
+    walk = Walk(
+        builder,
+        file=file,
+        files=files,
+        scope=Scope(graph.initializers, file.opsets, {name: builder.fresh(name) for name in names}),
+        named=settle_names(inputs, options.shapes),
+        values=graph.values,
+        read=read_names(graph, nodes),
+        keep_unsupported=options.keep_unsupported,
+        quantized=options.quantized,
+    )
+    _take_inputs(walk, inputs, options)
+    if builder.batch_factor != 1:
+        own = convert_graph(file, files, replace(options, shapes={}), replace(budget))
+        walk.own_types = own.types
+    for number in nodes:
+        walk.number = number
+        walk.convert_node(graph.nodes[number])
+    found = walk.result(graph)
+    return Converted(
+        found,
+        walk.scope.names,
+        tuple(walk.refusals),
+        builder.types,
+        builder.constants,
+        walk.changed,
+        walk.halves,
+        walk.unsized,
+    )
+
+
+def _all_names(graph: GraphRecord, inputs: Sequence[ValueRecord]) -> Mapping[str, None]:
+    """Every name of the graph, so that no value made here takes one of them."""
+    names = dict.fromkeys(value.name for value in inputs)
+    names.update(dict.fromkeys(graph.initializers))
+    names.update(dict.fromkeys(name for node in graph.nodes for name in node.outputs if name))
+    return names
+
+
+def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions) -> None:
+    declared = []
+    for record in inputs:
+        try:
+            given = options.shapes.get(record.name)
+            declared.append(declare_input(record, walk.named, given))
+        except ValueError as error:
+            what = f"input '{record.name}' is not possible"
+            raise ModelError(what, str(error), EXPORT_AGAIN) from error
+    walk.take_inputs(declared, options)
+    walk.nibbles.update(record.name for record in inputs if record.element in NIBBLES)
+    for one in declared:
+        if one.type.dtype is DType.F16:
+            real = walk.builder.fresh(f"{one.name}/real")
+            walk.builder.node("cast", (one.name,), Cast(DType.F32), real, real)
+            walk.scope.names[one.name] = real
+            walk.halves.add(real)
