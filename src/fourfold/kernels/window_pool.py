@@ -13,7 +13,7 @@ from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.reduce import least
 from fourfold.op import Variant
-from fourfold.op.pooling import Pool
+from fourfold.op.pooling import PoolAxes
 
 Combine = Callable[[Any, Expression, Expression], Expression]
 Finish = Callable[[Any, Expression, Expression, Expression], Expression]
@@ -33,7 +33,7 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
 
     def build(context: NodeContext) -> None:
         attributes = context.attributes
-        assert isinstance(attributes, Pool)
+        assert isinstance(attributes, PoolAxes)
         kernel = context.kernel(context.node.op)
         source, target = context.read(kernel, 0), context.write(kernel)
         for pixel, slice_ in plain_grid(kernel, context.device, target):
@@ -58,7 +58,7 @@ class TapSpan:
     """The taps along one axis that lie inside for one place of the result."""
 
     def __init__(
-        self, kernel: Kernel, source: View, attributes: Pool, axis: int, at: Expression
+        self, kernel: Kernel, source: View, attributes: PoolAxes, axis: int, at: Expression
     ) -> None:
         self._kernel = kernel
         self._taps = kernel.size(f"filter{axis}", attributes.filter[axis])

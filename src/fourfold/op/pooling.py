@@ -15,7 +15,7 @@ from fourfold.types import Shape, TensorType
 
 
 @dataclass(frozen=True)
-class Pool:
+class PoolAxes:
     """Numbers for each axis between the first and the last: the filter, its steps, the distance of
     its taps, the padding before and after, and the size of the result.
     """
@@ -36,7 +36,7 @@ def pools_axes(op: str, kinds: Kinds) -> Infer:
     """[N, ..., C] -> the same with other sizes between; windows may end anywhere."""
 
     @takes(op, 1)
-    def infer(attributes: Pool, x: TensorType) -> Types:
+    def infer(attributes: PoolAxes, x: TensorType) -> Types:
         require_kind(op, kinds, x)
         groups = (attributes.stride, attributes.dilation, attributes.before, attributes.after)
         counts = {len(numbers) for numbers in (attributes.filter, attributes.size, *groups)}
@@ -50,7 +50,7 @@ def pools_axes(op: str, kinds: Kinds) -> Infer:
     return infer
 
 
-def tap_views(attributes: Pool, x: np.ndarray, fill: float) -> Iterator[np.ndarray]:
+def tap_views(attributes: PoolAxes, x: np.ndarray, fill: float) -> Iterator[np.ndarray]:
     """For each tap of the filter, what lies under it in every window; outside of x, `fill`."""
     around = [(0, 0)]
     spans = []

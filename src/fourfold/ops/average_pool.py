@@ -9,13 +9,13 @@ import numpy as np
 from fourfold.kernel.expression import Expression
 from fourfold.kernels.window_pool import window_pools
 from fourfold.op import Case, Op
-from fourfold.op.pooling import Pool, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
 from fourfold.op.rules import FLOATS
 from fourfold.types import Shape
 
 
 @dataclass(frozen=True)
-class AveragePool(Pool):
+class AveragePool(PoolAxes):
     """A pool; `counts_padding` tells whether padding counts as zeros, or not at all."""
 
     counts_padding: bool = False
@@ -23,7 +23,7 @@ class AveragePool(Pool):
 
 def reference(attributes: AveragePool, x: np.ndarray) -> np.ndarray:
     ones, fill = np.ones((1, *x.shape[1:-1], 1), x.dtype), 0.0
-    counted: Pool = attributes
+    counted: PoolAxes = attributes
     if attributes.counts_padding:
         around = zip(attributes.before, attributes.after, strict=True)
         ones = np.pad(ones, [(0, 0), *around, (0, 0)], constant_values=1)

@@ -9,12 +9,12 @@ import numpy as np
 from fourfold.kernel.expression import Expression, absolute, power, sqrt
 from fourfold.kernels.window_pool import window_pools
 from fourfold.op import Case, Op
-from fourfold.op.pooling import Pool, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
 from fourfold.op.rules import FLOATS
 
 
 @dataclass(frozen=True)
-class LpPool(Pool):
+class LpPool(PoolAxes):
     """A pool, and which norm it takes: 1 is the sum of all sizes, 2 that of Euclid."""
 
     p: float = 2.0

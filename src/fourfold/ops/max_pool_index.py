@@ -12,19 +12,19 @@ from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.reduce import least
 from fourfold.kernels.window_pool import TapSpan
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.pooling import Pool, pools_axes, tap_views
+from fourfold.op.pooling import PoolAxes, pools_axes, tap_views
 from fourfold.op.rules import NUMBERS
 from fourfold.types import DType, TensorType
 
 _rule = pools_axes("max_pool_index", NUMBERS)
 
 
-def infer(attributes: Pool, *types: TensorType | None) -> Types:
+def infer(attributes: PoolAxes, *types: TensorType | None) -> Types:
     (result,) = _rule(attributes, *types)
     return (result.with_dtype(DType.I32),)
 
 
-def reference(attributes: Pool, x: np.ndarray) -> np.ndarray:
+def reference(attributes: PoolAxes, x: np.ndarray) -> np.ndarray:
     """Rows before columns: the number of a pixel in its image."""
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     inner = x.shape[1:-1]
@@ -42,7 +42,7 @@ def reference(attributes: Pool, x: np.ndarray) -> np.ndarray:
 def build(context: NodeContext) -> None:
     """One walk over the window; a later element must be larger to win."""
     attributes = context.attributes
-    assert isinstance(attributes, Pool)
+    assert isinstance(attributes, PoolAxes)
     kernel = context.kernel("max_pool_index")
     source, target = context.read(kernel, 0), context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
@@ -63,18 +63,20 @@ def build(context: NodeContext) -> None:
 
 OP = Op(
     name="max_pool_index",
-    attributes=Pool,
+    attributes=PoolAxes,
     infer=infer,
     reference=reference,
     heavy=True,
     variants=(Variant("pool", build),),
     cases=(
-        Case(("f32[2,7,5]",), Pool((2,), (1,), (1,), (0,), (0,), (6,))),
-        Case(("f32[2,7,5,3]",), Pool((3, 2), (2, 2), (1, 1), (1, 0), (1, 0), (4, 3)), high=-0.5),
-        Case(("i32[1,7,9,13]",), Pool((2, 3), (1, 2), (3, 2), (0, 1), (0, 1), (4, 4))),
+        Case(("f32[2,7,5]",), PoolAxes((2,), (1,), (1,), (0,), (0,), (6,))),
+        Case(
+            ("f32[2,7,5,3]",), PoolAxes((3, 2), (2, 2), (1, 1), (1, 0), (1, 0), (4, 3)), high=-0.5
+        ),
+        Case(("i32[1,7,9,13]",), PoolAxes((2, 3), (1, 2), (3, 2), (0, 1), (0, 1), (4, 4))),
         Case(
             ("f32[1,5,4,7,3]",),
-            Pool((2, 2, 3), (2, 1, 2), (2, 1, 1), (0,) * 3, (0,) * 3, (2, 3, 3)),
+            PoolAxes((2, 2, 3), (2, 1, 2), (2, 1, 1), (0,) * 3, (0,) * 3, (2, 3, 3)),
         ),
     ),
 )

@@ -7,7 +7,7 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
-from fourfold.op.pooling import Pool
+from fourfold.op.pooling import PoolAxes
 from fourfold.op.registry import registry
 from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
@@ -48,8 +48,8 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("resize", resized(0, 3.0), ["f32[1,1]"]),
     ("resize", ResizeAxes((ResizedAxis(2, 3, 1.0),), Sampling()), ["f32[1,1]"]),
     ("resize", ResizeAxes((ResizedAxis(0, 3, 1.0),) * 2, Sampling()), ["f32[3,1]"]),
-    ("max_pool", Pool(*CEIL), ["f32[1,4,4,1]"]),
-    ("max_pool", Pool((1,), (0,), (1,), (0,), (0,), (4,)), ["f32[1,4,1]"]),
+    ("max_pool", PoolAxes(*CEIL), ["f32[1,4,4,1]"]),
+    ("max_pool", PoolAxes((1,), (0,), (1,), (0,), (0,), (4,)), ["f32[1,4,1]"]),
     ("average_pool", AveragePool((1,), (1,), (1,), (-1,), (0,), (4,)), ["f32[1,4,1]"]),
     ("average_pool", AveragePool(*CEIL), ["i32[1,4,1]"]),
     ("lp_pool", LpPool(*CEIL), ["f32[1,0,1]"]),
@@ -66,7 +66,7 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("scatter_update", ScatterUpdate("xor"), ["f32[3]", "i32[2,1]", "f32[2]"]),
     ("bitwise_and", NONE, ["f32[3]", "f32[3]"]),
     ("bit_shift", BitShift(left=True), ["i64[3]", "i64[3]"]),
-    ("max_pool_index", Pool(*CEIL), ["f32[1,4,4,1]"]),
+    ("max_pool_index", PoolAxes(*CEIL), ["f32[1,4,4,1]"]),
     ("roi_align", RoiAlign((1, 1)), ["f32[1,4,4,1]", "f32[2,3]", "i32[2]"]),
     ("roi_align", RoiAlign((1, 1)), ["f32[1,4,4,1]", "f32[2,4]", "i32[3]"]),
     ("roi_align", RoiAlign((0, 1)), ["f32[1,4,4,1]", "f32[2,4]", "i32[2]"]),
@@ -100,7 +100,7 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
         (ROW,),
         [[2.5], [4], [9]],
     ),
-    ("max_pool", Pool(*CEIL), (LINE,), [[[3], [4]]]),
+    ("max_pool", PoolAxes(*CEIL), (LINE,), [[[3], [4]]]),
     ("grid_sample", GridSample(), (LINE, PLACES), [[[0.5], [2.5], [4], [0]]]),
     ("grid_sample", GridSample("linear", "border"), (LINE, PLACES), [[[1], [2.5], [4], [4]]]),
     ("grid_sample", GridSample("linear", "reflection"), (LINE, PLACES), [[[1], [2.5], [4], [2]]]),
@@ -117,10 +117,10 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ),
     ("scatter_update", ScatterUpdate(), (PAIR, np.int64([[-1]]), [[8, 9]]), [[1, 2], [8, 9]]),
     ("scatter_update", ScatterUpdate("mul"), (PAIR, np.int64([[0, -1]]), [9]), [[1, 18], [3, 4]]),
-    ("max_pool", Pool(*APART), (LINE,), [[[4]]]),
-    ("max_pool_index", Pool(*CEIL), (LINE,), [[[2], [3]]]),
-    ("max_pool_index", Pool(*CEIL), ([[[5], [5], [1], [-np.inf]]],), [[[0], [2]]]),
-    ("max_pool_index", Pool(*APART), ([[[-np.inf]] * 4],), [[[0]]]),
+    ("max_pool", PoolAxes(*APART), (LINE,), [[[4]]]),
+    ("max_pool_index", PoolAxes(*CEIL), (LINE,), [[[2], [3]]]),
+    ("max_pool_index", PoolAxes(*CEIL), ([[[5], [5], [1], [-np.inf]]],), [[[0], [2]]]),
+    ("max_pool_index", PoolAxes(*APART), ([[[-np.inf]] * 4],), [[[0]]]),
     ("roi_align", RoiAlign((1, 2), 1), (SQUARE, [[0, 0, 2, 2]], np.int32([0])), [[[[2], [3]]]]),
     ("roi_align", RoiAlign((1, 1), largest=True), (SQUARE, [[0] * 4], np.int32([0])), [[[[0]]]]),
     ("average_pool", AveragePool(*CEIL), (LINE,), [[[2], [3.5]]]),

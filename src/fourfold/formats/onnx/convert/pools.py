@@ -10,7 +10,7 @@ from fourfold.formats.onnx.convert.window import as_pair, channels_first, channe
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.pooling import Pool
+from fourfold.op.pooling import PoolAxes
 from fourfold.op.window import Padding, Pool2d
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.lp_pool import LpPool
@@ -19,7 +19,7 @@ from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.types import DType, Shape
 
 
-def _pool_of(op: Operation) -> Pool:
+def _pool_of(op: Operation) -> PoolAxes:
     """What the attributes of a pool say, with the size of its result."""
     x, filter = op.input_type(0), op.list_attribute("kernel_shape")
     if filter is None or x.rank < 3:
@@ -34,10 +34,10 @@ def _pool_of(op: Operation) -> Pool:
         # A last window that begins in the padding behind the image does not count.
         begins = (count - 1) * step
         sizes.append(count - (count > 1 and begins >= x.shape[2 + axis] + before[axis]))
-    return Pool(window.filter, window.stride, window.dilation, before, after, tuple(sizes))
+    return PoolAxes(window.filter, window.stride, window.dilation, before, after, tuple(sizes))
 
 
-def _pooled(op: Operation, name: str, attributes: Pool) -> str:
+def _pooled(op: Operation, name: str, attributes: PoolAxes) -> str:
     """A pool between transposes."""
     rank = op.input_type(0).rank
     image = op.transposed(op.input(0), (0, *range(2, rank), 1), "image")
@@ -67,7 +67,7 @@ def pool(op: Operation) -> None:
         _give_places(op, attributes)
 
 
-def _plain(attributes: Pool, sizes: Shape, counts: bool) -> Pool2d | None:
+def _plain(attributes: PoolAxes, sizes: Shape, counts: bool) -> Pool2d | None:
     """The same as a pool of an image or a row; None where it is none of a plain kind.
 
     What a last window reaches beyond the end is padding, too.
@@ -106,7 +106,7 @@ def global_lp_pool(op: Operation) -> None:
     op.give_value(_pooled(op, "lp_pool", attributes))
 
 
-def _give_places(op: Operation, attributes: Pool) -> None:
+def _give_places(op: Operation, attributes: PoolAxes) -> None:
     """The second output of MaxPool: the number of each largest element in the whole tensor."""
     x = op.input_type(0)
     planes, area = x.shape[0] * x.shape[1], math.prod(x.shape[2:])
