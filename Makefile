@@ -11,11 +11,11 @@ HANGS := 1800 # seconds after which a test hangs, on however busy a machine
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format fuzz bench clean
+.PHONY: help demo test test-all test-devices check format fuzz bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo ## find a face in a photograph on the best device, draw it, show the times
 	$(BIN)/python examples/demo.py $(ARGS)
@@ -25,6 +25,9 @@ test: check ## format, lint, types and the quick tests
 
 test-all: check ## the same with the slow tests
 	$(BIN)/python -m pytest --timeout=$(HANGS) $(JOBS) $(ARGS)
+
+test-devices: $(VENV)/.dev ## op tests and small models on every OpenCL implementation, a table of them
+	PYTHONPATH=src:tests $(BIN)/python -m devices $(ARGS)
 
 check: $(VENV)/.dev ## format, lint and types only
 	$(BIN)/ruff format --check .

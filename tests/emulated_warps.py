@@ -3,7 +3,8 @@
 The prelude of a plan's text is put aside for functions that compute the same, work-item by
 work-item, out of what the 32 work-items of a warp leave for each other. They are slow, and they
 need groups whose work-items all take the same way. Each group has memory of its own in a buffer
-that is added to the plan.
+that is added to the plan. It is read as volatile: PoCL 7.1 moves a plain read over the next
+barrier, where others have already left something else.
 """
 
 from __future__ import annotations
@@ -12,16 +13,21 @@ import re
 from dataclasses import replace
 from math import prod
 
-from fourfold.device import DeviceInfo
-from fourfold.plan import Buffer, BufferUse, Plan, Program
+import numpy as np
 
-POCL = "Portable Computing Language"  # its platform, which fails at some of this
+from fourfold.device import DeviceInfo
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program, Requirements
+from fourfold.players import make_player
+from fourfold.types import TensorType
+
+POCL = "Portable Computing Language"  # its platform; version 3.0 fails at some of this
 FUNCTIONS = """
 #define LANE ((int)get_local_id(0))
 #define GROUP (LANE / 4)
 #define QUARTER (LANE % 4)
 #define ROW ((int)get_local_id(1) + (int)get_local_size(1) * (int)get_local_id(2))
 #define WARP (ROW * (int)get_local_size(0))
+#define LEFT_BY(item, place) (((volatile __global const uint4 *)warps)[2 * (item) + (place)])
 #define vloada_half4(index, pointer) unpack_halves(((__global const uint2 *)(pointer))[index])
 #define vstorea_half4(value, index, pointer) \\
     (((__global uint2 *)(pointer))[index] = pack_halves(value))
@@ -65,7 +71,7 @@ static uint2 from_line(__global uint4 *warps, uint2 words, int lane)
     barrier(CLK_GLOBAL_MEM_FENCE);
     warps[2 * (WARP + LANE)].xy = words;
     barrier(CLK_GLOBAL_MEM_FENCE);
-    return lane >= 0 && lane < 32 ? warps[2 * (WARP + lane)].xy : words;
+    return lane >= 0 && lane < 32 ? LEFT_BY(WARP + lane, 0).xy : words;
 }
 
 static uint2 from_last(__global uint4 *warps, uint2 words)
@@ -83,7 +89,7 @@ static float exchange(__global uint4 *warps, float value, int apart)
     barrier(CLK_GLOBAL_MEM_FENCE);
     warps[2 * (WARP + LANE)].x = as_uint(value);
     barrier(CLK_GLOBAL_MEM_FENCE);
-    return as_float(warps[2 * (WARP + (LANE ^ apart))].x);
+    return as_float(LEFT_BY(WARP + (LANE ^ apart), 0).x);
 }
 
 static float products(uint2 a, uint2 b)
@@ -98,9 +104,9 @@ static void matrix_multiply(__global uint4 *warps, float4 *d, uint2 upper, uint2
     warps[2 * (WARP + LANE) + 1].xy = b;
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int quarter = 0; quarter < 4; quarter++) {
-        const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
-        const uint2 even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter) + 1].xy;
-        const uint2 odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter) + 1].xy;
+        const uint4 rows = LEFT_BY(WARP + 4 * GROUP + quarter, 0);
+        const uint2 even = LEFT_BY(WARP + 4 * (2 * QUARTER) + quarter, 1).xy;
+        const uint2 odd = LEFT_BY(WARP + 4 * (2 * QUARTER + 1) + quarter, 1).xy;
         *d += (float4)(products(rows.xy, even), products(rows.xy, odd),
             products(rows.zw, even), products(rows.zw, odd));
     }
@@ -124,9 +130,9 @@ static void filter_multiply(__global uint4 *warps, float4 *d,
     warps[2 * (WARP + LANE) + 1].xy = (uint2)(picked(a, pick), picked(b, pick));
     barrier(CLK_GLOBAL_MEM_FENCE);
     for (int quarter = 0; quarter < 4; quarter++) {
-        const uint4 rows = warps[2 * (WARP + 4 * GROUP + quarter)];
-        const uint2 even = warps[2 * (WARP + 4 * (2 * QUARTER) + quarter) + 1].xy;
-        const uint2 odd = warps[2 * (WARP + 4 * (2 * QUARTER + 1) + quarter) + 1].xy;
+        const uint4 rows = LEFT_BY(WARP + 4 * GROUP + quarter, 0);
+        const uint2 even = LEFT_BY(WARP + 4 * (2 * QUARTER) + quarter, 1).xy;
+        const uint2 odd = LEFT_BY(WARP + 4 * (2 * QUARTER + 1) + quarter, 1).xy;
         *d += (float4)(products(rows.xy, even), products(rows.xy, odd),
             products(rows.zw, even), products(rows.zw, odd));
     }
@@ -143,6 +149,64 @@ _PARAMETERS = r"""\1,
         + ((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0)
         + get_group_id(0)) * 512;
 """
+# A work-item gives its neighbour half of its four numbers, one after the other.
+_EXCHANGES = """
+static float exchange(__global float *left, float value)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    left[get_local_id(0)] = value;
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    return left[get_local_id(0) ^ 1];
+}
+
+__kernel void exchanges(__global const float *x, long x_at, __global float *left, long left_at,
+                        __global float *y, long y_at)
+{
+    const int lane = get_local_id(0), even = lane % 2 == 0;
+    const float4 own = ((__global const float4 *)x)[lane];
+    const float first = exchange(left, even ? own.s2 : own.s0);
+    const float second = exchange(left, even ? own.s3 : own.s1);
+    ((__global float4 *)y)[lane] = even ? (float4)(own.s0, own.s1, first, second)
+                                        : (float4)(first, second, own.s2, own.s3);
+}
+"""
+
+
+def moves_reads(device: DeviceInfo) -> bool:
+    """Whether a value that was read behind one barrier is read again behind the next, where it is
+    another: found by the smallest kernel in which PoCL 7.1 does so.
+    """
+    numbers = np.arange(128, dtype=np.float32).reshape(32, 4)
+    kind, bytes_ = TensorType.of(numbers), numbers.nbytes
+    plan = Plan(
+        name="main",
+        program=Program(_EXCHANGES, "-cl-std=CL1.2"),
+        buffers=(
+            Buffer("arena", "arena", bytes_),
+            Buffer("x", "input", bytes_),
+            Buffer("y", "output", bytes_),
+        ),
+        launches=(
+            Launch(
+                "exchanges",
+                (BufferUse(1, 0), BufferUse(0, 0), BufferUse(2, 0)),
+                (32,),
+                (32,),
+                "exchanges",
+                "y = exchanges(x)",
+            ),
+        ),
+        inputs=(Port("x", kind, 1),),
+        outputs=(Port("y", kind, 2),),
+        constants=np.zeros(0, np.uint8),
+        precision="fp32",
+        requirements=Requirements(buffer_bytes=bytes_, alignment=8),
+    )
+    player = make_player(device, plan)
+    (found,) = player.run([numbers])
+    player.close()
+    pairs = numbers.reshape(16, 2, 2, 2)  # neighbours, even and odd, and halves of their numbers
+    return not np.array_equal(found, pairs.transpose(0, 2, 1, 3).reshape(32, 4))
 
 
 def with_matrix_units(device: DeviceInfo) -> DeviceInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,9 +30,9 @@ from fourfold.players import (
 )
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
-from fourfold.store.digests import digest_file
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
+from fourfold.store.models import digest_files, files_of
 from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
 from fourfold.timings import Timings
@@ -164,7 +165,9 @@ def _not_data(model: Path) -> InputError:
 
 
 def _number(draft: Draft, model: Path) -> int:
-    return draft.add_model(model.stem, digest_file(model)[2], model.stat().st_size)
+    files = files_of(model)
+    size = sum(os.path.getsize(path) for path in files)
+    return draft.add_model(model.stem, digest_files(files)[2], size)
 
 
 def prepare_generic(

@@ -39,7 +39,8 @@ else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     pixel_options = lazy_import("fourfold.pixels")
 
-Model = str | os.PathLike[str] | bytes
+PathName = str | os.PathLike[str]
+Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 AUTO, MEMORY = "auto", "memory"
 
@@ -47,7 +48,8 @@ AUTO, MEMORY = "auto", "memory"
 class Session:
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
-    `source` is a model file or a prepared file, by its path or as bytes; `model` chooses among
+    `source` is a model file or a prepared file, by its path or as bytes, or a tuple of the paths of
+    a model's files where these do not lie beside each other; `model` chooses among
     several models in a prepared file. `device` is 'auto', a number, or part of a name (see
     `fourfold.devices()`). `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic)
     or 'fp16'. `shapes` sets the shape of inputs by name. `cache` is where plans and binaries are
@@ -108,7 +110,7 @@ class Session:
         options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
-        content = source if isinstance(source, bytes) else os.fspath(source)
+        content = _path_or_bytes(source)
         request = Request(content, self.device, config, options, placement_options, self.timings)
         request = request._replace(name=model, token=model_token, any_precision=precision is None)
         self._lock, self._closed = threading.Lock(), False
@@ -242,8 +244,7 @@ def explain_stage(
     """
     options = CompileOptions.from_config(Config.from_environment(), precision, shapes, pixels)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    source = model if isinstance(model, bytes) else os.fspath(model)
-    return str(compiler.stage_text(source, stage, info, options))
+    return str(compiler.stage_text(_path_or_bytes(model), stage, info, options))
 
 
 def _find_store(
@@ -274,3 +275,11 @@ def _check_precision(precision: str, device: DeviceInfo, store: stores.Store | N
             "a test kernel with half arithmetic did not build or gave a wrong result",
             "use precision='mixed': halves in memory, floats in arithmetic",
         )
+
+
+def _path_or_bytes(model: Model) -> str | bytes:
+    """Several paths are one, as lists of folders are in the environment."""
+    if isinstance(model, bytes):
+        return model
+    paths = model if isinstance(model, tuple) else (model,)
+    return os.pathsep.join(os.fspath(path) for path in paths)

@@ -10,7 +10,7 @@ from fourfold.cpu.registry import engine_names
 from fourfold.targets import GPU, NUMPY
 
 # An engine itself, the formats that name one, and fourfold inside LiteRT, which is about LiteRT.
-AT_HOME = ("cpu/", "formats/onnx/", "formats/tflite/", "delegate/", "litert.py")
+AT_HOME = ("cpu/", "formats/onnx/", "formats/paddle/", "formats/tflite/", "delegate/", "litert.py")
 
 
 def names_of_runtimes() -> set[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tree_plans import floats, kernel_of, plan_of, play
 
+from fourfold.kernel import bits
 from fourfold.kernel import expression as e
 from fourfold.kernel.expression import Expression, const, convert, load, vector, where
 from fourfold.kernel.intrinsics import (
@@ -71,6 +72,15 @@ def test_division_goes_towards_zero() -> None:
     a, b = ints(7, -7, 7, -7, 0, 8), ints(2, 2, -2, -2, 3, 4)
     assert mapped(lambda x, y: x // y, a, b).tolist() == [3, -3, -3, 3, 0, 2]
     assert mapped(lambda x, y: x % y, a, b).tolist() == [1, -1, 1, -1, 0, 0]
+
+
+def test_bits_are_those_of_32_bit_numbers() -> None:
+    a, b = ints(12, -1, LEAST, 5), ints(10, 7, 31, 0)
+    assert mapped(bits.bit_and, a, b).tolist() == [8, 7, 0, 0]
+    assert mapped(bits.bit_or, a, b).tolist() == [14, -1, LEAST + 31, 5]
+    assert mapped(bits.bit_xor, a, b).tolist() == [6, -8, LEAST + 31, 5]
+    assert mapped(bits.shift_left, a, b).tolist() == [12288, -128, 0, 5]
+    assert mapped(bits.shift_right, a, b).tolist() == [0, -1, -1, 5]
 
 
 def test_conversions_truncate() -> None:

@@ -21,7 +21,7 @@ from fourfold.players import ask_facts, make_player
 from fourfold.rewrite import rewrite
 
 WITH_KERNELS = [name for name, op in registry().items() if op.variants or op.pointwise]
-JUMPING = ("cast", "floor_div", "floor_mod", "max_pool2d_index")
+JUMPING = ("cast", "floor_div", "floor_mod", "grid_sample", "max_pool2d_index", "remainder")
 TOLERANCE = {"fp32": 2e-5, "mixed": 4e-3, "fp16": 2e-2}
 
 

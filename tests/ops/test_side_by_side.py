@@ -114,8 +114,8 @@ def check_orders(graph: Graph, device: DeviceInfo, precision: str, orders: int) 
 )
 def test_any_order_will_do(device: DeviceInfo, text: str, precision: str, orders: int) -> None:
     takes_plans_of_others(device)
-    if precision == "mixed" and device.platform == POCL:
-        pytest.skip("PoCL mixes up groups that meet at many barriers; Intel's runtime does not")
+    if precision == "mixed" and device.platform == POCL and device.driver.startswith("3.0"):
+        pytest.skip("PoCL 3.0 gives other results here; Intel's runtime does not")
     check_orders(rewrite(build(text), verify=True), device, precision, orders)
 
 

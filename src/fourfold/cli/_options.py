@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,10 +44,19 @@ class ModelArguments:
         return CompileOptions.from_config(config, self.precision, self.shapes, self.pixels)
 
 
+class ModelPath(click.Path):
+    """A model's file or folder, or several files with what separates paths between them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        for path in [value] if os.path.exists(value) else str(value).split(os.pathsep):
+            super().convert(path, param, ctx)
+        return value
+
+
 def model_options(command: Command) -> Command:
     """MODEL, --device, --precision and --shape, given to the command as one `arguments`."""
 
-    @click.argument("model", type=click.Path(exists=True, dir_okay=False))
+    @click.argument("model", type=ModelPath(exists=True))
     @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
     @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
     @click.option(

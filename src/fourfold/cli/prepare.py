@@ -32,7 +32,7 @@ from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, folder_store
 from fourfold.tune import LEVELS, Level, level_named
 
-FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FILE = click.Path(exists=True, path_type=Path)
 
 
 @click.command(help=__doc__)

@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from fourfold.errors import FourfoldError, InputError, ModelError
-from fourfold.formats.format import Format
+from fourfold.formats.format import Format, one_file
 from fourfold.formats.model import Model, Signature, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
@@ -27,6 +27,7 @@ __all__ = [
     "TensorId",
     "find_format",
     "formats",
+    "model_files",
     "read_model",
 ]
 
@@ -38,7 +39,11 @@ _LOOKS = (
     (b"<", "an HTML or XML page", "the download went wrong; fetch the file itself"),
     (b"{", "a JSON file", "pass the model file itself"),
     (b"\x08", "a protobuf file, but no ONNX model", "convert it to .onnx or .tflite first"),
-    (b"\x0a", "a protobuf file, such as a TensorFlow graph", "convert it to .tflite first"),
+    (
+        b"\x0a",
+        "a protobuf file, such as a TensorFlow graph",
+        "pass a Paddle or Caffe model by its path, under its own name; convert others to .tflite",
+    ),
 )
 
 
@@ -53,12 +58,22 @@ def formats() -> Mapping[str, Format]:
 def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
     """The model in a file, a folder or bytes, of whichever format that is."""
     source = open_source(model)
-    return _format_of(source).read(source, options)
+    form = _format_of(source)
+    if source.others and form.files is one_file:
+        what = f"{source.title} was passed with {len(source.others)} more"
+        raise InputError(what, f"{form.name} models are one file", "pass that file alone")
+    return form.read(source, options)
 
 
 def find_format(model: PathOrBytes) -> Format:
     """The format of a model."""
     return _format_of(open_source(model))
+
+
+def model_files(model: PathOrBytes) -> tuple[str, ...]:
+    """The paths of all files that a model is made of."""
+    source = open_source(model)
+    return _format_of(source).files(source)
 
 
 def _format_of(source: ModelSource) -> Format:

@@ -11,6 +11,11 @@ from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 
 
+def one_file(source: ModelSource) -> tuple[str, ...]:
+    """For formats whose models are one file."""
+    return () if source.path is None else (source.path,)
+
+
 @dataclass(frozen=True)
 class Format:
     """A file format: how its models are told from others, and which module reads them.
@@ -19,7 +24,8 @@ class Format:
     module with `read(source, options) -> Model` and `operators()`: the operators that it converts,
     each with what it becomes. It is imported when a model of the format is read, and so no format
     costs those who read another one anything. `cpu_engine` names the runtime that runs what stays
-    on the CPU; None leaves that to the definitions of the ops in NumPy.
+    on the CPU; None leaves that to the definitions of the ops in NumPy. `files` are the paths of
+    all files that a model is made of: where one of them changes, the model has.
     """
 
     name: str
@@ -27,6 +33,7 @@ class Format:
     matches: Callable[[ModelSource], bool]
     reader: str
     cpu_engine: str | None = None
+    files: Callable[[ModelSource], tuple[str, ...]] = one_file
 
     def read(self, source: ModelSource, options: ReadOptions) -> Model:
         model: Model = import_module(self.reader).read(source, options)

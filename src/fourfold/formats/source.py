@@ -15,12 +15,14 @@ PathOrBytes = str | os.PathLike[str] | bytes
 @dataclass(frozen=True)
 class ModelSource:
     """A model as the caller passed it. `path` is None for bytes; a folder has no content of its
-    own. A format of several files finds the others by the path and opens them in the same way.
+    own. A format of several files finds the others by the path and opens them in the same way,
+    unless they were passed as well: then their paths are `others`.
     """
 
     content: Content
     path: str | None = None
     is_folder: bool = False
+    others: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -32,10 +34,15 @@ class ModelSource:
 
 
 def open_source(model: PathOrBytes) -> ModelSource:
-    """A file mapped into memory, so that constants need no copy; bytes as they are."""
+    """A file mapped into memory, so that constants need no copy; bytes as they are. Files that are
+    passed together are one path, as lists of folders are in the environment.
+    """
     if isinstance(model, bytes):
         return ModelSource(model)
     path = os.fspath(model)
+    if os.pathsep in path and not os.path.exists(path):
+        path, *others = path.split(os.pathsep)
+        return ModelSource(_map_file(path), path, others=tuple(others))
     if os.path.isdir(path):
         return ModelSource(b"", path, is_folder=True)
     return ModelSource(_map_file(path), path)

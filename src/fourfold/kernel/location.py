@@ -116,10 +116,11 @@ def slice_channels(array: np.ndarray) -> np.ndarray:
     channel.
     """
     channels = array.shape[-1] if array.ndim else 1
-    rows = array.reshape(-1, channels)
-    padded = np.zeros((rows.shape[0], -(-channels // 4) * 4), array.dtype)
+    rows = array.reshape(math.prod(array.shape[:-1]), channels)
+    slices = -(-channels // 4)
+    padded = np.zeros((rows.shape[0], slices * 4), array.dtype)
     padded[:, :channels] = rows
-    return np.ascontiguousarray(padded.reshape(rows.shape[0], -1, 4).transpose(1, 0, 2))
+    return np.ascontiguousarray(padded.reshape(rows.shape[0], slices, 4).transpose(1, 0, 2))
 
 
 def region_location(

@@ -49,6 +49,10 @@ def _arithmetic(item: Expression) -> bool:
     )
 
 
+def _bitwise(item: Expression) -> bool:
+    return item.kind == "int" and len(item.operands) == 2 and _alike(item, *item.operands)
+
+
 def _negated(item: Expression) -> bool:
     return item.kind in _REAL + _WHOLE and _alike(item, *item.operands)
 
@@ -168,6 +172,7 @@ SIGNATURES: dict[str, Fits] = {
     "local_id": _id,
     "neg": _negated,
     **dict.fromkeys(("+", "-", "*", "/", "%"), _arithmetic),
+    **dict.fromkeys(("&", "|", "^", "<<", ">>"), _bitwise),
     **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), _comparison),
     **dict.fromkeys(("&&", "||"), _logic),
     "where": _choice,

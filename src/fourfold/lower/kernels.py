@@ -124,7 +124,9 @@ def is_free(context: NodeContext) -> bool:
     )
 
 
-_TYPES = (DType.F32, DType.F16, DType.I8, DType.U8, DType.I16, DType.I32, DType.I64, DType.BOOL)
+_TYPES = frozenset((DType.F32, DType.F16, DType.BOOL, DType.I32, DType.I64)) | frozenset(
+    (DType.I8, DType.U8, DType.I16, DType.U16)
+)
 
 
 def _unusable_types(context: NodeContext) -> str | None:

@@ -18,7 +18,8 @@ Kinds = frozenset[DType]
 
 ANY: Kinds = frozenset(DType)
 FLOATS: Kinds = frozenset(dtype for dtype in DType if dtype.is_float)
-NUMBERS: Kinds = FLOATS | {dtype for dtype in DType if dtype.is_integer}
+INTEGERS: Kinds = frozenset(dtype for dtype in DType if dtype.is_integer)
+NUMBERS: Kinds = FLOATS | INTEGERS
 BOOLS: Kinds = frozenset({DType.BOOL})
 INDICES: Kinds = frozenset({DType.I32, DType.I64})
 

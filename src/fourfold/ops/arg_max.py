@@ -1,4 +1,4 @@
-"""y = where along the axis x is largest; the first one where several are."""
+"""y = where along the axis x is largest; the first one where several are, or the last."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from fourfold.types import DType, TensorType
 
 @dataclass(frozen=True)
 class ArgMax:
-    """The axis that goes (or stays as a one), and the element type of the result."""
+    """The axis that goes (or stays as a one), the element type of the result, and whether of
+    several the last is meant.
+    """
 
     axis: int
     dtype: DType = DType.I32
     keep_dims: bool = False
+    last: bool = False
 
 
 @takes("arg_max", 1)
@@ -36,14 +39,18 @@ def infer(attributes: ArgMax, x: TensorType) -> Types:
 
 
 def reference(attributes: ArgMax, x: np.ndarray) -> np.ndarray:
-    index = np.argmax(x, axis=attributes.axis, keepdims=attributes.keep_dims)
+    axis = attributes.axis
+    turned = np.flip(x, axis) if attributes.last else x
+    index = np.argmax(turned, axis=axis, keepdims=attributes.keep_dims)
+    if attributes.last:
+        index = x.shape[axis] - 1 - index
     return np.asarray(index, attributes.dtype.numpy)
 
 
 def build(context: NodeContext) -> None:
-    """One walk along the axis; a later element must be larger to win."""
+    """One walk along the axis; a later element must be larger to win, or as large."""
     assert isinstance(context.attributes, ArgMax)
-    axis, rank = context.attributes.axis, context.input.rank
+    axis, rank, later = context.attributes.axis, context.input.rank, context.attributes.last
     kernel = context.kernel("arg_max")
     view, target = context.read(kernel, 0), context.write(kernel)
     last = axis == rank - 1
@@ -55,7 +62,7 @@ def build(context: NodeContext) -> None:
         with kernel.loop(view.channels if last else view.axis(axis), title="i") as i:
             places = [i if number == axis else place for number, place in enumerate(at)]
             value = view.element(pixel, i) if last else view.load(view.pixel(places), slice_)
-            larger = kernel.let(value > best, "larger")
+            larger = kernel.let(value >= best if later else value > best, "larger")
             kernel.set(winner, where(larger, widen(i, width), winner))
             kernel.set(best, where(larger, value, best))
         target.store(pixel, slice_, widen(winner, 4))
@@ -82,5 +89,7 @@ OP = Op(
         Case(("f32[2,1,3,5,7]",), ArgMax(3)),
         Case(("i32[3,11]",), ArgMax(1)),
         Case(("f32[3,11]",), ArgMax(1, DType.I64)),
+        Case(("i32[3,11]",), ArgMax(1, last=True)),
+        Case(("i32[2,7,5,3]",), ArgMax(1, DType.I64, keep_dims=True, last=True)),
     ),
 )

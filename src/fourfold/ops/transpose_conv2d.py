@@ -10,6 +10,7 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.view import View
+from fourfold.kernels.conv.direct import direct_transposed
 from fourfold.kernels.conv.taps import Taps
 from fourfold.kernels.conv.tiled import Convolution, tile_choices
 from fourfold.op import Case, Op, Types, Variant
@@ -87,6 +88,18 @@ def build(context: NodeContext) -> None:
     ).write()
 
 
+def refuses_constants(context: NodeContext) -> str | None:
+    return None if refuses(context) else "weights and bias are constants"
+
+
+def direct(context: NodeContext) -> None:
+    """The plain way, for weights that a run computes."""
+    attributes = context.attributes
+    assert isinstance(attributes, TransposeConv2d)
+    before = (attributes.padding.top, attributes.padding.left)
+    direct_transposed(context, attributes.stride, before)
+
+
 def choices(context: NodeContext) -> list[str]:
     rows, columns = context.input_type(1).shape[1:3]
     return tile_choices(context, rows * columns)
@@ -128,7 +141,10 @@ OP = Op(
     infer=infer,
     reference=reference,
     heavy=True,
-    variants=(Variant("gather", build, refuses, choices),),
+    variants=(
+        Variant("gather", build, refuses, choices),
+        Variant("direct", direct, refuses_constants),
+    ),
     cases=(
         _case("f32[1,1,1,1]", "f32[1,1,1,1]", TransposeConv2d((1, 1), Padding(), (1, 1))),
         _case("f32[2,5,7,3]", "f32[5,3,3,3]", TransposeConv2d((1, 1), _SAME, (5, 7)), bias=False),
@@ -141,5 +157,17 @@ OP = Op(
             "f32[1,3,5,5]", "f32[3,3,5,5]", TransposeConv2d((3, 2), Padding(), (11, 13)), bias=False
         ),
         _case("f32[1,3,5,3]", "f32[4,1,1,3]", TransposeConv2d((2, 3), Padding(), (6, 15))),
+        Case(
+            ("f32[2,3,5,5]", "f32[7,3,3,5]", "f32[7]"),
+            TransposeConv2d((2, 1), _SAME, (5, 5)),
+            low=-1.0,
+            high=1.0,
+        ),
+        Case(
+            ("f32[1,3,5,4]", "f32[3,2,3,4]", None),
+            TransposeConv2d((2, 2), Padding(), (6, 11)),
+            low=-1.0,
+            high=1.0,
+        ),
     ),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import sqlite3
-import time
 
 from fourfold.store.keys import digest
 
@@ -13,14 +12,8 @@ Name = str | os.PathLike[str]  # of a file
 RACY_NS = 2_000_000_000  # a file may change again within one tick of its clock without a trace
 
 
-def state_of(path: Name) -> str:
-    """What changes with a file: size, time and inode."""
-    state = os.stat(path)
-    return f"{state.st_size}:{state.st_mtime_ns}:{state.st_dev}:{state.st_ino}"
-
-
 def known(database: sqlite3.Connection, path: Name, state: str) -> str | None:
-    """The digest that was found for a file in this state, unless it had just been written then."""
+    """The digest that was found in this state, unless it had just been written then."""
     query = "SELECT seen, digest FROM digests WHERE path=? AND state=?"
     row = database.execute(query, (os.path.abspath(path), state)).fetchone()
     if row is None:
@@ -29,14 +22,13 @@ def known(database: sqlite3.Connection, path: Name, state: str) -> str | None:
     return str(row[1]) if written + RACY_NS < row[0] else None
 
 
-def digest_file(path: Name) -> tuple[str, int, str]:
-    """The state of the file, when that was seen, and its digest."""
-    state, seen = state_of(path), time.time_ns()
+def digest_file(path: Name) -> str:
+    """The digest of what a file holds."""
     with open(path, "rb") as file:
         if not os.fstat(file.fileno()).st_size:
-            return state, seen, digest(b"")
+            return digest(b"")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return state, seen, digest(content)
+            return digest(content)
 
 
 def remember(database: sqlite3.Connection, path: Name, row: tuple[str, int, str]) -> None:

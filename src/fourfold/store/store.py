@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Compiled, Section
-from fourfold.store import choices, digests, facts, sentinel
+from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
 from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
@@ -103,19 +103,26 @@ class Store(Entries):
         return engine_parts(known)
 
     def model_digest(self, path: digests.Name) -> str:
-        """The digest of a model file, remembered while the file stays as it is."""
-        state = digests.state_of(path)
-        return self._known_digest(path, state) or self._fresh_digest(path)
+        """The digest of a model, remembered while all of its files stay as they are."""
+        known = self._known_model(path)
+        if known is not None and known.digest:
+            return known.digest
+        return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
+
+    @never_fails(lambda: None)
+    def _known_model(self, path: digests.Name) -> models.KnownModel | None:
+        with self.database.reading() as database:
+            return models.known_model(database, path)
+
+    def _fresh_digest(self, path: digests.Name, files: tuple[str, ...]) -> str:
+        row = models.digest_files(files)
+        self._note_digest(path, row)
+        return row[2]
 
     @never_fails(lambda: None)
     def _known_digest(self, path: digests.Name, state: str) -> str | None:
         with self.database.reading() as database:
             return digests.known(database, path, state)
-
-    def _fresh_digest(self, path: digests.Name) -> str:
-        state, seen, found = digests.digest_file(path)
-        self._note_digest(path, (state, seen, found))
-        return found
 
     @never_fails(lambda: None)
     def _note_digest(self, path: digests.Name, row: tuple[str, int, str]) -> None:

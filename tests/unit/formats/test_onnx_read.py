@@ -11,7 +11,7 @@ from onnx_writer import graph, helper, model, node, numpy_helper, onnx, small_mo
 
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError, ModelError, UnsupportedError
-from fourfold.formats import ReadOptions, find_format, read_model
+from fourfold.formats import ReadOptions, find_format, model_files, read_model
 from fourfold.types import DType
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -187,6 +187,18 @@ def test_external_data_elsewhere_are_refused(
     path.write_bytes(external(location, offset))
     with pytest.raises(ModelError, match=words):
         read_model(path)
+
+
+def test_external_data_are_files_of_the_model(tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    path, beside = tmp_path / "model.onnx", tmp_path / "weights" / "all.bin"
+    path.write_bytes(external("weights/all.bin", 4))
+    assert model_files(path) == (str(path),)
+    beside.write_bytes(bytes(4) + X.tobytes())
+    assert model_files(path) == (str(path), str(beside))
+    path.write_bytes(external("../all.bin"))
+    with pytest.raises(ModelError, match="not in the folder of the model"):
+        model_files(path)
 
 
 def test_external_data_of_bytes_are_refused() -> None:

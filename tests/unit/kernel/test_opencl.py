@@ -46,6 +46,20 @@ def test_the_whole_text() -> None:
     )
 
 
+def test_floats_go_through_pointers_to_vectors_of_halves() -> None:
+    """The functions that round take a plain pointer, whatever the pointer steps over."""
+    kernel = Kernel("halves", literal=True, real="half")
+    some = kernel.pointer("some", DType.F16, None, writable=True)
+    (x,) = kernel.ids(5)
+    near = kernel.shifted(some, x * 3, 4, "near")
+    kernel.store(near, 1, e.load(near, 2, "float", 4))
+    kernel.store(near, 0, e.load(near, 3, "half", 4))
+    text = render(kernel, "halves_0")
+    assert "vloada_half4(2, (__global half *)near)" in text
+    assert ", 1, (__global half *)near)" in text
+    assert "near[0] = near[3]" in text
+
+
 def test_what_is_read_by_image() -> None:
     kernel = Kernel("by_image", literal=True)
     some = kernel.pointer("some", DType.F16, None)

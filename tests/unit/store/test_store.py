@@ -173,7 +173,7 @@ def test_the_digest_of_a_model_is_remembered(
     model.write_bytes(b"abc")
     os.utime(model, (1, 1))  # long ago
     first = store.model_digest(model)
-    monkeypatch.setattr(store, "_fresh_digest", lambda path: "read again")
+    monkeypatch.setattr(store, "_fresh_digest", lambda *given: "read again")
     assert store.model_digest(model) == first
     model.write_bytes(b"abd")
     assert store.model_digest(model) == "read again"
@@ -188,6 +188,26 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
     first = store.model_digest(model)
     model.write_bytes(b"abd")
     os.utime(model, ns=(stamp, stamp))  # the same size and time, another content
+    assert store.model_digest(model) != first
+
+
+def test_the_digest_of_a_model_covers_all_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "store")
+    model, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
+    for path in (model, weights):
+        path.write_bytes(b"abc")
+        os.utime(path, (1, 1))
+    first = store.model_digest(model)
+    assert store.model_digest(tmp_path) == store.model_digest(weights) == first
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_fresh_digest", lambda *given: "read again")
+        assert store.model_digest(model) == first
+        weights.write_bytes(b"abd")
+        assert store.model_digest(model) == "read again"
+        weights.unlink()
+        assert store.model_digest(model) == "read again"
     assert store.model_digest(model) != first
 
 

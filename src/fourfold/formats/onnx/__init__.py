@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fourfold.formats.format import Format
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import ModelSource
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold.formats.onnx import files as model_files
+else:
+    model_files = lazy_import(f"{__name__}.files")
 
 IR_VERSION, GRAPH = 1, 7  # fields that every model has
 _STARTS = bytes.fromhex("08121a2228323a4272")  # bytes with which a field of a model can begin
@@ -24,4 +32,11 @@ def matches(source: ModelSource) -> bool:
         return False
 
 
-FORMAT = Format("ONNX", (".onnx",), matches, f"{__name__}.reader", cpu_engine="onnxruntime")
+def files(source: ModelSource) -> tuple[str, ...]:
+    """The model, and what it names beside it: it is read for that."""
+    return model_files.all_files(source)
+
+
+FORMAT = Format(
+    "ONNX", (".onnx",), matches, f"{__name__}.reader", cpu_engine="onnxruntime", files=files
+)

@@ -13,6 +13,7 @@ from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN
 from fourfold.formats.onnx.external import ExternalFiles
 from fourfold.formats.onnx.records import FileRecord, GraphRecord, ValueRecord
+from fourfold.formats.onnx.schema import NIBBLES
 from fourfold.formats.onnx.scope import Scope, needed_nodes, read_names
 from fourfold.formats.onnx.sizes import declare_input, settle_names
 from fourfold.formats.onnx.walk import Walk
@@ -97,6 +98,7 @@ def _take_inputs(walk: Walk, inputs: Sequence[ValueRecord], options: ReadOptions
             what = f"input '{record.name}' is not possible"
             raise ModelError(what, str(error), EXPORT_AGAIN) from error
     walk.take_inputs(declared, options)
+    walk.nibbles.update(record.name for record in inputs if record.element in NIBBLES)
     for one in declared:
         if one.type.dtype is DType.F16:
             real = walk.builder.fresh(f"{one.name}/real")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -39,6 +39,7 @@ class Operation:
     unit: str
     attributes: Mapping[str, Message] = field(default_factory=dict)
     files: ExternalFiles = field(default_factory=lambda: ExternalFiles(None))
+    nibbles: Set[str] = frozenset()  # values that the file has in four bits
     own_types: Mapping[str, TensorType] = field(default_factory=dict)  # in the file's own batch
     changed: dict[str, np.ndarray] = field(default_factory=dict)  # constants, for another batch
 

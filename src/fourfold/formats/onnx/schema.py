@@ -175,6 +175,7 @@ _IN_GRAPHS = {
     Element.UINT4: DType.U8,
     Element.INT4: DType.I8,
 }
+NIBBLES = (Element.UINT4, Element.INT4)  # bytes in graphs
 EXTERNAL = 1  # of TensorField.LOCATION: the data are in a file of their own
 
 

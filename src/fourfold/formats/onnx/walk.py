@@ -25,7 +25,7 @@ from fourfold.formats.onnx.records import (
     TensorRecord,
     ValueRecord,
 )
-from fourfold.formats.onnx.schema import AttributeField, Element
+from fourfold.formats.onnx.schema import NIBBLES, AttributeField, Element
 from fourfold.formats.onnx.scope import Scope, captured, needed_nodes
 from fourfold.formats.onnx.sizes import NamedSizes, declared_type
 from fourfold.formats.onnx.tensors import array_of, declared, is_widened, no_arrays
@@ -57,6 +57,7 @@ class Walk(Conversion):
     number: int = 0
     unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     halves: set[str] = field(default_factory=set)  # values that the file has as half floats
+    nibbles: set[str] = field(default_factory=set)  # constants and inputs of four bits
     own_types: Mapping[str, TensorType] = field(default_factory=dict)  # in the file's own batch
     changed: dict[str, np.ndarray] = field(default_factory=dict)  # constants, for another batch
     depth: int = 0
@@ -129,6 +130,8 @@ class Walk(Conversion):
             self.builder.constant(value, array_of(record, self.files))
             if record.element == Element.FLOAT16:
                 self.halves.add(value)
+            if record.element in NIBBLES:
+                self.nibbles.add(value)
         except (ValueError, LookupError) as error:
             raise ValueError(f"constant '{name}': {error}") from error
         return value
@@ -173,6 +176,7 @@ class Walk(Conversion):
             unit=self.scope.unit or outputs[0],
             attributes=self.scope.attributes_of(record),
             files=self.files,
+            nibbles=self.nibbles,
             own_types=self.own_types,
             changed=self.changed,
         )
@@ -311,6 +315,7 @@ def _inline(
         quantized=walk.quantized,
         unsized=walk.unsized,
         halves=walk.halves,
+        nibbles=walk.nibbles,
         depth=walk.depth + 1,
     )
     for node in nodes:

@@ -101,6 +101,9 @@ class ExpressionWriter:
             case "neg":
                 text = of(operands[0])
                 return f"-({text})" if text.startswith("-") else f"-{text}"
+            case "&" | "|" | "^" | "<<" | ">>":
+                # Few know how tightly these bind.
+                return f"({of(operands[0])} {item.op} {of(operands[1])})"
             case "convert":
                 return f"convert_{type_name(item.kind, item.width)}({of(operands[0], 0)})"
             case "math":
@@ -145,7 +148,7 @@ class ExpressionWriter:
         suffix = "" if width == 1 else str(width)
         if pointer.dtype is DType.F16 and kind == "float":
             aligned = "" if width == 1 else "a"
-            return f"vload{aligned}_half{suffix}({index}, {pointer.name})"
+            return f"vload{aligned}_half{suffix}({index}, {self._unwidened(pointer)})"
         place = f"{self._typed(pointer, width)}[{index}]"
         if kind == "bool":
             return f"convert_int{suffix}({place}) != {'0' if width == 1 else f'(int{width})(0)'}"
@@ -160,7 +163,7 @@ class ExpressionWriter:
         suffix = "" if width == 1 else str(width)
         if pointer.dtype is DType.F16 and value.kind == "float":
             aligned = "" if width == 1 else "a"
-            return f"vstore{aligned}_half{suffix}({text}, {index}, {pointer.name})"
+            return f"vstore{aligned}_half{suffix}({text}, {index}, {self._unwidened(pointer)})"
         if value.kind == "bool":
             one = "1" if width == 1 else f"(int{width})(1)"
             text = f"convert_uchar{suffix}(({text}) & {one})"
@@ -184,12 +187,21 @@ class ExpressionWriter:
     def _shift(self, target: Pointer, origin: Pointer, index: str) -> str:
         """A pointer further on. Halves are loaded by functions that take a plain pointer."""
         space = self._space(origin)
-        by_function = origin.dtype is DType.F16 and self.kernel.real == "float"
-        if target.width == 1 or by_function:
+        if target.width == 1 or self._by_function(origin):
             steps = "" if target.width == 1 else f" * {target.width}"
             return f"{space}*{target.name} = {origin.name} + {index}{steps}"
         typed = self._typed(origin, target.width)
         return f"{space.strip()}{target.width} *{target.name} = {typed} + {index}"
+
+    def _by_function(self, pointer: Pointer) -> bool:
+        """Whether all that lies there is loaded and stored by functions."""
+        return pointer.dtype is DType.F16 and self.kernel.real == "float"
+
+    def _unwidened(self, pointer: Pointer) -> str:
+        """The pointer as functions for halves take it, which step over vectors by themselves."""
+        if pointer.width == 1 or self._by_function(pointer):
+            return pointer.name
+        return f"({self._space(pointer)}*){pointer.name}"
 
     def _typed(self, pointer: Pointer, width: int) -> str:
         """The pointer itself, or a copy of it that steps over vectors."""

@@ -9,7 +9,7 @@ from fourfold.kernel.expression import Expression, const, guarded, vector
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.op.window import Window
+from fourfold.op.window import Pair, Window
 
 
 def direct_convolution(context: NodeContext, window: Window, groups: int) -> None:
@@ -42,6 +42,40 @@ def direct_convolution(context: NodeContext, window: Window, groups: int) -> Non
                 with kernel.when(inside), kernel.loop(weights.channels, title="i") as i:
                     kernel.add(total, source.element(place, first + i) * weights.element(tap, i))
             lanes.append(total)
+        target.store(pixel, slice_, _four(lanes, kernel))
+
+
+def direct_transposed(context: NodeContext, stride: Pair, before: Pair) -> None:
+    """Each lane gathers what lands on it: the taps at which the stride divides the distance."""
+    kernel = context.kernel("transpose_conv2d_direct")
+    source, weights = context.read(kernel, 0), context.read(kernel, 1, "weights")
+    bias = _bias(context, kernel)
+    target = context.write(kernel)
+    rows, columns = weights.type.shape[1:3]
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
+        image, y, x = target.coordinates(pixel)
+        channels = [
+            _channel(kernel, target, slice_, n) for n in range(min(4, context.output.channels))
+        ]
+        lanes = [_start(kernel, bias, channel) for channel in channels]
+        with (
+            kernel.loop(kernel.size("rows", rows), title="row") as row,
+            kernel.loop(kernel.size("columns", columns), title="column") as column,
+        ):
+            down, across = (
+                kernel.let(at + pad - tap, "way")
+                for at, pad, tap in zip((y, x), before, (row, column), strict=True)
+            )
+            inside = (down >= 0) & (across >= 0)
+            inside = inside & (down % stride[0]).equals(0) & (across % stride[1]).equals(0)
+            inside = inside & (down // stride[0] < source.axis(1))
+            inside = inside & (across // stride[1] < source.axis(2))
+            with kernel.when(inside), kernel.loop(weights.channels, title="i") as i:
+                at = [image, down // stride[0], across // stride[1]]
+                value = kernel.let(source.element(source.pixel(at), i), "value")
+                for channel, total in zip(channels, lanes, strict=True):
+                    tap = weights.pixel([channel, row, column])
+                    kernel.add(total, value * weights.element(tap, i))
         target.store(pixel, slice_, _four(lanes, kernel))
 
 

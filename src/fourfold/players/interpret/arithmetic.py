@@ -53,6 +53,11 @@ BINARY: dict[str, Binary] = {
     "*": np.multiply,
     "/": divide,
     "%": np.fmod,  # with the sign of the first
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,

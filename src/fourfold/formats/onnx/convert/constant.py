@@ -11,6 +11,7 @@ from fourfold.formats.onnx.operation import Operation, axis_of
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.slice import Slice
 from fourfold.types import DType, TensorType
 
 
@@ -119,11 +120,13 @@ def window(op: Operation) -> None:
 @converts("OneHot")
 def one_hot(op: Operation) -> None:
     """equal to each index, then select; the depth is a constant."""
-    depth, x = op.integer(1, "depth"), op.input_type(0)
+    depth, x = int(op.number(1, "depth") or 0), op.input_type(0)
     axis = axis_of(op.attribute("axis", -1), x.rank + 1)
     if depth < 1:
         raise ValueError(f"a depth of {depth} is not possible")
     values = op.input(2)
+    if op.type_of(values).shape != (2,):
+        raise ValueError(f"{op.type_of(values)} is not two values")
     off, on = (_entry(op, values, index) for index in (0, 1))
     whole = op.converted(op.input(0), DType.I32, "whole")
     spread = op.reshaped(whole, (*x.shape[:axis], 1, *x.shape[axis:]), "spread")
@@ -134,7 +137,5 @@ def one_hot(op: Operation) -> None:
 
 
 def _entry(op: Operation, values: str, index: int) -> str:
-    array = op.known(values)
-    if array is None or array.size != 2:
-        raise Unconvertible("its two values are computed at run time")
-    return op.made(array.reshape(-1)[index].reshape(()), f"value{index}")
+    one = op.add("slice", values, attributes=Slice((index,), (1,), (1,)), part=f"value{index}")
+    return op.reshaped(one, (), f"number{index}")

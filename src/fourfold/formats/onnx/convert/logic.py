@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
-from fourfold.formats.refusal import Unconvertible
 
 _BINARY = {
     "And": "logical_and",
@@ -38,7 +37,6 @@ def where(op: Operation) -> None:
 
 @converts("Mod")
 def mod(op: Operation) -> None:
-    """floor_mod: what is left has the sign of the divisor."""
-    if op.attribute("fmod", 0):
-        raise Unconvertible("what is left has the sign of the dividend")
-    op.give("floor_mod", op.input(0), op.input(1))
+    """floor_mod, or remainder, whose result has the sign of the dividend."""
+    name = "remainder" if op.attribute("fmod", 0) else "floor_mod"
+    op.give(name, op.input(0), op.input(1))

@@ -25,7 +25,8 @@ def batch_normalization(op: Operation) -> None:
     arrays = [op.known(op.input(index)) for index in range(1, 5)]
     shape = (-1, *(1,) * (x.rank - 2)) if x.rank > 1 else (-1,)
     if any(array is None for array in arrays):
-        raise Unconvertible("its numbers are computed at run time")
+        _computed_numbers(op, (x.shape[1], *shape[1:]) if x.rank > 1 else x.shape)
+        return
     scale, shift, mean, variance = (np.asarray(array, np.float64) for array in arrays)
     factor = scale / np.sqrt(variance + epsilon)
     rest = shift - mean * factor
@@ -36,25 +37,44 @@ def batch_normalization(op: Operation) -> None:
     op.give("add", op.add("mul", op.input(0), factors, part="scaled"), rests)
 
 
+def _computed_numbers(op: Operation, shape: Shape) -> None:
+    """The same where only a run knows the numbers."""
+    scale, shift, mean, variance = (
+        op.reshaped(op.input(index), shape, f"numbers{index}") for index in range(1, 5)
+    )
+    small = op.made(op.real_attribute("epsilon", 1e-5), "epsilon", op.input_type(0).dtype)
+    root = op.add("rsqrt", op.add("add", variance, small, part="sum"), part="root")
+    middle = op.add("sub", op.input(0), mean, part="middle")
+    even = op.add("mul", op.add("mul", middle, root, part="even"), scale, part="scaled")
+    op.give("add", even, shift)
+
+
 def _normalised(op: Operation, value: str, axes: Shape, epsilon: float, part: str = "") -> str:
     """(x - mean) / sqrt(variance + epsilon) over axes."""
+    return _parts(op, value, axes, epsilon, part)[0]
+
+
+def _parts(
+    op: Operation, value: str, axes: Shape, epsilon: float, part: str = ""
+) -> tuple[str, str, str]:
+    """The same, with the mean and what is multiplied by."""
     over = Reduce(axes, keep_dims=True)
     mean = op.add("mean", value, attributes=over, part=f"{part}mean")
     variance = op.add("variance", value, mean, attributes=over, part=f"{part}variance")
     small = op.made(epsilon, f"{part}epsilon", op.type_of(value).dtype)
     scale = op.add("rsqrt", op.add("add", variance, small, part=f"{part}sum"), part=f"{part}scale")
     middle = op.add("sub", value, mean, part=f"{part}middle")
-    return op.add("mul", middle, scale, part=f"{part}normalised")
+    return op.add("mul", middle, scale, part=f"{part}normalised"), mean, scale
 
 
 @converts("LayerNormalization")
 def layer_normalization(op: Operation) -> None:
     """mean, variance and pointwise ops over the last axes."""
-    if any(op.outputs[1:]):
-        raise Unconvertible("it gives its means, too")
     x = op.input_type(0)
     axes = tuple(range(axis_of(op.attribute("axis", -1), x.rank), x.rank))
-    value = _normalised(op, op.input(0), axes, op.real_attribute("epsilon", 1e-5))
+    value, mean, scale = _parts(op, op.input(0), axes, op.real_attribute("epsilon", 1e-5))
+    op.give_value(mean, 1)
+    op.give_value(scale, 2)
     value = op.add("mul", value, op.input(1), part="scaled")
     if op.optional(2) is None:
         op.give_value(value)

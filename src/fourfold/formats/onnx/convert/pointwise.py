@@ -7,13 +7,16 @@ import math
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
+from fourfold.ops.cast import Cast
 from fourfold.ops.gelu import Gelu
 from fourfold.ops.leaky_relu import LeakyRelu
+from fourfold.types import DType
 
 _UNARY = {
     "Abs": "absolute",
     "Ceil": "ceil",
     "Cos": "cos",
+    "Erf": "erf",
     "Exp": "exp",
     "Floor": "floor",
     "HardSwish": "hard_swish",
@@ -78,7 +81,14 @@ def power(op: Operation) -> None:
     if number in (1.0, 2.0, 0.5) and op.input_type(1).rank <= op.input_type(0).rank:
         op.give({1.0: "identity", 2.0: "square", 0.5: "sqrt"}[number], base)
         return
-    op.give("power", base, op.converted(op.input(1), op.input_type(0).dtype, "exponent"))
+    dtype = op.input_type(0).dtype
+    if dtype.is_float:
+        op.give("power", base, op.converted(op.input(1), dtype, "exponent"))
+        return
+    # Of whole numbers, as far as floats hold them.
+    real = [op.converted(op.input(index), DType.F32, f"real{index}") for index in (0, 1)]
+    whole = op.add("round", op.add("power", *real, part="power"), part="whole")
+    op.give("cast", whole, attributes=Cast(dtype))
 
 
 @converts("Reciprocal")

@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fourfold.formats.onnx.convert.grids import (
+    dequantize_by_arithmetic,
+    is_plain,
+    quantize_by_arithmetic,
+)
 from fourfold.formats.onnx.convert.matrix import gemm, matmul
 from fourfold.formats.onnx.convert.pointwise import leaky_relu, unary
+from fourfold.formats.onnx.convert.pools import pool
 from fourfold.formats.onnx.convert.reduce import global_pool, softmax
 from fourfold.formats.onnx.convert.slices import concat
-from fourfold.formats.onnx.convert.window import conv, pool
+from fourfold.formats.onnx.convert.window import conv
 from fourfold.formats.onnx.operation import Operation, axis_of
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
@@ -75,8 +81,12 @@ def _stored_dtype(op: Operation, zero: int) -> DType:
 
 @converts("QuantizeLinear")
 def quantize_linear(op: Operation) -> None:
-    """fake_quantize, and quantize where the integers are read."""
-    _check_blocks(op)
+    """fake_quantize, and quantize where the integers are read; plain arithmetic for several
+    scales.
+    """
+    if not is_plain(op):
+        quantize_by_arithmetic(op)
+        return
     _round(op, op.input(0), _grid(op, 1, 2, _stored_dtype(op, 2)))
 
 
@@ -89,19 +99,17 @@ def _round(op: Operation, exact: str, grid: _Grid) -> None:
 def dequantize_linear(op: Operation) -> None:
     """a constant, what was quantised before, or dequantize."""
     value, scale, zero = op.input(0), 1, 2
+    blocks = op.attribute("block_size", 0)
+    if not is_plain(op) and (blocks or value not in op.builder.constants):
+        dequantize_by_arithmetic(op)
+        return
     if value in op.builder.constants:
-        _check_blocks(op)
         op.give_constant(_real_constant(op, value, _numbers(op, scale, zero)))
         final = op.outputs[0]
         if final is not None:
             _note_scales(op, final, _numbers(op, scale, zero), op.attribute("axis", 1))
         return
     op.give_value(_real(op, value, scale, zero))
-
-
-def _check_blocks(op: Operation) -> None:
-    if op.attribute("block_size", 0):
-        raise Unconvertible("it has scales for blocks of an axis")
 
 
 def _real(op: Operation, value: str, scale: int, zero: int) -> str:

@@ -29,7 +29,7 @@ class _Cell:
     recurrent: str
     biases: tuple[str, ...]
     functions: tuple[str, ...]
-    peepholes: np.ndarray | None
+    peepholes: str | None
 
     @property
     def hidden(self) -> int:
@@ -98,31 +98,37 @@ def _check(op: Operation, steps: int, batch: int) -> None:
 
 def _cells(op: Operation, directions: int) -> list[_Cell]:
     kind = op.record.op
-    weights, recurrent, biases = (op.known(op.optional(index)) for index in (1, 2, 3))
-    if weights is None or recurrent is None or (op.optional(3) is not None and biases is None):
-        raise Unconvertible("its weights are computed at run time")
-    if not weights.shape[0] == recurrent.shape[0] == directions or weights.ndim != 3:
-        raise ValueError(f"weights of {list(weights.shape)} do not fit {directions} directions")
+    shapes = [op.input_type(index).shape for index in (1, 2)]
+    if any(len(shape) != 3 or shape[0] != directions for shape in shapes):
+        raise ValueError(f"weights of {shapes[0]} do not fit {directions} directions")
     names = _functions(op, directions)
-    peepholes = op.known(op.optional(7)) if kind == "LSTM" else None
-    if kind == "LSTM" and op.optional(7) is not None and peepholes is None:
-        raise Unconvertible("its peepholes are computed at run time")
+    peeps = kind == "LSTM" and op.optional(7) is not None
     cells = []
     for number in range(directions):
-        halves = () if biases is None else np.split(biases[number], 2)
+        rows = _GATES[kind] * shapes[1][2]
+        halves = () if op.optional(3) is None else (0, rows)
         own = names[number * len(_DEFAULTS[kind]) :][: len(_DEFAULTS[kind])]
         cells.append(
             _Cell(
                 op,
                 number,
-                weights=op.made(weights[number], "weights"),
-                recurrent=op.made(recurrent[number], "recurrent"),
-                biases=tuple(op.made(half, "bias") for half in halves),
+                weights=_own(op, 1, number, 0, rows),
+                recurrent=_own(op, 2, number, 0, rows),
+                biases=tuple(_own(op, 3, number, first, rows) for first in halves),
                 functions=own,
-                peepholes=None if peepholes is None else peepholes[number],
+                peepholes=_own(op, 7, number, 0, 3 * shapes[1][2]) if peeps else None,
             )
         )
     return cells
+
+
+def _own(op: Operation, index: int, number: int, first: int, count: int) -> str:
+    """What one direction has of an input: so many of its rows, or of its numbers."""
+    rest = op.input_type(index).shape[2:]
+    zeros, ones = (0,) * len(rest), (1,) * (2 + len(rest))
+    box = Slice((number, first, *zeros), (1, count, *rest), ones)
+    cut = op.add("slice", op.input(index), attributes=box, part=f"own{index}")
+    return op.reshaped(cut, (count, *rest), f"matrix{index}")
 
 
 def _functions(op: Operation, directions: int) -> tuple[str, ...]:
@@ -184,8 +190,8 @@ def _lstm(cell: _Cell, given: str, state: str, memory: str) -> tuple[str, str]:
 def _peep(cell: _Cell, gate: str, memory: str, index: int) -> str:
     if cell.peepholes is None:
         return gate
-    part = cell.peepholes[index * cell.hidden : (index + 1) * cell.hidden]
-    seen = cell.add("mul", memory, cell.op.made(part, "peephole"))
+    part = _rows(cell.op, cell.peepholes, index * cell.hidden, cell.hidden)
+    seen = cell.add("mul", memory, part)
     return cell.sum(gate, seen)
 
 
@@ -203,14 +209,18 @@ def _gru(cell: _Cell, given: str, state: str) -> str:
     return cell.sum(learned, change)
 
 
+def _rows(op: Operation, value: str, first: int, count: int) -> str:
+    rest = op.type_of(value).shape[1:]
+    box = Slice((first, *(0,) * len(rest)), (count, *rest), (1,) * (1 + len(rest)))
+    return op.add("slice", value, attributes=box, part="rows")
+
+
 def _after_reset(cell: _Cell, state: str) -> str:
     """The candidate's product with a state of which part is forgotten already."""
     op, hidden = cell.op, cell.hidden
-    weights = op.builder.constants[cell.recurrent][2 * hidden :]
-    bias = None
-    if cell.state_bias is not None:
-        bias = op.made(op.builder.constants[cell.state_bias][2 * hidden :], "candidate_bias")
-    return cell.add("fully_connected", state, op.made(weights, "candidate"), bias)
+    weights = _rows(op, cell.recurrent, 2 * hidden, hidden)
+    bias = None if cell.state_bias is None else _rows(op, cell.state_bias, 2 * hidden, hidden)
+    return cell.add("fully_connected", state, weights, bias)
 
 
 def _give(op: Operation, rows: list[list[str]], last: list[str], memory: list[str]) -> None:

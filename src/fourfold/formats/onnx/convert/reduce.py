@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from fourfold.formats.onnx.convert.sort import turned_round
 from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
 from fourfold.formats.onnx.rule import converts
-from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
@@ -22,6 +24,7 @@ _PLAIN = {
     "ReduceProd": "reduce_prod",
     "ReduceSum": "sum",
 }
+_TRUTH = {**_PLAIN, "ReduceMax": "reduce_any", "ReduceMin": "reduce_all"}
 # What is done to the elements before they are summed, and to the sum.
 _SUMS = {
     "ReduceL1": ("absolute", ""),
@@ -30,6 +33,38 @@ _SUMS = {
     "ReduceSumSquare": ("square", ""),
 }
 _SOFTMAX = {"LogSoftmax": ("log_softmax", NONE), "Softmax": ("softmax", Softmax())}
+
+
+# What is left of nothing.
+_NOTHING = {
+    "ReduceLogSum": -math.inf,
+    "ReduceLogSumExp": -math.inf,
+    "ReduceMax": -math.inf,
+    "ReduceMean": math.nan,
+    "ReduceMin": math.inf,
+    "ReduceProd": 1.0,
+}
+
+
+def _is_of_nothing(op: Operation, attributes: Reduce | None) -> bool:
+    """Gives the result where an axis that goes is empty: the number that changes no other."""
+    x = op.input_type(0)
+    if attributes is None or all(x.shape[axis] for axis in attributes.axes):
+        return False
+    sizes = ((1 if axis in attributes.axes else size) for axis, size in enumerate(x.shape))
+    shape = (
+        tuple(sizes)
+        if attributes.keep_dims
+        else tuple(size for axis, size in enumerate(x.shape) if axis not in attributes.axes)
+    )
+    number = _NOTHING.get(op.record.op, 0.0)
+    if x.dtype is DType.BOOL:
+        number = number > 0
+    elif x.dtype.is_integer and math.isinf(number):
+        limits = np.iinfo(x.dtype.numpy)
+        number = limits.max if number > 0 else limits.min
+    op.give_constant(np.full(shape, number, x.dtype.numpy))
+    return True
 
 
 def _reduce(op: Operation) -> Reduce | None:
@@ -48,8 +83,9 @@ def reduce(op: Operation) -> None:
     attributes = _reduce(op)
     if attributes is None:
         op.give_value(op.input(0))
-    else:
-        op.give(_PLAIN[op.record.op], op.input(0), attributes=attributes)
+    elif not _is_of_nothing(op, attributes):
+        names = _TRUTH if op.input_type(0).dtype is DType.BOOL else _PLAIN
+        op.give(names[op.record.op], op.input(0), attributes=attributes)
 
 
 @converts(*_SUMS)
@@ -57,6 +93,8 @@ def reduce_sums(op: Operation) -> None:
     """a sum, with pointwise ops before and behind it."""
     before, after = _SUMS[op.record.op]
     attributes, value = _reduce(op), op.input(0)
+    if _is_of_nothing(op, attributes):
+        return
     value = op.add(before, value, part="each") if before else value
     if attributes is not None:
         value = op.add("sum", value, attributes=attributes, part="sum")
@@ -70,6 +108,8 @@ def reduce_log_sum_exp(op: Operation) -> None:
     attributes, x = _reduce(op), op.input(0)
     if attributes is None:
         op.give_value(x)
+        return
+    if _is_of_nothing(op, attributes):
         return
     kept = Reduce(attributes.axes, keep_dims=True)
     largest = op.add("reduce_max", x, attributes=kept, part="largest")
@@ -125,12 +165,10 @@ def arg_max(op: Operation) -> None:
     """arg_max along an axis; of what is negated for the smallest."""
     x, value = op.input_type(0), op.input(0)
     axis = axis_of(op.attribute("axis", 0), x.rank)
-    if op.attribute("select_last_index", 0):
-        raise Unconvertible("of several largest it wants the last")
     if op.record.op == "ArgMin":
-        value = op.add("negate", value, part="minus")
-    keep = bool(op.attribute("keepdims", 1))
-    op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep))
+        value = turned_round(op, value)
+    keep, last = bool(op.attribute("keepdims", 1)), bool(op.attribute("select_last_index", 0))
+    op.give("arg_max", value, attributes=ArgMax(axis, DType.I64, keep, last))
 
 
 @converts("CumSum")

@@ -3,72 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from fourfold.formats.onnx.convert.window import channels_first, channels_last
 from fourfold.formats.onnx.operation import Operation, axis_of
 from fourfold.formats.onnx.rule import converts
-from fourfold.formats.refusal import Unconvertible
 from fourfold.kernels.move import Block
+from fourfold.op.resampling import ResizedAxis, Sampling, TapTable, tap_table
 from fourfold.op.rules import Resize
-from fourfold.ops.gather import Gather
 from fourfold.ops.reshape import Reshape
+from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.resize_bilinear import neighbours
 from fourfold.ops.resize_nearest import nearest
 from fourfold.ops.transpose import Transpose
 from fourfold.types import Shape
 
 _FORMS = ((False, False), (True, False), (False, True))  # align_corners, half_pixel_centers
-_ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-}
+_MODES = {"bilinear": "linear"}  # by its older name
+_LIMITS: dict[str, Callable[..., float]] = {"not_larger": min, "not_smaller": max}
 
 
 @converts("Resize", "Upsample")
 def resize(op: Operation) -> None:
-    """resize_nearest or resize_bilinear between transposes, or gather along each axis."""
-    x, mode = op.input_type(0), op.text_attribute("mode", "nearest")
-    scales, sizes = _targets(op, x.shape)
-    ways = [_positions(op, x.shape[axis], sizes[axis], scales[axis]) for axis in range(x.rank)]
-    if op.attribute("antialias", 0) and any(scale < 1 for scale in scales):
-        raise Unconvertible("it smooths what it makes smaller")
-    if mode == "nearest":
-        _nearest(op, sizes, ways)
-    elif mode in ("linear", "bilinear"):
-        _linear(op, sizes, ways)
+    """resize_nearest or resize_bilinear between transposes; resize for what these cannot say."""
+    x, sampling = op.input_type(0), _sampling(op)
+    axes = tuple(
+        one for one in _resized_axes(op) if (one.size, one.scale) != (x.shape[one.axis], 1)
+    )
+    if not axes:
+        op.give_value(op.input(0))
+        return
+    attributes = ResizeAxes(axes, sampling, op.real_attribute("extrapolation_value", 0.0))
+    plain = _plain(attributes, x.shape) if min(one.axis for one in axes) > 1 else None
+    if plain is not None:
+        name = "resize_nearest" if sampling.mode == "nearest" else "resize_bilinear"
+        value = op.add(name, channels_last(op, op.input(0)), attributes=plain, part="resized")
+        op.give_value(channels_first(op, value, x.rank))
     else:
-        raise Unconvertible(f"its mode '{mode}' is not known yet")
+        _general(op, attributes)
 
 
-def _targets(op: Operation, shape: Shape) -> tuple[tuple[float, ...], Shape]:
-    """The scale of each axis, and the sizes that the result has."""
-    old = op.record.op == "Upsample" or op.version < 11
-    named = op.list_attribute("axes")
+def _sampling(op: Operation) -> Sampling:
+    """What the attributes say; before version 11 elements were not in the middle of their place."""
+    old, mode = _is_old(op), op.text_attribute("mode", "nearest")
+    kind = "asymmetric" if old else "half_pixel"
+    return Sampling(
+        _MODES.get(mode, mode),
+        op.text_attribute("coordinate_transformation_mode", kind),
+        op.text_attribute("nearest_mode", "floor" if old else "round_prefer_floor"),
+        op.real_attribute("cubic_coeff_a", -0.75),
+        bool(op.attribute("exclude_outside", 0)),
+        bool(op.attribute("antialias", 0)),
+    )
+
+
+def _is_old(op: Operation) -> bool:
+    return op.record.op == "Upsample" or op.version < 11
+
+
+def _resized_axes(op: Operation) -> list[ResizedAxis]:
+    """The axes that are named, with their new sizes."""
+    shape, named = op.input_type(0).shape, op.list_attribute("axes")
     axes = range(len(shape)) if named is None else [axis_of(axis, len(shape)) for axis in named]
-    scales, sizes = [1.0] * len(shape), list(shape)
-    place = 1 if old else 2
-    given = _numbers(op, place)
-    if given:
-        if len(given) != len(axes) or min(given) <= 0:
-            raise ValueError(f"scales {list(given)} do not fit {list(shape)}")
-        for axis, scale in zip(axes, given, strict=True):
-            scales[axis], sizes[axis] = scale, int(np.floor(np.float32(shape[axis] * scale)))
+    scales = _numbers(op, 1 if _is_old(op) else 2)
+    if scales:
+        if len(scales) != len(axes) or min(scales) <= 0:
+            raise ValueError(f"scales {list(scales)} do not fit {list(shape)}")
+        sizes = [
+            int(np.floor(np.float32(shape[axis] * scale)))
+            for axis, scale in zip(axes, scales, strict=True)
+        ]
     else:
-        asked = op.integers(3, "sizes")
-        if (
-            len(asked) != len(axes)
-            or op.text_attribute("keep_aspect_ratio_policy", "stretch") != "stretch"
-        ):
-            raise Unconvertible("its sizes are limits that keep the aspect ratio")
-        for axis, size in zip(axes, asked, strict=True):
-            scales[axis], sizes[axis] = size / max(shape[axis], 1), size
-    if min(sizes) < 1:
+        sizes = _sizes(op, [shape[axis] for axis in axes])
+        scales = tuple(n / max(shape[axis], 1) for axis, n in zip(axes, sizes, strict=True))
+    if min(sizes, default=1) < 1:
         raise ValueError(f"an image of {sizes} is not possible")
-    return tuple(scales), tuple(sizes)
+    parts = _crop(op, len(axes))
+    return [ResizedAxis(*one) for one in zip(axes, sizes, scales, *parts, strict=True)]
+
+
+def _sizes(op: Operation, before: list[int]) -> list[int]:
+    """The sizes that are asked for, or that keep the aspect ratio within them or around them."""
+    asked = op.integers(3, "sizes")
+    if len(asked) != len(before) or min(before, default=1) < 1:
+        raise ValueError(f"sizes {list(asked)} do not fit {before}")
+    limit = _LIMITS.get(op.text_attribute("keep_aspect_ratio_policy", "stretch"))
+    if limit is None:
+        return list(asked)
+    scale = limit(size / own for size, own in zip(asked, before, strict=True))
+    return [int(np.floor(scale * own + 0.5)) for own in before]
+
+
+def _crop(op: Operation, count: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Where each axis starts and ends, as fractions of it."""
+    whole = (0.0,) * count, (1.0,) * count
+    if op.text_attribute("coordinate_transformation_mode", "") != "tf_crop_and_resize":
+        return whole
+    region = op.constant(1, "roi").reshape(-1).astype(np.float64)
+    if region.size != 2 * count:
+        raise ValueError(f"its region {region.tolist()} does not fit {count} axes")
+    return tuple(region[:count].tolist()), tuple(region[count:].tolist())
 
 
 def _numbers(op: Operation, place: int) -> tuple[float, ...]:
@@ -81,75 +117,57 @@ def _numbers(op: Operation, place: int) -> tuple[float, ...]:
     return tuple(float(number) for number in op.constant(place, "scales").reshape(-1))
 
 
-def _positions(op: Operation, size: int, result: int, scale: float) -> np.ndarray:
-    """Where along an axis of the input each element of the result lies."""
-    old = op.record.op == "Upsample" or op.version < 11
-    kind = "asymmetric" if old else "half_pixel"
-    kind = op.text_attribute("coordinate_transformation_mode", kind)
-    steps = np.arange(result, dtype=np.float64)
-    if kind == "asymmetric":
-        return steps / scale
-    if kind == "align_corners":
-        return steps * (size - 1) / max(result - 1, 1)
-    if kind == "half_pixel" or (kind == "pytorch_half_pixel" and result > 1):
-        return (steps + 0.5) / scale - 0.5
-    if kind == "pytorch_half_pixel":
-        return np.zeros(1)
-    raise Unconvertible(f"its coordinates '{kind}' are not known yet")
-
-
-def _nearest(op: Operation, sizes: Shape, ways: list[np.ndarray]) -> None:
-    x = op.input_type(0)
-    old = op.record.op == "Upsample" or op.version < 11
-    rounding = op.text_attribute("nearest_mode", "floor" if old else "round_prefer_floor")
-    if rounding not in _ROUND:
-        raise ValueError(f"it does not say how to round: '{rounding}'")
-    places = [
-        np.clip(_ROUND[rounding](np.round(way, 6)), 0, size - 1).astype(np.int32)
-        for way, size in zip(ways, x.shape, strict=True)
-    ]
-    if x.rank == 4 and sizes[:2] == x.shape[:2]:
-        for form in _FORMS:
-            attributes = Resize((sizes[2], sizes[3]), *form)
-            found = (nearest(attributes, axis, x.shape[2 + axis]) for axis in (0, 1))
-            if all(map(np.array_equal, found, places[2:])):
-                image = channels_last(op, op.input(0))
-                value = op.add("resize_nearest", image, attributes=attributes, part="resized")
-                op.give_value(channels_first(op, value, 4))
-                return
-    value = op.input(0)
-    for axis, (size, chosen) in enumerate(zip(x.shape, places, strict=True)):
-        if not np.array_equal(chosen, np.arange(size)):
-            indices = op.made(chosen, f"places{axis}")
-            value = op.add("gather", value, indices, attributes=Gather(axis), part=f"axis{axis}")
-    op.give_value(value)
-
-
-def _linear(op: Operation, sizes: Shape, ways: list[np.ndarray]) -> None:
-    x = op.input_type(0)
-    if x.rank not in (3, 4) or sizes[:2] != x.shape[:2]:
-        raise Unconvertible("it changes other axes than those of an image")
-    rows = (1, 1) if x.rank == 3 else (x.shape[2], sizes[2])
-    columns = (x.shape[-1], sizes[-1])
-    wanted = [np.zeros(1), ways[2]] if x.rank == 3 else ways[2:]
+def _plain(attributes: ResizeAxes, shape: Shape) -> Resize | None:
+    """The same as one of the ways to resize an image that have kernels of their own."""
+    sampling, inner = attributes.sampling, shape[2:]
+    if not 1 <= len(inner) <= 2 or sampling.mode == "cubic" or sampling.antialias:
+        return None
+    tables: list[TapTable | None] = [None] * len(inner)
+    sizes = list(inner)
+    for one in attributes.axes:
+        tables[one.axis - 2] = tap_table(sampling, one, shape[one.axis])
+        sizes[one.axis - 2] = one.size
+    if any(table is not None and table.outside.any() for table in tables):
+        return None
+    extra = 2 - len(inner)
+    height, width = (1,) * extra + tuple(sizes)
     for form in _FORMS:
-        attributes = Resize((rows[1], columns[1]), *form)
-        pairs = ((0, rows[0]), (1, columns[0]))
-        found = (_ways(attributes, axis, size) for axis, size in pairs)
-        limits = (np.clip(way, 0, size - 1) for way, (_, size) in zip(wanted, pairs, strict=True))
-        if all(np.allclose(a, b, atol=1e-4) for a, b in zip(found, limits, strict=True)):
-            image = channels_last(op, op.input(0))
-            value = op.add("resize_bilinear", image, attributes=attributes, part="resized")
-            op.give_value(channels_first(op, value, x.rank))
-            return
-    raise Unconvertible("its coordinates are not known yet")
+        plain = Resize((height, width), *form)
+        agrees = _agrees_nearest if sampling.mode == "nearest" else _agrees_linear
+        pairs = enumerate(zip(inner, tables, strict=True), extra)
+        if all(agrees(plain, axis, size, table) for axis, (size, table) in pairs):
+            return plain
+    return None
 
 
-def _ways(attributes: Resize, axis: int, size: int) -> np.ndarray:
-    """Where the op reads along an axis, with what lies beyond the ends there."""
-    lower, upper, share = neighbours(attributes, axis, size)
-    ways: np.ndarray = lower + (upper - lower) * share
-    return ways
+def _agrees_nearest(plain: Resize, axis: int, size: int, table: TapTable | None) -> bool:
+    """Whether an op reads along an axis what the table says; without one, all as it is."""
+    wanted = np.arange(size) if table is None else table.indices[:, 0]
+    return np.array_equal(nearest(plain, axis, size), wanted)
+
+
+def _agrees_linear(plain: Resize, axis: int, size: int, table: TapTable | None) -> bool:
+    lower, upper, share = neighbours(plain, axis, size)
+    wanted = np.arange(size) if table is None else (table.indices * table.weights).sum(axis=1)
+    return np.allclose(lower + (upper - lower) * share, wanted, atol=1e-4)
+
+
+def _general(op: Operation, attributes: ResizeAxes) -> None:
+    """Between transposes that bring an axis to the end which stays as it is; or with a new one."""
+    x = op.input_type(0)
+    changed = {one.axis for one in attributes.axes}
+    kept = [axis for axis in range(x.rank) if axis not in changed]
+    if not kept:
+        value = op.reshaped(op.input(0), (*x.shape, 1), "column")
+        value = op.add("resize", value, attributes=attributes, part="resized")
+        op.give_value(op.reshaped(value, op.type_of(value).shape[:-1], "flat"))
+        return
+    last = 1 if 1 in kept else kept[-1]
+    order = (*(axis for axis in range(x.rank) if axis != last), last)
+    axes = tuple(replace(one, axis=order.index(one.axis)) for one in attributes.axes)
+    value = op.transposed(op.input(0), order, "image")
+    value = op.add("resize", value, attributes=replace(attributes, axes=axes), part="resized")
+    op.give_value(op.transposed(value, tuple(map(order.index, range(x.rank))), "planes"))
 
 
 @converts("DepthToSpace", "SpaceToDepth")

@@ -6,13 +6,12 @@ import numpy as np
 
 from fourfold.formats.onnx.operation import Operation, axis_of
 from fourfold.formats.onnx.rule import converts
-from fourfold.formats.refusal import Unconvertible
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
 _FARTHEST = 2**62  # what exporters write for 'to the end' is beyond it
 
@@ -116,12 +115,12 @@ def _from_start(op: Operation, indices: str, size: int) -> str:
 
 @converts("GatherND")
 def gather_nd(op: Operation) -> None:
-    """gather_nd."""
-    if op.attribute("batch_dims", 0):
-        raise Unconvertible("its first axes go together")
+    """gather_nd; axes that go together are named by indices of their own."""
     x, known = op.input_type(0), op.known(op.input(1))
-    if known is None:
-        raise Unconvertible("its indices are computed at run time, and may count from the end")
+    batch = op.attribute("batch_dims", 0)
+    if known is None or batch:
+        op.give("gather_nd", op.input(0), _computed_places(op, batch))
+        return
     limits = np.array(x.shape[: known.shape[-1]] if known.ndim else ())
     if known.ndim == 0 or known.shape[-1] > x.rank or (known < -limits).any():
         raise ValueError(f"its indices do not lie in {x}")
@@ -129,6 +128,25 @@ def gather_nd(op: Operation) -> None:
         raise ValueError(f"its indices do not lie in {x}")
     places = np.where(known < 0, known + limits, known).astype(np.int32)
     op.give("gather_nd", op.input(0), op.made(places, "places"))
+
+
+def _computed_places(op: Operation, batch: int) -> str:
+    """Indices that a run computes, counted from the start, with those of the batch before them."""
+    x, indices = op.input_type(0), op.input_type(1)
+    depth = indices.channels if indices.rank else 0
+    if not 0 <= batch < indices.rank or not 0 < depth <= x.rank - batch:
+        raise ValueError(f"{indices} names no places in {x}")
+    sizes = op.made(np.array(x.shape[batch : batch + depth], indices.dtype.numpy), "sizes")
+    zero = op.made(np.array(0, indices.dtype.numpy), "zero")
+    behind = op.add("less", op.input(1), zero, part="behind")
+    ahead = op.add("add", op.input(1), sizes, part="ahead")
+    places = op.add("select", behind, ahead, op.input(1), part="places")
+    if not batch:
+        return places
+    own = np.indices(indices.shape[:-1])[:batch]
+    rows = np.moveaxis(own, 0, -1).astype(indices.dtype.numpy)
+    joined = Concat(indices.rank - 1)
+    return op.add("concat", op.made(rows, "batch"), places, attributes=joined, part="all_places")
 
 
 @converts("Pad")
@@ -144,13 +162,40 @@ def pad(op: Operation) -> None:
         box = Slice(cut[0], kept, (1,) * x.rank)
         value = op.add("slice", value, attributes=box, part="cut")
     sides = tuple(max(amount, 0) for amount in before), tuple(max(amount, 0) for amount in after)
-    if mode == "constant":
+    if mode == "constant" and op.optional(2) is not None and op.known(op.optional(2)) is None:
+        _pad_by_run(op, value, sides)
+    elif mode == "constant":
         fill = op.real_attribute("value", 0.0) if op.has("value") else op.number(2, "value")
         op.give("pad", value, attributes=Pad(*sides, fill or 0.0))
     elif mode == "reflect":
         op.give("mirror_pad", value, attributes=MirrorPad(*sides, reflect=True))
+    elif mode in ("edge", "wrap"):
+        _repeat(op, value, sides, "clip" if mode == "edge" else "wrap")
     else:
-        raise Unconvertible(f"its mode '{mode}' is not known yet")
+        raise ValueError(f"there is no mode '{mode}'")
+
+
+def _pad_by_run(op: Operation, value: str, sides: tuple[Shape, Shape]) -> None:
+    """Around the value is a number that only a run knows."""
+    padded = op.add("pad", value, attributes=Pad(*sides), part="padded")
+    op.reserve(op.type_of(padded).with_dtype(DType.BOOL))
+    inside = np.zeros(op.type_of(padded).shape, np.bool_)
+    sizes = zip(sides[0], op.type_of(value).shape, strict=True)
+    inside[tuple(slice(before, before + size) for before, size in sizes)] = True
+    number = op.reshaped(op.input(2), (), "number")
+    op.give("select", op.made(inside, "inside"), padded, number)
+
+
+def _repeat(op: Operation, value: str, sides: tuple[Shape, Shape], mode: str) -> None:
+    """The edges, or what lies at the other end, by indices along each axis."""
+    for axis, (before, after) in enumerate(zip(*sides, strict=True)):
+        if before or after:
+            size = op.type_of(value).shape[axis]
+            steps = np.arange(-before, size + after)
+            places = np.clip(steps, 0, size - 1) if mode == "clip" else steps % size
+            indices = op.made(places.astype(np.int32), f"places{axis}")
+            value = op.add("gather", value, indices, attributes=Gather(axis), part=f"axis{axis}")
+    op.give_value(value)
 
 
 def _amounts(op: Operation, shape: Shape) -> tuple[Shape, Shape]:

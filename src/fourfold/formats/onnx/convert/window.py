@@ -1,4 +1,4 @@
-"""Operators that slide a window over an image: convolutions and pools.
+"""Operators that slide a window over an image: convolutions.
 
 ONNX has images as [N,C,H,W], graphs have them as [N,H,W,C]: each operator stands between two
 transposes, which rewrites push together until they cancel. A row [N,C,L] is an image of one line.
@@ -13,19 +13,17 @@ import numpy as np
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.op.window import Padding, Pair, Pool2d
+from fourfold.op.window import Padding, Pair
 from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
 from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
 from fourfold.ops.leaky_relu import LeakyRelu
-from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose_conv2d import TransposeConv2d
 from fourfold.types import Shape
 
 _LIMIT = 2**20  # no stride, dilation or filter of a real model comes near it
-_POOLS = {"AveragePool": "average_pool2d", "MaxPool": "max_pool2d"}
 _ACTIVATIONS = {"Relu": "relu", "Sigmoid": "logistic", "Tanh": "tanh"}
 
 
@@ -46,13 +44,14 @@ class Window:
     def image(self) -> tuple[Pair, Pair, Pair, Padding]:
         """Filter, stride, dilation and padding in two dimensions: a row has a height of one."""
         filter, stride, dilation = (
-            _pair(numbers) for numbers in (self.filter, self.stride, self.dilation)
+            as_pair(numbers) for numbers in (self.filter, self.stride, self.dilation)
         )
         rows, columns = ((0, 0), *self.padding)[-2:]
         return filter, stride, dilation, Padding(*rows, *columns)
 
 
-def _pair(numbers: Shape) -> Pair:
+def as_pair(numbers: Shape) -> Pair:
+    """Numbers of an image; those of a row have a one before them."""
     first, second = (1, *numbers)[-2:]
     return first, second
 
@@ -122,7 +121,7 @@ def conv(op: Operation) -> None:
     groups, image = op.attribute("group", 1), channels_last(op, op.input(0))
     if x.rank == 5:
         value = _volume(op, image, window, groups)
-    elif groups > 1 and groups == x.shape[1] and weights.shape[1] == 1:
+    elif groups > 1 and groups == x.shape[1] and weights.shape[1] == 1 and _are_known(op):
         value = _depthwise(op, image, window)
     else:
         _, stride, dilation, padding = window.image()
@@ -134,6 +133,12 @@ def conv(op: Operation) -> None:
     if op.optional(3) is not None:
         value = op.add("add", value, op.input(3), part="sum")
     op.give_value(_activated(op, value))
+
+
+def _are_known(op: Operation) -> bool:
+    """Whether weights and bias are constants."""
+    bias = op.optional(2)
+    return op.known(op.input(1)) is not None and (bias is None or op.known(bias) is not None)
 
 
 def _depthwise(op: Operation, image: str, window: Window) -> str:
@@ -187,7 +192,7 @@ def conv_transpose(op: Operation) -> None:
     filters = _spread_filters(op, window)
     placed = Window(window.reach, window.stride, (1,) * len(sizes), padding)
     _, stride, _, around = placed.image()
-    attributes = TransposeConv2d(stride, around, _pair(sizes))
+    attributes = TransposeConv2d(stride, around, as_pair(sizes))
     image, groups = channels_last(op, op.input(0)), op.attribute("group", 1)
     if groups < 1 or x.shape[1] % groups or x.shape[1] != weights.shape[0]:
         raise ValueError(f"{weights} in {groups} groups cannot read {x}")
@@ -264,48 +269,3 @@ def _channels(op: Operation, image: str, group: int, groups: int) -> str:
 def _filters_of(op: Operation, filters: str, group: int, groups: int) -> str:
     """Filters are [M/groups,H,W,C]: each group has its part of the last axis."""
     return _channels(op, filters, group, groups)
-
-
-@converts("AveragePool", "MaxPool")
-def pool(op: Operation) -> None:
-    """the same pool between transposes."""
-    x, filter = op.input_type(0), op.list_attribute("kernel_shape")
-    if filter is None or x.rank not in (3, 4):
-        raise Unconvertible(f"a pool of {x} is not known yet")
-    window = read_window(op, x.shape[2:], filter)
-    if any(gap > 1 for gap in window.dilation):
-        raise Unconvertible("its taps lie apart")
-    if len(op.outputs) > 1 and op.outputs[1] is not None:
-        raise Unconvertible("it gives the places of the largest, too")
-    value = channels_last(op, op.input(0))
-    taps, stride, _, padding = window.image()
-    if op.attribute("ceil_mode", 0):
-        image = op.type_of(value).shape[1:3]
-        rows = _last_window(image[0], taps[0], stride[0], padding.height)
-        columns = _last_window(image[1], taps[1], stride[1], padding.width)
-        around = Padding(*rows, *columns)
-    else:
-        around = padding
-    if op.record.op == "AveragePool" and op.attribute("count_include_pad", 0):
-        value, around = _counted(op, value, padding, around)
-    attributes = Pool2d(taps, stride, around)
-    value = op.add(_POOLS[op.record.op], value, attributes=attributes, part="pool")
-    op.give_value(channels_first(op, value, x.rank))
-
-
-def _counted(op: Operation, value: str, own: Padding, needed: Padding) -> tuple[str, Padding]:
-    """Zeros that count as pixels are put there; what a last window reaches beyond them stays."""
-    bottom, right = min(own.bottom, needed.bottom), min(own.right, needed.right)
-    before, after = (0, own.top, own.left, 0), (0, bottom, right, 0)
-    if any(before) or any(after):
-        value = op.add("pad", value, attributes=Pad(before, after), part="padded")
-    return value, Padding(0, needed.bottom - bottom, 0, needed.right - right)
-
-
-def _last_window(size: int, taps: int, step: int, padding: Pair) -> Pair:
-    """Padding with which a last window that reaches over the end counts, if it begins inside."""
-    before, after = padding
-    count = -(-max(size + before + after - taps, 0) // step) + 1
-    if (count - 1) * step >= size + before:
-        count -= 1
-    return before, max((count - 1) * step + taps - size - before, 0)

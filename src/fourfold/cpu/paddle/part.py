@@ -1,0 +1,62 @@
+"""A part of a Paddle program, written as a program of its own, made ready in Paddle Inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fourfold.cpu.paddle.inference import FAILURES, first_line, open_predictor, run_predictor
+from fourfold.cpu.protocol import Lock
+from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.plan.tensor_binding import TensorBinding
+from fourfold.types import Shape
+
+
+class PaddlePart:
+    """A program made ready in Paddle Inference. Its results are new arrays."""
+
+    def __init__(
+        self,
+        content: bytes,
+        inputs: Sequence[TensorBinding],
+        outputs: Sequence[TensorBinding],
+        threads: int | None = None,
+    ) -> None:
+        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
+        try:
+            self._predictor = open_predictor(content, threads)
+        except FAILURES as error:
+            raise UnsupportedError(
+                "Paddle Inference cannot take its part of the model",
+                [Refusal(one.name, "output", first_line(error)) for one in self._outputs[:1]],
+                "see 'fourfold check' for which operators stay on the CPU, and why",
+            ) from error
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        given = {
+            str(binding.tensor): binding.into_file(array)
+            for binding, array in zip(self._inputs, arrays, strict=True)
+        }
+        names = [str(binding.tensor) for binding in self._outputs]
+        try:
+            return run_predictor(self._predictor, given, names)
+        except FAILURES as error:
+            raise DeviceError(
+                "Paddle Inference could not run its part of the model",
+                first_line(error),
+                "check that the inputs are what the model expects; Paddle alone would fail, too",
+            ) from error
+
+    def shapes(self) -> Mapping[str, Shape]:
+        """None: Paddle knows shapes when it has run."""
+        return {}
+
+    def direct(self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock) -> None:
+        """There is no shorter way than `run`."""
+
+    def reset(self) -> None:
+        """Nothing is kept between runs."""
+
+    def close(self) -> None:
+        self._predictor = None

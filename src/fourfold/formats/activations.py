@@ -1,0 +1,24 @@
+"""Activations that no op says alone, of parts that several formats share."""
+
+from __future__ import annotations
+
+from fourfold.formats.operator_nodes import OperatorNodes
+
+
+def give_elu(nodes: OperatorNodes, x: str, alpha: float) -> None:
+    """x where it is not negative, else alpha * (e**x - 1)."""
+    if alpha == 1.0:
+        nodes.give("elu", x)
+        return
+    below = nodes.add("minimum", x, nodes.scalar(0.0, x, "zero"), part="below")
+    curve = nodes.add("elu", below, part="curve")
+    scaled = nodes.add("mul", curve, nodes.scalar(alpha, x, "alpha"), part="scaled")
+    nodes.give("add", nodes.add("relu", x, part="above"), scaled)
+
+
+def softplus_parts(nodes: OperatorNodes, x: str) -> tuple[str, str]:
+    """Two values whose sum is log(1 + e**x), of parts that cannot overflow."""
+    away = nodes.add("negate", nodes.add("absolute", x, part="absolute"), part="away")
+    one = nodes.scalar(1.0, x, "one")
+    total = nodes.add("add", nodes.add("exp", away, part="exp"), one, part="total")
+    return nodes.add("relu", x, part="above"), nodes.add("log", total, part="log")

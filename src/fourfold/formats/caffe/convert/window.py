@@ -1,0 +1,142 @@
+"""Layers that slide a window over an image: convolutions, pools, normalisation by neighbours."""
+
+from __future__ import annotations
+
+from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.caffe.record import Record
+from fourfold.formats.caffe.rule import converts
+from fourfold.formats.channels_first import (
+    Deconvolution,
+    Pool,
+    ceil_padding,
+    check_window,
+    convolve,
+    deconvolve,
+    give_channels_first,
+    pool_image,
+    to_channels_last,
+)
+from fourfold.formats.refusal import Unconvertible
+from fourfold.op.rules import Reduce
+from fourfold.op.window import Padding, Pair
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.local_response import LocalResponse
+
+
+def _pair(settings: Record, name: str, axis: str, default: int) -> Pair:
+    """A setting for height and width: two of them, one for both, or one for each by name."""
+    if settings.has(f"{axis}_h") or settings.has(f"{axis}_w"):
+        return settings.integer(f"{axis}_h", default), settings.integer(f"{axis}_w", default)
+    found = settings.integers(name)
+    if len(found) > 2:
+        raise Unconvertible(f"its {name} has {len(found)} axes, and images have two")
+    return (found[0], found[-1]) if found else (default, default)
+
+
+def _both_sides(pad: Pair) -> Padding:
+    return Padding(pad[0], pad[0], pad[1], pad[1])
+
+
+def _geometry(op: Operation, settings: Record) -> tuple[Pair, Pair, Padding]:
+    """Stride, dilation and padding of a convolution."""
+    if op.axis(settings.integer("axis", 1)) != 1:
+        raise Unconvertible("its channels are not the second axis")
+    stride = _pair(settings, "stride", "stride", 1)
+    dilation = _pair(settings, "dilation", "dilation", 1)
+    return stride, dilation, _both_sides(_pair(settings, "pad", "pad", 0))
+
+
+def _weights(op: Operation, settings: Record, turned: bool) -> tuple[str, str | None]:
+    """Weights of [O,I / groups,H,W], or turned of [I,O / groups,H,W], and the bias."""
+    outputs, groups = settings.integer("num_output"), settings.integer("group", 1)
+    filter = _pair(settings, "kernel_size", "kernel", 0)
+    check_window(outputs, groups, *filter)
+    channels = op.input_type().shape[1]
+    shape = (channels, outputs // groups) if turned else (outputs, channels // groups)
+    weights = op.constant(op.parameter(0, "weights", (*shape, *filter)), "weights")
+    if not settings.flag("bias_term", True):
+        return weights, None
+    return weights, op.constant(op.parameter(1, "bias", (outputs,)), "bias")
+
+
+@converts("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution")
+def convolution(op: Operation) -> None:
+    """conv2d, or depthwise_conv2d where every channel is a group."""
+    op.single()
+    settings, image = op.settings("convolution_param"), to_channels_last(op, op.input())
+    if op.layer.type != "Convolution":  # of forks, which have these without saying the groups
+        settings = settings.where(group=[op.input_type().shape[1]])
+    stride, dilation, padding = _geometry(op, settings)
+    attributes = Conv2d(stride, dilation, padding, settings.integer("group", 1))
+    give_channels_first(op, convolve(op, image, *_weights(op, settings, False), attributes))
+
+
+@converts("Deconvolution")
+def deconvolution(op: Operation) -> None:
+    """transpose_conv2d, its groups written out as one."""
+    op.single()
+    settings, image = op.settings("convolution_param"), to_channels_last(op, op.input())
+    stride, dilation, padding = _geometry(op, settings)
+    attributes = Deconvolution(stride, dilation, padding, settings.integer("group", 1))
+    give_channels_first(op, deconvolve(op, image, *_weights(op, settings, True), attributes))
+
+
+@converts("Pooling")
+def pooling(op: Operation) -> None:
+    """max_pool2d or average_pool2d, whose last windows may reach beyond the image."""
+    op.single()
+    settings, image = op.settings("pooling_param"), to_channels_last(op, op.input())
+    kind = settings.text("pool", "MAX")
+    if kind not in ("MAX", "AVE"):
+        raise Unconvertible(f"pools by {kind} are not supported")
+    if settings.flag("global_pooling"):
+        whole = Reduce((1, 2), keep_dims=True)
+        name = "reduce_max" if kind == "MAX" else "mean"
+        give_channels_first(op, op.add(name, image, attributes=whole, part="pool"))
+        return
+    pool = _pool(settings, op.type_of(image).shape[1:3])
+    give_channels_first(op, pool_image(op, image, pool, average=kind == "AVE"))
+
+
+def _pool(settings: Record, image: tuple[int, ...]) -> Pool:
+    filter = _pair(settings, "kernel_size", "kernel", 0)
+    stride = _pair(settings, "stride", "stride", 1)
+    pad = _pair(settings, "pad", "pad", 0)
+    check_window(*filter, *stride)
+    up = settings.text("round_mode", "CEIL") == "CEIL" and settings.flag("ceil_mode", True)
+    after = []
+    for axis in (0, 1):
+        space = image[axis] + 2 * pad[axis] - filter[axis]
+        count = (-(-space // stride[axis]) if up else space // stride[axis]) + 1
+        # A last window that would begin behind the image and its padding is left out.
+        if pad[axis] and (count - 1) * stride[axis] >= image[axis] + pad[axis]:
+            count -= 1
+        after.append(ceil_padding(image[axis], filter[axis], stride[axis], pad[axis], count))
+    rows, columns = (max(now, before) for now, before in zip(after, pad, strict=True))
+    return Pool(filter, stride, Padding(pad[0], rows, pad[1], columns), _both_sides(pad))
+
+
+@converts("LRN")
+def local_response_normalization(op: Operation) -> None:
+    """local_response across channels; within one, an average_pool2d of squares."""
+    settings = op.settings("lrn_param")
+    size, alpha, beta = (
+        settings.integer("local_size", 5),
+        settings.number("alpha", 1.0),
+        settings.number("beta", 0.75),
+    )
+    check_window(size)
+    if size % 2 == 0:
+        raise ValueError(f"its neighbours are {size}, and must be an odd number")
+    image = to_channels_last(op, op.input())
+    if settings.text("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
+        attributes = LocalResponse(size // 2, settings.number("k", 1.0), alpha / size, beta)
+        give_channels_first(op, op.add("local_response", image, attributes=attributes, part="y"))
+        return
+    around = _both_sides((size // 2, size // 2))
+    pool = Pool((size, size), (1, 1), around, around)
+    mean = pool_image(op, op.add("square", image, part="squares"), pool, average=True)
+    scaled = op.add("mul", mean, op.scalar(alpha, image, "alpha"), part="scaled")
+    base = op.add("add", scaled, op.scalar(1.0, image, "one"), part="base")
+    factor = op.add("power", base, op.scalar(-beta, image, "beta"), part="factor")
+    give_channels_first(op, op.add("mul", image, factor, part="y"))

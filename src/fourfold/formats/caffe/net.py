@@ -1,0 +1,148 @@
+"""Net: the layers of a network that count when it is used, and the parameters of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.formats.caffe.record import Record
+from fourfold.formats.caffe.upgrade import upgraded_layers
+from fourfold.types import Shape
+
+PHASE = "TEST"  # a network is used, not trained
+_LEGACY = ("num", "channels", "height", "width")
+_RAW: Mapping[str, np.dtype] = {
+    "DOUBLE": np.dtype("<f8"),
+    "FLOAT": np.dtype("<f4"),
+    "FLOAT16": np.dtype("<f2"),
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer: the blobs that it reads (bottoms) and writes (tops), settings and parameters."""
+
+    name: str
+    type: str
+    bottoms: tuple[str, ...]
+    tops: tuple[str, ...]
+    settings: Record
+    blobs: tuple[np.ndarray, ...] = ()
+
+
+@dataclass(frozen=True)
+class Net:
+    """The inputs by name, with their sizes, and the layers in order."""
+
+    name: str
+    inputs: tuple[tuple[str, Shape], ...]
+    layers: tuple[Layer, ...]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Blobs that no later layer reads; of one that is written again, the last."""
+        open_: dict[str, None] = dict.fromkeys(name for name, _ in self.inputs)
+        for layer in self.layers:
+            for name in layer.bottoms:
+                open_.pop(name, None)
+            if layer.type != "Silence":
+                open_.update(dict.fromkeys(layer.tops))
+        return tuple(open_)
+
+
+def read_net(definition: Record, weights: Record | None) -> Net:
+    """A net by its definition, with the parameters of the layers of the same names."""
+    stored = _parameters(definition if weights is None else weights)
+    records = [layer for layer in upgraded_layers(definition) if _counts(layer, definition)]
+    inputs = [*_old_inputs(definition)]
+    layers = []
+    for record in records:
+        if record.text("type") == "Input":
+            inputs += _input_layer(record)
+        else:
+            layers.append(_layer(record, stored))
+    return Net(definition.text("name"), tuple(inputs), tuple(layers))
+
+
+def _layer(record: Record, stored: Mapping[str, tuple[np.ndarray, ...]]) -> Layer:
+    return Layer(
+        name=record.text("name"),
+        type=record.text("type"),
+        bottoms=record.texts("bottom"),
+        tops=record.texts("top"),
+        settings=record,
+        blobs=stored.get(record.text("name"), ()),
+    )
+
+
+def _parameters(net: Record) -> Mapping[str, tuple[np.ndarray, ...]]:
+    return {
+        layer.text("name"): tuple(_array(blob) for blob in layer.records("blobs"))
+        for layer in upgraded_layers(net)
+        if layer.has("blobs")
+    }
+
+
+def _array(blob: Record) -> np.ndarray:
+    """The numbers of a blob in its shape; the oldest files have four sizes in any case."""
+    if blob.has("shape"):
+        shape = blob.record("shape").integers("dim")
+    else:
+        shape = tuple(blob.integer(name) for name in _LEGACY)
+    numbers = _numbers(blob)
+    if min(shape, default=1) < 0 or math.prod(shape) != numbers.size:
+        raise ValueError(f"a blob of {list(shape)} has {numbers.size} numbers")
+    return numbers.reshape(shape)
+
+
+def _numbers(blob: Record) -> np.ndarray:
+    if blob.has("raw_data"):
+        dtype, block = _RAW.get(blob.text("raw_data_type")), blob.block("raw_data")
+        if dtype is None or len(block) % dtype.itemsize:
+            raise ValueError(f"a blob holds {len(block)} bytes that are no floats")
+        return np.frombuffer(block, dtype).astype(np.float32)
+    name = "double_data" if blob.has("double_data") else "data"
+    return np.asarray(blob.array(name), np.float32)
+
+
+def _counts(layer: Record, net: Record) -> bool:
+    """Whether a layer is there when the network is used, by its rules."""
+    included, excluded = layer.records("include"), layer.records("exclude")
+    state = net.record("state")
+    if included:
+        return any(_meets(rule, state) for rule in included)
+    return not any(_meets(rule, state) for rule in excluded)
+
+
+def _meets(rule: Record, state: Record) -> bool:
+    level, stages = state.integer("level"), set(state.texts("stage"))
+    return (
+        rule.text("phase", PHASE) == PHASE
+        and rule.integer("min_level", level) <= level <= rule.integer("max_level", level)
+        and stages.issuperset(rule.texts("stage"))
+        and stages.isdisjoint(rule.texts("not_stage"))
+    )
+
+
+def _old_inputs(net: Record) -> Iterator[tuple[str, Shape]]:
+    """Inputs as fields of the net: names, and for each a shape or four sizes."""
+    names, sizes = net.texts("input"), net.integers("input_dim")
+    shapes = [shape.integers("dim") for shape in net.records("input_shape")]
+    if not shapes:
+        shapes = [sizes[first : first + 4] for first in range(0, len(sizes), 4)]
+    return _pair(names, shapes)
+
+
+def _input_layer(layer: Record) -> Iterator[tuple[str, Shape]]:
+    names = layer.texts("top")
+    shapes = [shape.integers("dim") for shape in layer.record("input_param").records("shape")]
+    return _pair(names, shapes * len(names) if len(shapes) == 1 else shapes)
+
+
+def _pair(names: Sequence[str], shapes: Sequence[Shape]) -> Iterator[tuple[str, Shape]]:
+    if len(names) != len(shapes):
+        raise ValueError(f"{len(names)} inputs have {len(shapes)} shapes")
+    return iter(zip(names, shapes, strict=True))

@@ -1,0 +1,62 @@
+"""Makes a Model of a Caffe network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fourfold.errors import ModelError
+from fourfold.formats.caffe.conversion import convert_net
+from fourfold.formats.caffe.convert import rules
+from fourfold.formats.caffe.files import NetFiles, find_files
+from fourfold.formats.caffe.net import Net, read_net
+from fourfold.formats.caffe.record import read_binary, read_text
+from fourfold.formats.caffe.schema import NET
+from fourfold.formats.caffe.text import parse_text
+from fourfold.formats.conversion import DAMAGE, unsupported
+from fourfold.formats.model import Model
+from fourfold.formats.names import unique
+from fourfold.formats.options import ReadOptions
+from fourfold.formats.protobuf import Message
+from fourfold.formats.source import ModelSource, open_source
+
+# Layers that cannot be without parameters.
+WEIGHTED = {"Convolution", "Deconvolution", "InnerProduct", "BatchNorm", "PReLU", "Normalize"}
+
+
+def read(source: ModelSource, options: ReadOptions) -> Model:
+    files = find_files(source)
+    try:
+        net = _read_files(files)
+    except DAMAGE as error:
+        what, why = f"{source.title} is not a sound Caffe network", str(error)
+        fix = "export or download it again; if other tools accept it, report it"
+        raise ModelError(what, why or type(error).__name__, fix) from error
+    _check_weights(net, files, source.title)
+    conversion = convert_net(net, files.size, options)
+    graph = conversion.finish([conversion.values.get(name, name) for name in net.outputs])
+    if graph is None:
+        raise unsupported(source.title, conversion.refusals)
+    return Model(graph, graph.arguments, unique(net.outputs), description=net.name)
+
+
+def operators() -> Mapping[str, str]:
+    return {name: (rule.__doc__ or "").split("\n")[0] for name, rule in rules().items()}
+
+
+def _read_files(files: NetFiles) -> Net:
+    weights = None
+    if files.weights is not None:
+        weights = read_binary(Message(open_source(files.weights).content), NET)
+    if files.definition is not None:
+        text = parse_text(bytes(open_source(files.definition).content))
+        return read_net(read_text(text, NET), weights)
+    assert weights is not None, "there is one of the two files"
+    return read_net(weights, None)
+
+
+def _check_weights(net: Net, files: NetFiles, title: str) -> None:
+    weighted = [layer for layer in net.layers if layer.type in WEIGHTED]
+    if files.weights is None and weighted and not any(layer.blobs for layer in weighted):
+        what = f"{title} comes without its weights"
+        why = f"{len(weighted)} of its layers need some, and no .caffemodel is found beside it"
+        raise ModelError(what, why, "put the .caffemodel beside it, under the same name")

@@ -1,0 +1,119 @@
+"""Reads protobuf's text form: `name: value` and `name { ... }`, with comments and lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+DEEPEST = 100  # messages inside of each other, as in protobuf's binary form
+LONGEST = 64 << 20  # bytes; networks are some kilobytes, and weights are not kept as text
+_TOKEN = re.compile(
+    rb"""(?P<space>[\s,;]+ | \#[^\n]*)
+    | (?P<string> "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*')
+    | (?P<word>[-+.\w/]+)
+    | (?P<mark>[{}<>:\[\]])""",
+    re.VERBOSE,
+)
+_CLOSING = {b"{": b"}", b"<": b">", b"[": b"]"}
+_ESCAPE = re.compile(rb"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f"}
+
+
+@dataclass(frozen=True)
+class TextMessage:
+    """A message as written: for each name its values in order, words and messages alike."""
+
+    fields: dict[str, list[str | TextMessage]] = field(default_factory=dict)
+
+
+def parse_text(content: bytes) -> TextMessage:
+    """All of a text file as one message; ValueError where it is none."""
+    if len(content) > LONGEST:
+        raise ValueError(f"a text of {len(content)} bytes is larger than {LONGEST}")
+    return _Parser(content).message(b"", 0)
+
+
+class _Parser:
+    """Walks over the words of a text once."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._tokens = self._scan()
+        self._ahead: tuple[str, bytes] | None = next(self._tokens, None)
+        self._position = 0
+
+    def _scan(self) -> Iterator[tuple[str, bytes]]:
+        position, content = 0, self._content
+        while position < len(content):
+            found = _TOKEN.match(content, position)
+            if found is None:
+                raise ValueError(
+                    f"line {self._line(position)} has {content[position : position + 1]!r}"
+                )
+            self._position, position = position, found.end()
+            assert found.lastgroup is not None
+            if found.lastgroup != "space":
+                yield found.lastgroup, found[0]
+
+    def _line(self, position: int) -> int:
+        return self._content.count(b"\n", 0, position) + 1
+
+    def _fail(self, expected: str) -> ValueError:
+        found = "the end" if self._ahead is None else repr(self._ahead[1].decode(errors="replace"))
+        return ValueError(f"line {self._line(self._position)} has {found} in place of {expected}")
+
+    def _next(self) -> tuple[str, bytes]:
+        if self._ahead is None:
+            raise self._fail("more")
+        found, self._ahead = self._ahead, next(self._tokens, None)
+        return found
+
+    def _skip(self, mark: bytes) -> bool:
+        """Whether this mark comes next; it is left behind if so."""
+        if self._ahead != ("mark", mark):
+            return False
+        self._next()
+        return True
+
+    def message(self, end: bytes, depth: int) -> TextMessage:
+        """Fields up to a closing mark, or to the end of the text for none."""
+        if depth > DEEPEST:
+            raise ValueError(f"its messages lie more than {DEEPEST} deep inside of each other")
+        found = TextMessage()
+        while not (self._ahead is None if not end else self._skip(end)):
+            kind, name = self._next()
+            if kind != "word":
+                raise self._fail("the name of a field")
+            values = found.fields.setdefault(name.decode("ascii", "backslashreplace"), [])
+            colon = self._skip(b":")
+            if self._skip(b"["):
+                while not self._skip(b"]"):
+                    values.append(self._value(True, depth))
+            else:
+                values.append(self._value(colon, depth))
+        return found
+
+    def _value(self, plain: bool, depth: int) -> str | TextMessage:
+        """A message, or where a colon stands before it, a word or a string."""
+        kind, text = self._next()
+        if kind == "mark" and text in (b"{", b"<"):
+            return self.message(_CLOSING[text], depth + 1)
+        if not plain or kind == "mark":
+            raise self._fail("a value")
+        if kind == "word":
+            return text.decode("ascii", "backslashreplace")
+        parts = [text]
+        while self._ahead is not None and self._ahead[0] == "string":
+            parts.append(self._next()[1])
+        return b"".join(_ESCAPE.sub(_unescape, part[1:-1]) for part in parts).decode(
+            "utf-8", "backslashreplace"
+        )
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    if found[1] is not None:
+        return bytes([int(found[1], 16)])
+    if found[2] is not None:
+        return bytes([int(found[2], 8) & 255])
+    return _LETTERS.get(found[3], found[3])

@@ -1,0 +1,180 @@
+"""Attention: two products with a softmax between them, and masks of several kinds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.op.rules import Reduce
+from fourfold.ops.batch_matmul import BatchMatmul
+from fourfold.ops.cast import Cast
+from fourfold.ops.concat import Concat
+from fourfold.ops.pad import Pad
+from fourfold.ops.softmax import Softmax
+from fourfold.types import DType
+
+_LEAST = float("-inf")
+_SCORES, _CAPPED, _BIASED, _WEIGHTS = range(4)  # what the fourth output can be
+
+
+@dataclass(frozen=True)
+class _Heads:
+    """Queries, keys and values as [batch, heads, sequence, size], keys with those of the past."""
+
+    queries: str
+    keys: str
+    values: str
+    past: int
+    flat: bool  # whether the file has heads side by side
+
+
+@converts("Attention")
+def attention(op: Operation) -> None:
+    """batch_matmul, softmax, batch_matmul; masks are added before the softmax."""
+    heads = _heads(op)
+    batch, count, rows, size = op.type_of(heads.queries).shape
+    groups, keys = op.type_of(heads.keys).shape[1:3]
+    if count % groups:
+        raise ValueError(f"{count} heads of queries cannot share {groups} of keys")
+    scale = op.real_attribute("scale", 1 / math.sqrt(size)) if op.has("scale") else size**-0.5
+    # Heads that share their keys are rows of one product.
+    shared = (batch, groups, count // groups * rows, size)
+    queries = op.reshaped(heads.queries, shared, "shared")
+    scores = op.add(
+        "batch_matmul", queries, heads.keys, attributes=BatchMatmul(transposed=True), part="scores"
+    )
+    scores = op.reshaped(scores, (batch, count, rows, keys), "by_head")
+    steps = [op.add("mul", scores, op.made(scale, "scale"), part="scaled")]
+    steps.append(_capped(op, steps[-1]))
+    bias = _bias(op, heads, (batch, rows, keys))
+    steps.append(steps[-1] if bias is None else op.add("add", steps[-1], bias, part="biased"))
+    weights = op.add("softmax", steps[-1], attributes=Softmax(), part="weights")
+    weights = weights if bias is None else _without_masked_rows(op, weights, bias)
+    steps.append(weights)
+    wide = op.reshaped(weights, (*shared[:3], keys), "rows")
+    result = op.add("batch_matmul", wide, heads.values, attributes=BatchMatmul(), part="result")
+    width = op.type_of(heads.values).shape[3]
+    result = op.reshaped(result, (batch, count, rows, width), "heads")
+    if heads.flat:
+        result = op.transposed(result, (0, 2, 1, 3), "side_by_side")
+        result = op.reshaped(result, (batch, rows, count * width), "flat")
+    op.give_value(result)
+    op.give_value(heads.keys, 1)
+    op.give_value(heads.values, 2)
+    op.give_value(steps[op.attribute("qk_matmul_output_mode", _SCORES)], 3)
+
+
+def _heads(op: Operation) -> _Heads:
+    flat = op.input_type(0).rank == 3
+    found, past = [], 0
+    for index, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads")):
+        value = op.input(index)
+        if flat:
+            batch, length, width = op.type_of(value).shape
+            count = op.attribute(name, 0)
+            if count < 1 or width % count:
+                raise ValueError(f"{op.type_of(value)} does not have {count} heads")
+            value = op.reshaped(value, (batch, length, count, width // count), f"split{index}")
+            value = op.transposed(value, (0, 2, 1, 3), f"heads{index}")
+        before = op.optional(index + 3) if index else None
+        if before is not None:
+            past = op.type_of(before).shape[2]
+            value = op.add("concat", before, value, attributes=Concat(2), part=f"all{index}")
+        found.append(value)
+    return _Heads(found[0], found[1], found[2], past, flat)
+
+
+def _capped(op: Operation, scores: str) -> str:
+    """softcap * tanh(x / softcap)."""
+    limit = op.real_attribute("softcap", 0.0)
+    if limit <= 0:
+        return scores
+    bent = op.add(
+        "tanh", op.add("mul", scores, op.made(1 / limit, "less"), part="small"), part="bent"
+    )
+    return op.add("mul", bent, op.made(limit, "limit"), part="capped")
+
+
+def _bias(op: Operation, heads: _Heads, sizes: tuple[int, int, int]) -> str | None:
+    """What is added to the scores: nothing where a query may see a key, else minus infinity."""
+    batch, rows, keys = sizes
+    found = []
+    if op.optional(3) is not None:
+        found.append(_mask(op, op.input(3), keys))
+    causal = bool(op.attribute("is_causal", 0))
+    left, right = op.attribute("left_window_size", -1), op.attribute("right_window_size", -1)
+    right = 0 if causal else right
+    ahead = np.arange(keys)[None, :] - np.arange(rows)[:, None]
+    if op.optional(6) is None:
+        seen = _window(ahead - heads.past, left, right)
+        if not seen.all():
+            found.append(op.made(np.where(seen, 0, _LEAST).astype(np.float32), "window"))
+    else:
+        found += _lengths_mask(op, ahead, (left, right), batch)
+    if not found:
+        return None
+    total = found[0]
+    for other in found[1:]:
+        total = op.add("add", total, other, part="masks")
+    return total
+
+
+def _window(ahead: np.ndarray, left: int, right: int) -> np.ndarray:
+    """Which keys are neither too far behind a query nor too far ahead of it."""
+    seen = np.ones(ahead.shape, np.bool_)
+    seen &= (ahead >= -left) if left >= 0 else True
+    return seen & ((ahead <= right) if right >= 0 else True)
+
+
+def _mask(op: Operation, mask: str, keys: int) -> str:
+    """A mask as numbers to be added; what it leaves out at its end may not be seen."""
+    if op.type_of(mask).dtype is DType.BOOL:
+        mask = op.add("select", mask, op.made(0.0, "seen"), op.made(_LEAST, "hidden"), part="mask")
+    shape = op.type_of(mask).shape
+    if shape and shape[-1] < keys and shape[-1] != 1:
+        zeros = (0,) * (len(shape) - 1)
+        pad = Pad((*zeros, 0), (*zeros, keys - shape[-1]), _LEAST)
+        mask = op.add("pad", mask, attributes=pad, part="whole_mask")
+    return mask
+
+
+def _lengths_mask(
+    op: Operation, ahead: np.ndarray, window: tuple[int, int], batch: int
+) -> list[str]:
+    """Masks where each of the batch has as many keys as a run says: queries are its last ones."""
+    rows, keys = ahead.shape
+    lengths = op.add("cast", op.input(6), attributes=Cast(DType.F32), part="lengths")
+    lengths = op.reshaped(lengths, (batch, 1, 1, 1), "by_batch")
+    place = op.made(np.arange(keys, dtype=np.float32), "place")
+    masks = [_hidden_unless(op, "less", place, lengths, "padding")]
+    # A query's place is `length - rows + row`, so that it sees keys up to `ahead + rows <= length`.
+    distance = op.made((ahead + rows).astype(np.float32), "distance")
+    left, right = window
+    if right >= 0:
+        most = op.add("add", lengths, op.made(float(right), "right"), part="most")
+        masks.append(_hidden_unless(op, "less_equal", distance, most, "ahead"))
+    if left >= 0:
+        least = op.add("sub", lengths, op.made(float(left), "left"), part="least")
+        masks.append(_hidden_unless(op, "greater_equal", distance, least, "behind"))
+    return masks
+
+
+def _hidden_unless(op: Operation, compare: str, a: str, b: str, part: str) -> str:
+    holds = op.add(compare, a, b, part=f"{part}_seen")
+    seen, hidden = op.made(0.0, f"{part}_zero"), op.made(_LEAST, f"{part}_least")
+    return op.add("select", holds, seen, hidden, part=part)
+
+
+def _without_masked_rows(op: Operation, weights: str, bias: str) -> str:
+    """A query that may see no key at all sees nothing."""
+    known = op.known(bias)
+    if known is not None and not (known.max(axis=-1) == _LEAST).any():
+        return weights
+    last = op.type_of(bias).rank - 1
+    most = op.add("reduce_max", bias, attributes=Reduce((last,), keep_dims=True), part="most_seen")
+    blind = op.add("equal", most, op.made(_LEAST, "nothing"), part="blind")
+    return op.add("select", blind, op.made(0.0, "none"), weights, part="guarded")

@@ -1,0 +1,87 @@
+"""Operators that look at images between their elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.onnx.rule import converts
+from fourfold.ops.batch_matmul import BatchMatmul
+from fourfold.ops.grid_sample import GridSample
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.roi_align import RoiAlign
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic"}  # by their older names
+
+
+def _last(op: Operation, value: str) -> str:
+    """[N,C,...] as [N,...,C]."""
+    rank = op.type_of(value).rank
+    return op.transposed(value, (0, *range(2, rank), 1), "image")
+
+
+def _first(op: Operation, value: str) -> str:
+    rank = op.type_of(value).rank
+    return op.transposed(value, (0, rank - 1, *range(1, rank - 1)), "planes")
+
+
+@converts("GridSample")
+def grid_sample(op: Operation) -> None:
+    """grid_sample between transposes."""
+    mode = op.text_attribute("mode", "linear")
+    attributes = GridSample(
+        _MODES.get(mode, mode),
+        op.text_attribute("padding_mode", "zeros"),
+        bool(op.attribute("align_corners", 0)),
+    )
+    image = _last(op, op.input(0))
+    value = op.add("grid_sample", image, op.input(1), attributes=attributes, part="sampled")
+    op.give_value(_first(op, value))
+
+
+@converts("RoiAlign")
+def roi_align(op: Operation) -> None:
+    """roi_align between transposes."""
+    newer = "half_pixel" if op.version >= 16 else "output_half_pixel"
+    kind = op.text_attribute("coordinate_transformation_mode", newer)
+    attributes = RoiAlign(
+        (op.attribute("output_height", 1), op.attribute("output_width", 1)),
+        op.attribute("sampling_ratio", 0),
+        op.real_attribute("spatial_scale", 1.0),
+        half_pixel=kind == "half_pixel",
+        largest=op.text_attribute("mode", "avg") == "max",
+    )
+    image = _last(op, op.input(0))
+    inputs = (image, op.input(1), op.input(2))
+    value = op.add("roi_align", *inputs, attributes=attributes, part="cells")
+    op.give_value(_first(op, value))
+
+
+@converts("AffineGrid")
+def affine_grid(op: Operation) -> None:
+    """batch_matmul of all places with the matrices."""
+    sizes = op.integers(1, "size")
+    batch = sizes[0]
+    inner = sizes[2:]
+    places = np.stack([*_places(inner, bool(op.attribute("align_corners", 0))), np.ones(inner)], -1)
+    flat = places.reshape(1, -1, len(inner) + 1).astype(op.input_type(0).dtype.numpy)
+    product = op.add(
+        "batch_matmul",
+        op.made(flat, "places"),
+        op.input(0),
+        attributes=BatchMatmul(transposed=True),
+        part="moved",
+    )
+    op.give("reshape", product, attributes=Reshape((batch, *inner, len(inner))))
+
+
+def _places(sizes: tuple[int, ...], corners: bool) -> list[np.ndarray]:
+    """Where each element is along each axis, from -1 to 1, the last axis first."""
+    lines = []
+    for size in sizes:
+        steps = np.arange(size)
+        line = (2 * steps + 1) / size - 1
+        if corners:
+            line = 2 * steps / (size - 1) - 1 if size > 1 else np.zeros(1)
+        lines.append(line)
+    return [*np.meshgrid(*lines, indexing="ij")][::-1]

@@ -1,0 +1,36 @@
+"""The files of an ONNX model: itself, and those beside it that hold data of its constants."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from fourfold.formats.onnx.external import external_path
+from fourfold.formats.onnx.file import read_entries, read_file, sound
+from fourfold.formats.onnx.records import GraphRecord
+from fourfold.formats.onnx.schema import TensorField
+from fourfold.formats.onnx.scope import inner_graphs
+from fourfold.formats.onnx.tensors import is_external
+from fourfold.formats.source import ModelSource
+
+
+def all_files(source: ModelSource) -> tuple[str, ...]:
+    """Their paths, without those that are missing: whoever reads the model says so."""
+    if source.path is None:
+        return ()
+    folder = os.path.dirname(os.path.abspath(source.path))
+    with sound(source.title):
+        names = dict.fromkeys(_locations(read_file(source.content).graph))
+        beside = [external_path(folder, name) for name in names]
+    return (source.path, *(path for path in beside if os.path.isfile(path)))
+
+
+def _locations(graph: GraphRecord) -> Iterator[str]:
+    """The names of files that constants name, in graphs inside of operators, too."""
+    for tensor in graph.initializers.values():
+        if is_external(tensor):
+            entries = read_entries(tensor.message.messages(TensorField.EXTERNAL))
+            yield entries.get("location", "")
+    for node in graph.nodes:
+        for inner in inner_graphs(node):
+            yield from _locations(inner)

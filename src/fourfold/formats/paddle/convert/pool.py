@@ -1,0 +1,118 @@
+"""Pools: with windows of one size, over all of an image, or adapted to a size of the result."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.formats.channels_first import Pool, ceil_padding, check_window, pool_image
+from fourfold.formats.paddle.convert.window import give_image, image_of, read_padding
+from fourfold.formats.paddle.operation import Operation
+from fourfold.formats.paddle.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.op.rules import Reduce
+from fourfold.op.window import NO_PADDING, Padding, Pair
+from fourfold.ops.concat import Concat
+from fourfold.ops.slice import Slice
+from fourfold.ops.transpose import Transpose
+
+MOST_CUTS = 64  # rows or columns of a result whose windows are cut out one by one
+
+
+@converts("pool2d")
+def pool2d(op: Operation) -> None:
+    """max_pool2d or average_pool2d; over all of an image, reduce_max or mean."""
+    image, kind = image_of(op, op.input("X")), op.text("pooling_type", "max")
+    if kind not in ("max", "avg"):
+        raise Unconvertible(f"pools by {kind} are not supported")
+    shape, wanted = op.type_of(image).shape, op.sizes("ksize", "KSize")
+    if op.flag("global_pooling"):
+        wanted = (1, 1)
+    if len(wanted) != 2:
+        raise ValueError(f"its window {wanted} is not a height and a width")
+    filter = (wanted[0], wanted[1])
+    check_window(*filter)
+    if op.flag("adaptive") or op.flag("global_pooling"):
+        if kind == "max" and filter != (1, 1):
+            raise Unconvertible("pools by max adapt in max_pool2d_with_index alone")
+        give_image(op, _adapted(op, image, filter, kind == "avg"))
+        return
+    pool = _pool(op, (shape[1], shape[2]), filter)
+    give_image(op, pool_image(op, image, pool, average=kind == "avg"))
+
+
+@converts("max_pool2d_with_index")
+def max_pool2d_with_index(op: Operation) -> None:
+    """max_pool2d; where each was found is not kept."""
+    image, filter = image_of(op, op.input("X")), op.pair("ksize")
+    check_window(*filter)
+    if op.flag("adaptive") or op.flag("global_pooling"):
+        filter = (1, 1) if op.flag("global_pooling") else filter
+        give_image(op, _adapted(op, image, filter, average=False))
+        return
+    shape = op.type_of(image).shape
+    pool = _pool(op, (shape[1], shape[2]), filter)
+    give_image(op, pool_image(op, image, pool, average=False))
+
+
+def _pool(op: Operation, image: Pair, filter: Pair) -> Pool:
+    stride = op.pair("strides", 1)
+    check_window(*stride)
+    padding = read_padding(op, image, filter, stride)
+    counted = NO_PADDING if op.flag("exclusive", True) else padding
+    if op.flag("ceil_mode"):
+        after = []
+        for axis, (before, behind) in enumerate((padding.height, padding.width)):
+            space = image[axis] + before + behind - filter[axis]
+            count = -(-space // stride[axis]) + 1
+            needed = ceil_padding(image[axis], filter[axis], stride[axis], before, count)
+            after.append(max(needed, behind))
+        padding = Padding(padding.top, after[0], padding.left, after[1])
+    return Pool(filter, stride, padding, counted)
+
+
+def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
+    """A pool whose windows share an image in so many rows and columns."""
+    shape = op.type_of(image).shape
+    if size == (1, 1):
+        whole = Reduce((1, 2), keep_dims=True)
+        return op.add("mean" if average else "reduce_max", image, attributes=whole, part="pool")
+    if not (shape[1] % size[0] or shape[2] % size[1]):
+        filter = (shape[1] // size[0], shape[2] // size[1])
+        return pool_image(op, image, Pool(filter, filter), average)
+    for axis in (1, 2):
+        share = _mean_along if average else _max_along
+        image = share(op, image, axis, size[axis - 1])
+    return image
+
+
+def _bounds(size: int, count: int) -> list[tuple[int, int]]:
+    """Where each of the windows begins and ends; neighbours may overlap."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
+def _mean_along(op: Operation, image: str, axis: int, count: int) -> str:
+    """A mean of windows of different lengths is a product by a matrix."""
+    size = op.type_of(image).shape[axis]
+    matrix = np.zeros((count, size), np.float32)
+    for row, (first, end) in enumerate(_bounds(size, count)):
+        matrix[row, first:end] = 1.0 / (end - first)
+    order = tuple(3 if i == axis else axis if i == 3 else i for i in range(4))
+    last = op.add("transpose", image, attributes=Transpose(order), part=f"turned{axis}")
+    weights = op.constant(matrix, f"shares{axis}")
+    means = op.add("fully_connected", last, weights, None, part=f"means{axis}")
+    return op.add("transpose", means, attributes=Transpose(order), part=f"mean{axis}")
+
+
+def _max_along(op: Operation, image: str, axis: int, count: int) -> str:
+    shape = op.type_of(image).shape
+    if count > MOST_CUTS:
+        raise Unconvertible(f"{count} windows of different lengths are too many")
+    parts = []
+    for number, (first, end) in enumerate(_bounds(shape[axis], count)):
+        begin = tuple(first if i == axis else 0 for i in range(4))
+        size = tuple(end - first if i == axis else whole for i, whole in enumerate(shape))
+        cut = Slice(begin, size, (1,) * 4)
+        window = op.add("slice", image, attributes=cut, part=f"cut{axis}_{number}")
+        one = Reduce((axis,), keep_dims=True)
+        parts.append(op.add("reduce_max", window, attributes=one, part=f"max{axis}_{number}"))
+    return op.add("concat", *parts, attributes=Concat(axis), part=f"max{axis}")

@@ -1,0 +1,174 @@
+"""Operators that slide a window over an image, and resizing."""
+
+from __future__ import annotations
+
+from fourfold.formats.channels_first import (
+    Deconvolution,
+    check_window,
+    convolve,
+    deconvolve,
+    give_channels_first,
+    to_channels_last,
+)
+from fourfold.formats.paddle.convert.pointwise import add_activation
+from fourfold.formats.paddle.operation import Operation
+from fourfold.formats.paddle.rule import converts
+from fourfold.formats.refusal import Unconvertible
+from fourfold.op.rules import Resize
+from fourfold.op.window import Padding, Pair, same
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.transpose import Transpose
+
+_LAST = ("NHWC", "NDHWC")
+
+
+def image_of(op: Operation, value: str) -> str:
+    """An image as [N,H,W,C], whichever way the operator has it."""
+    if op.text("data_format", op.text("data_layout", "NCHW")) in _LAST:
+        if op.type_of(value).rank != 4:
+            raise Unconvertible(f"its input is {op.type_of(value)}, which is no batch of images")
+        return value
+    return to_channels_last(op, value)
+
+
+def give_image(op: Operation, image: str) -> None:
+    """The output from [N,H,W,C], whichever way the operator has it."""
+    if op.text("data_format", op.text("data_layout", "NCHW")) in _LAST:
+        op.give("identity", image)
+    else:
+        give_channels_first(op, image)
+
+
+def read_padding(op: Operation, image: Pair, filter: Pair, stride: Pair) -> Padding:
+    """Padding as numbers: given for both sides or for each, or following from the sizes."""
+    algorithm = op.text("padding_algorithm", "EXPLICIT")
+    if algorithm == "VALID":
+        return Padding()
+    if algorithm == "SAME":
+        rows, columns = (same(image[i], filter[i], stride[i]) for i in (0, 1))
+        return Padding(*rows, *columns)
+    numbers = op.integers("paddings") or (0, 0)
+    if len(numbers) == 2:
+        return Padding(numbers[0], numbers[0], numbers[1], numbers[1])
+    if len(numbers) != 4:
+        raise ValueError(f"its paddings are {len(numbers)} numbers, not 2 or 4")
+    return Padding(*numbers)
+
+
+def _sizes(op: Operation, image: str, weights: str) -> tuple[Pair, Pair]:
+    """Height and width of the image and of the filter."""
+    x, kernel = op.type_of(image), op.type_of(weights)
+    if kernel.rank != 4:
+        raise ValueError(f"its weights are {kernel}, not of rank 4")
+    return (x.shape[1], x.shape[2]), (kernel.shape[2], kernel.shape[3])
+
+
+@converts("conv2d", "depthwise_conv2d", "fused_conv2d", "conv2d_fusion", gives=("Output",))
+def conv2d(op: Operation) -> None:
+    """conv2d or depthwise_conv2d, with what was fused onto it."""
+    image, weights = image_of(op, op.input("Input")), op.input("Filter")
+    sizes, filter = _sizes(op, image, weights)
+    stride, dilation = op.pair("strides", 1), op.pair("dilations", 1)
+    check_window(*filter, *stride, *dilation)
+    if op.text("padding_algorithm") == "SAME":
+        dilation = (1, 1)  # as Paddle has it
+    padding = read_padding(op, sizes, filter, stride)
+    attributes = Conv2d(stride, dilation, padding, max(op.integer("groups", 1), 1))
+    y = convolve(op, image, weights, op.optional("Bias"), attributes)
+    rest = op.optional("ResidualData")
+    if rest is not None:
+        y = op.add("add", y, image_of(op, rest), part="rest")
+    name = op.text("activation", op.text("fuse_activation"))
+    give_image(op, add_activation(op, y, name) if name else y)
+
+
+@converts("conv2d_transpose", "depthwise_conv2d_transpose", gives=("Output",))
+def conv2d_transpose(op: Operation) -> None:
+    """transpose_conv2d, its groups written out as one."""
+    image, weights = image_of(op, op.input("Input")), op.input("Filter")
+    sizes, filter = _sizes(op, image, weights)
+    stride, dilation = op.pair("strides", 1), op.pair("dilations", 1)
+    check_window(*filter, *stride, *dilation)
+    if op.text("padding_algorithm") == "SAME":
+        dilation = (1, 1)
+    padding = read_padding(op, sizes, filter, stride)
+    groups = max(op.integer("groups", 1), 1)
+    attributes = Deconvolution(stride, dilation, padding, groups)
+    wanted = op.sizes("output_size", "OutputSizeTensor")
+    extra = op.pair("output_padding", 0)
+    if wanted:
+        least = attributes.size(sizes, filter)
+        if len(wanted) != 2:
+            raise ValueError(f"output size {wanted} is not a height and a width")
+        extra = (wanted[0] - least[0], wanted[1] - least[1])
+    if min(extra) < 0 or extra[0] >= stride[0] or extra[1] >= stride[1]:
+        raise ValueError(f"{extra} rows and columns cannot be added at strides of {stride}")
+    attributes = Deconvolution(stride, dilation, padding, groups, extra)
+    give_image(op, deconvolve(op, image, weights, op.optional("Bias"), attributes))
+
+
+_RESIZES = {"nearest": "resize_nearest", "bilinear": "resize_bilinear"}
+
+
+@converts("nearest_interp", "bilinear_interp", "nearest_interp_v2", "bilinear_interp_v2")
+def interpolate(op: Operation) -> None:
+    """resize_nearest or resize_bilinear to a size that is known."""
+    method = op.text("interp_method", op.record.type.partition("_")[0])
+    if method not in _RESIZES:
+        raise Unconvertible(f"{method} is not supported")
+    image, corners = image_of(op, op.input("X")), op.flag("align_corners")
+    centred = method == "bilinear" and not corners and op.integer("align_mode", 1) == 0
+    shape = op.type_of(image).shape
+    attributes = Resize(_new_size(op, (shape[1], shape[2])), corners, centred)
+    give_image(op, op.add(_RESIZES[method], image, attributes=attributes, part="resized"))
+
+
+def _new_size(op: Operation, image: Pair) -> Pair:
+    size = op.sizes("", "OutSize", "SizeTensor")
+    if (
+        not size
+        and not op.all("Scale")
+        and min(op.integer("out_h", -1), op.integer("out_w", -1)) > 0
+    ):
+        size = (op.integer("out_h"), op.integer("out_w"))
+    if not size:
+        factors = op.numbers("scale")
+        if op.all("Scale"):
+            factors = tuple(float(number) for number in op.known(op.input("Scale")).reshape(-1))
+        factors = factors * 2 if len(factors) == 1 else factors
+        if len(factors) != 2 or not all(0 < factor < 2**16 for factor in factors):
+            raise ValueError(f"its scale {factors} is not possible")
+        size = tuple(_scaled(image[i], factors[i]) for i in (0, 1))
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(f"an image of {size} is not possible")
+    return size[0], size[1]
+
+
+def _scaled(size: int, factor: float) -> int:
+    exact = size * factor
+    if abs(exact - round(exact)) > 1e-3:
+        # Paddle then places pixels by the factor, and not by the sizes.
+        raise Unconvertible(f"{size} pixels times {factor} is no whole number")
+    return round(exact)
+
+
+@converts("pixel_shuffle")
+def pixel_shuffle(op: Operation) -> None:
+    """depth_to_space, with channels in another order."""
+    image, factor = image_of(op, op.input("X")), op.integer("upscale_factor", 1)
+    check_window(factor)
+    shuffle_up(op, image, factor)
+
+
+def shuffle_up(op: Operation, image: str, factor: int) -> None:
+    """Channels c * factor**2 + row * factor + column become pixels."""
+    batch, height, width, channels = op.type_of(image).shape
+    if channels % factor**2:
+        raise ValueError(f"{channels} channels are no blocks of {factor} by {factor}")
+    each = channels // factor**2
+    apart = Reshape((batch, height, width, each, factor, factor))
+    parts = op.add("reshape", image, attributes=apart, part="blocks")
+    turned = op.add("transpose", parts, attributes=Transpose((0, 1, 4, 2, 5, 3)), part="turned")
+    whole = Reshape((batch, height * factor, width * factor, each))
+    give_image(op, op.add("reshape", turned, attributes=whole, part="image"))

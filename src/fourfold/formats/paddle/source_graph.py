@@ -1,0 +1,92 @@
+"""The program of a model by the names of its variables, to write parts of it out again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fourfold.formats.paddle.conversion import written_by
+from fourfold.formats.paddle.records import OperatorRecord, Program
+from fourfold.formats.paddle.write import Excerpt, write_excerpt
+from fourfold.types import DType, Quantization
+
+
+@dataclass(frozen=True)
+class PaddleSourceGraph:
+    """A program that can be cut; `known` are its parameters and what follows from them alone."""
+
+    program: Program
+    known: Mapping[str, np.ndarray]
+
+    @cached_property
+    def units(self) -> Mapping[str, OperatorRecord]:
+        """The operators by the first variable that they give."""
+        given = ((written_by(one), one) for one in self.program.operators)
+        return {names[0]: one for names, one in given if names}
+
+    @cached_property
+    def titles(self) -> Mapping[str, str]:
+        return {name: one.type for name, one in self.units.items()}
+
+    @property
+    def states(self) -> Mapping[str, tuple[str, ...]]:
+        """None: nothing outlives a run."""
+        return {}
+
+    @property
+    def content(self) -> bytes:
+        return self.write(list(self.units), self.program.feeds, [*self.program.fetches.values()])
+
+    @cached_property
+    def values(self) -> Mapping[str, str]:
+        """Names are the variables themselves."""
+        written = (name for one in self.program.operators for name in written_by(one))
+        return {name: name for name in (*self.program.feeds, *written)}
+
+    def tensor(self, value: str) -> str | None:
+        """Copies for outputs stand for the variable that they are of."""
+        return self.values.get(value, self.values.get(value.removesuffix("/out")))
+
+    def unit(self, node: str) -> str:
+        return node
+
+    def reads(self, unit: str) -> tuple[str, ...]:
+        names = dict.fromkeys(self.units[unit].read)
+        return tuple(name for name in names if name not in self.known)
+
+    def writes(self, unit: str) -> tuple[str, ...]:
+        return tuple(written_by(self.units[unit]))
+
+    def grid(self, value: str) -> tuple[Quantization, DType] | None:
+        """None: integers stay what they are."""
+        return None
+
+    def rounds(self, unit: str) -> bool:
+        return False
+
+    def write(
+        self,
+        units: Sequence[str],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> bytes:
+        wanted = set(units)
+        operators = [one for name, one in self.units.items() if name in wanted]
+        made = {name for one in operators for name in written_by(one)}
+        read = {name for one in operators for name in one.read} - made
+        excerpt = Excerpt(
+            operators=operators,
+            inputs=[self._variable(name) for name in inputs],
+            outputs=[self._variable(name) for name in outputs],
+            variables=self.program.variables,
+            parameters={name: self.known[name] for name in sorted(read) if name in self.known},
+        )
+        return write_excerpt(excerpt)
+
+    def _variable(self, value: str) -> str:
+        name = self.tensor(value)
+        assert name is not None, f"'{value}' is no variable of the program"
+        return name

@@ -1,0 +1,91 @@
+"""The kernel of pools over any number of axes: one output pixel and slice a work-item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, convert, maximum, minimum
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
+from fourfold.op import Variant
+from fourfold.op.pooling import Pool
+
+Combine = Callable[[Any, Expression, Expression], Expression]
+Finish = Callable[[Any, Expression, Expression, Expression], Expression]
+
+
+def _as_it_is(
+    attributes: object, total: Expression, inside: Expression, padded: Expression
+) -> Expression:
+    return total
+
+
+def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> tuple[Variant, ...]:
+    """The variant of a pool: `combine(attributes, total, value)` for all taps that are inside, then
+    `finish(attributes, total, inside, padded)`, with how many taps are inside and how many are not
+    beyond the padding.
+    """
+
+    def build(context: NodeContext) -> None:
+        attributes = context.attributes
+        assert isinstance(attributes, Pool)
+        kernel = context.kernel(context.node.op)
+        source, target = context.read(kernel, 0), context.write(kernel)
+        for pixel, slice_ in plain_grid(kernel, context.device, target):
+            image, *at = target.coordinates(pixel)
+            spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
+            total = kernel.variable(least(source.kind, start), "total")
+            with ExitStack() as loops:
+                places = [loops.enter_context(span.walk()) for span in spans]
+                there = [span.place(tap) for span, tap in zip(spans, places, strict=True)]
+                value = source.load(source.pixel([image, *there]), slice_)
+                kernel.set(total, combine(attributes, total, value))
+            inside, padded = const(1), const(1)
+            for span in spans:
+                inside, padded = inside * span.inside, padded * span.padded
+            counts = (convert(count, kernel.real) for count in (inside, padded))
+            target.store(pixel, slice_, finish(attributes, total, *counts))
+
+    return (Variant("pool", build),)
+
+
+class TapSpan:
+    """The taps along one axis that lie inside for one place of the result."""
+
+    def __init__(
+        self, kernel: Kernel, source: View, attributes: Pool, axis: int, at: Expression
+    ) -> None:
+        self._kernel = kernel
+        self._taps = kernel.size(f"filter{axis}", attributes.filter[axis])
+        self._step = kernel.size(f"dilation{axis}", attributes.dilation[axis])
+        stride = kernel.size(f"stride{axis}", attributes.stride[axis])
+        before = kernel.size(f"before{axis}", attributes.before[axis])
+        self._start = kernel.let(at * stride - before, "start")
+        end = source.axis(1 + axis)
+        self._first = kernel.let(self._taps_within(const(0)), "first")
+        self._stop = kernel.let(self._taps_within(end), "stop")
+        self._after = end + kernel.size(f"after{axis}", attributes.after[axis])
+
+    def _taps_within(self, end: Expression) -> Expression:
+        """How many taps lie before a place."""
+        room = maximum(end - self._start, const(0))
+        return minimum((room + (self._step - 1)) // self._step, self._taps)
+
+    def walk(self) -> AbstractContextManager[Expression]:
+        return self._kernel.loop(self._stop, self._first, title="tap")
+
+    def place(self, tap: Expression) -> Expression:
+        return self._start + tap * self._step
+
+    @property
+    def inside(self) -> Expression:
+        return self._stop - self._first
+
+    @property
+    def padded(self) -> Expression:
+        return self._taps_within(self._after)

@@ -1,0 +1,24 @@
+"""y = the bits that a or b has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.bits import bit_or
+from fourfold.kernel.expression import Expression
+from fourfold.op import Op
+from fourfold.op.rules import INTEGERS, broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return bit_or(a, b)
+
+
+OP = Op(
+    name="bitwise_or",
+    infer=broadcast("bitwise_or", INTEGERS),
+    reference=elementwise(np.bitwise_or),
+    pointwise=pointwise,
+    cases=broadcast_cases("i32", low=-1000, high=1000)
+    + broadcast_cases("u8", low=0, high=255, most=3),
+)

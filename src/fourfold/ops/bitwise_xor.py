@@ -1,0 +1,25 @@
+"""y = the bits that one of a and b has, and the other has not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.bits import bit_xor
+from fourfold.kernel.expression import Expression
+from fourfold.op import Op
+from fourfold.op.rules import INTEGERS, broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    return bit_xor(a, b)
+
+
+OP = Op(
+    name="bitwise_xor",
+    infer=broadcast("bitwise_xor", INTEGERS),
+    reference=elementwise(np.bitwise_xor),
+    pointwise=pointwise,
+    cases=broadcast_cases("i32", low=-1000, high=1000)
+    + broadcast_cases("u8", low=0, high=255, most=3)
+    + broadcast_cases("u16", low=0, high=65535, most=3),
+)

@@ -1,0 +1,26 @@
+"""y = the error function of x: 2 / sqrt(pi) times the integral of e**-t**2 from 0 to x."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, erf
+from fourfold.op import Op
+from fourfold.op.rules import elementwise, same_type, unary_cases
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def pointwise(attributes: object, x: Expression) -> Expression:
+    return erf(x)
+
+
+OP = Op(
+    name="erf",
+    infer=same_type("erf"),
+    reference=elementwise(_erf),
+    pointwise=pointwise,
+    cases=unary_cases(low=-5.0, high=5.0),
+)

@@ -1,0 +1,93 @@
+"""y[.., i, ..] = x[.., indices[.., i, ..], ..]: each index names an element along the axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, guarded, vector
+from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.indices import from_end
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.op.rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class GatherElements:
+    """The axis looked up; indices below zero count from its end."""
+
+    axis: int = 0
+
+
+@takes("gather_elements", 2)
+def infer(attributes: GatherElements, x: TensorType, indices: TensorType) -> Types:
+    op, axis = "gather_elements", attributes.axis
+    require_kind(op, ANY, x)
+    require_kind(op, INDICES, indices)
+    require_axis(op, axis, x.rank)
+    require(x.shape[axis] > 0, op, f"axis {axis} of {x} is empty")
+    require(indices.rank == x.rank, op, f"{indices} does not have the rank of {x}")
+    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
+    inside = all(mine <= theirs for number, (mine, theirs) in pairs if number != axis)
+    require(inside, op, f"{indices} reaches beyond {x}")
+    return (x.with_shape(*indices.shape),)
+
+
+def reference(attributes: GatherElements, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    kept = [slice(size) for size in indices.shape]
+    kept[attributes.axis] = slice(None)
+    found = np.where(indices < 0, indices + x.shape[attributes.axis], indices)
+    return np.take_along_axis(x[tuple(kept)], found, attributes.axis)
+
+
+def build(context: NodeContext) -> None:
+    """Each element looks up its own index, then what is there."""
+    assert isinstance(context.attributes, GatherElements)
+    axis = context.attributes.axis
+    kernel = context.kernel("gather_elements")
+    view, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
+    target = context.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        lanes = (_lane((view, indices), axis, at, (pixel, slice_), n) for n in range(4))
+        target.store(pixel, slice_, vector(*lanes))
+
+
+def _lane(
+    views: tuple[View, View],
+    axis: int,
+    at: list[Expression],
+    four: tuple[Expression, Expression],
+    lane: int,
+) -> Expression:
+    """One element of its own; lanes beyond the last channel repeat the first."""
+    view, indices = views
+    (pixel, slice_), channels = four, indices.type.channels
+    channel = slice_ * 4 + lane
+    exists = const(lane < channels) if channels < 4 else channel < indices.channels
+    channel = view.kernel.let(guarded(exists, channel), "channel")
+    places = [*at, channel]
+    places[axis] = from_end(view, axis, indices.element(pixel, channel))
+    return view.kernel.let(view.element(view.pixel(places[:-1]), places[-1]), "v")
+
+
+OP = Op(
+    name="gather_elements",
+    attributes=GatherElements,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("gather", build),),
+    cases=(
+        # From the start of the axis to its end, counted from either side.
+        Case(("f32[7]", "i32[3]"), GatherElements(), low=-7, high=6),
+        Case(("f32[5,3]", "i64[7,2]"), GatherElements(), low=-5, high=4),
+        Case(("f32[3,11]", "i32[3,5]"), GatherElements(1), low=-11, high=10),
+        Case(("f32[2,5,7,13]", "i32[2,5,3,8]"), GatherElements(2), low=-7, high=6),
+        Case(("f32[2,5,7,8]", "i32[2,3,7,8]"), GatherElements(1), constants=(1,), low=0, high=4),
+        Case(("i32[2,3,4]", "i32[2,3,9]"), GatherElements(2), constants=(0,), low=-4, high=3),
+    ),
+)

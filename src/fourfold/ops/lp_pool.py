@@ -1,0 +1,59 @@
+"""y = the p-norm of the x under a window over any number of axes: (sum of |x|**p) ** (1 / p)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, absolute, power, sqrt
+from fourfold.kernels.window_pool import window_pools
+from fourfold.op import Case, Op
+from fourfold.op.pooling import Pool, pools_axes, tap_views
+from fourfold.op.rules import FLOATS
+
+
+@dataclass(frozen=True)
+class LpPool(Pool):
+    """A pool, and which norm it takes: 1 is the sum of all sizes, 2 that of Euclid."""
+
+    p: float = 2.0
+
+
+def reference(attributes: LpPool, x: np.ndarray) -> np.ndarray:
+    powers = (np.abs(tap) ** attributes.p for tap in tap_views(attributes, x, 0.0))
+    return np.asarray(np.asarray(sum(powers)) ** (1 / attributes.p), x.dtype)
+
+
+def combine(attributes: LpPool, total: Expression, value: Expression) -> Expression:
+    if attributes.p == 1:
+        return total + absolute(value)
+    return total + (value * value if attributes.p == 2 else power(absolute(value), attributes.p))
+
+
+def finish(
+    attributes: LpPool, total: Expression, inside: Expression, padded: Expression
+) -> Expression:
+    if attributes.p == 1:
+        return total
+    return sqrt(total) if attributes.p == 2 else power(total, 1 / attributes.p)
+
+
+_ROW, _IMAGE = (
+    ((2,), (1,), (1,), (0,), (0,), (6,)),
+    ((3, 2), (2, 1), (1, 2), (1, 0), (1, 0), (4, 3)),
+)
+OP = Op(
+    name="lp_pool",
+    attributes=LpPool,
+    infer=pools_axes("lp_pool", FLOATS),
+    reference=reference,
+    heavy=True,
+    variants=window_pools(combine, 0.0, finish),
+    cases=(
+        Case(("f32[2,7,5]",), LpPool(*_ROW, p=3)),
+        Case(("f32[1,7,5,3]",), LpPool(*_IMAGE)),
+        Case(("f32[1,7,5,13]",), LpPool(*_IMAGE, p=1)),
+        Case(("f32[1,7,5,8]",), LpPool(*_IMAGE, p=4)),
+    ),
+)

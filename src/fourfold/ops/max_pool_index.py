@@ -1,0 +1,80 @@
+"""y = where in its image the largest x under a window is; of several, the first."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import const, where, widen
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
+from fourfold.kernels.window_pool import TapSpan
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.op.pooling import Pool, pools_axes, tap_views
+from fourfold.op.rules import NUMBERS
+from fourfold.types import DType, TensorType
+
+_rule = pools_axes("max_pool_index", NUMBERS)
+
+
+def infer(attributes: Pool, *types: TensorType | None) -> Types:
+    (result,) = _rule(attributes, *types)
+    return (result.with_dtype(DType.I32),)
+
+
+def reference(attributes: Pool, x: np.ndarray) -> np.ndarray:
+    """Rows before columns: the number of a pixel in its image."""
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    inner = x.shape[1:-1]
+    numbers = np.arange(np.prod(inner)).reshape(1, *inner, 1)
+    values = np.stack([*tap_views(attributes, x, lowest)])
+    places = np.stack([*tap_views(attributes, numbers, -1)])
+    exists = places >= 0
+    # The first that is inside wins where all are as low as what is outside.
+    best = np.where(exists, values, lowest).max(axis=0)
+    first = np.argmax(exists & (values == best), axis=0)
+    found = np.take_along_axis(np.broadcast_to(places, values.shape), first[None], axis=0)
+    return found[0].astype(np.int32)
+
+
+def build(context: NodeContext) -> None:
+    """One walk over the window; a later element must be larger to win."""
+    attributes = context.attributes
+    assert isinstance(attributes, Pool)
+    kernel = context.kernel("max_pool_index")
+    source, target = context.read(kernel, 0), context.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
+        image, *at = target.coordinates(pixel)
+        spans = [TapSpan(kernel, source, attributes, axis, at[axis]) for axis in range(len(at))]
+        best = kernel.variable(least(source.kind, float("-inf")), "best")
+        winner = kernel.variable(const(-1, "int", 4), "winner")
+        with ExitStack() as loops:
+            taps = [loops.enter_context(span.walk()) for span in spans]
+            there = [span.place(tap) for span, tap in zip(spans, taps, strict=True)]
+            number = kernel.let(source.pixel([const(0), *there]), "number")
+            value = source.load(source.pixel([image, *there]), slice_)
+            wins = kernel.let((value > best) | (winner < 0), "wins")
+            kernel.set(winner, where(wins, widen(number, 4), winner))
+            kernel.set(best, where(wins, value, best))
+        target.store(pixel, slice_, winner)
+
+
+OP = Op(
+    name="max_pool_index",
+    attributes=Pool,
+    infer=infer,
+    reference=reference,
+    heavy=True,
+    variants=(Variant("pool", build),),
+    cases=(
+        Case(("f32[2,7,5]",), Pool((2,), (1,), (1,), (0,), (0,), (6,))),
+        Case(("f32[2,7,5,3]",), Pool((3, 2), (2, 2), (1, 1), (1, 0), (1, 0), (4, 3)), high=-0.5),
+        Case(("i32[1,7,9,13]",), Pool((2, 3), (1, 2), (3, 2), (0, 1), (0, 1), (4, 4))),
+        Case(
+            ("f32[1,5,4,7,3]",),
+            Pool((2, 2, 3), (2, 1, 2), (2, 1, 1), (0,) * 3, (0,) * 3, (2, 3, 3)),
+        ),
+    ),
+)

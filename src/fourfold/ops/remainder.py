@@ -1,0 +1,28 @@
+"""y = a - b * trunc(a / b): what is left of a, with the sign of a."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.kernel.expression import Expression, remainder, where
+from fourfold.op import Op
+from fourfold.op.rules import broadcast, broadcast_cases, elementwise
+
+
+def pointwise(attributes: object, a: Expression, b: Expression) -> Expression:
+    # Lanes beyond the last channel hold zeros, and a CPU may stop at a division by one of them.
+    return remainder(a, where(b.equals(0), 1, b) if a.kind == "int" else b)
+
+
+OP = Op(
+    name="remainder",
+    infer=broadcast("remainder"),
+    reference=elementwise(np.fmod),
+    pointwise=pointwise,
+    cases=(
+        *broadcast_cases(low=0.5, high=9.0),
+        *broadcast_cases(low=-9.0, high=-0.5, most=3),
+        *broadcast_cases("i32", low=1, high=29),
+        *broadcast_cases("i32", low=-29, high=-1, most=3),
+    ),
+)

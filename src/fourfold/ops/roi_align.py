@@ -1,0 +1,189 @@
+"""y[r,i,j] = the mean, or the largest, of places in cell (i, j) of a region of an image.
+
+A region's row is left, top, right, bottom; its image stands in the indices. Each place is between
+four elements of x, weighed by how near they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, ceil, const, convert, maximum, minimum, where
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.reduce import least
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.op.rules import FLOATS, INDICES, require, require_kind, require_rank, takes
+from fourfold.op.window import Pair
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class RoiAlign:
+    """How many cells a region has, how many places a cell has along an axis (0: about one for each
+    element), by what corners are multiplied, whether the centre of an element is half an element
+    behind its start, and whether the largest place counts.
+    """
+
+    size: Pair
+    samples: int = 0
+    scale: float = 1.0
+    half_pixel: bool = True
+    largest: bool = False
+
+
+@takes("roi_align", 3)
+def infer(attributes: RoiAlign, x: TensorType, regions: TensorType, images: TensorType) -> Types:
+    op = "roi_align"
+    require_kind(op, FLOATS, x, regions)
+    require_kind(op, INDICES, images)
+    require_rank(op, "the input", x, 4)
+    fits = regions.rank == 2 and regions.channels == 4 and images.shape == regions.shape[:1]
+    require(fits, op, f"{regions} and {images} are no regions")
+    positive = min(*attributes.size, *x.shape) > 0 and attributes.samples >= 0
+    require(positive, op, f"{attributes} asks nothing of {x}")
+    return (x.with_shape(regions.shape[0], *attributes.size, x.channels),)
+
+
+def reference(
+    attributes: RoiAlign, x: np.ndarray, regions: np.ndarray, images: np.ndarray
+) -> np.ndarray:
+    y = np.zeros((len(regions), *attributes.size, x.shape[-1]), x.dtype)
+    for number, (region, image) in enumerate(zip(regions, images, strict=True)):
+        axes = [_places(attributes, region, axis, x.shape[1 + axis]) for axis in (0, 1)]
+        (down, up, under), (along, right, beside) = axes
+        for i, j in np.ndindex(attributes.size):
+            parts = [
+                x[image, row[i]][:, column[j]] * np.multiply.outer(near[i], by[j])[..., None]
+                for row, near in ((down, under[0]), (up, under[1]))
+                for column, by in ((along, beside[0]), (right, beside[1]))
+            ]
+            if parts[0].size:
+                mean = np.sum(parts, axis=0).mean(axis=(0, 1))
+                y[number, i, j] = np.max(parts, axis=(0, 1, 2)) if attributes.largest else mean
+    return y
+
+
+_Axis = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]
+
+
+def _places(attributes: RoiAlign, region: np.ndarray, axis: int, size: int) -> _Axis:
+    """By cells and places in them: the elements before and after, and how much each counts."""
+    shift, scale = (0.5 if attributes.half_pixel else 0.0), np.float32(attributes.scale)
+    start, end = region[1 - axis] * scale - shift, region[3 - axis] * scale - shift
+    length = end - start if attributes.half_pixel else max(end - start, np.float32(1))
+    cell = length / np.float32(attributes.size[axis])
+    count = attributes.samples or max(math.ceil(cell), 0)
+    steps = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(max(count, 1))
+    cells = np.arange(attributes.size[axis], dtype=np.float32)[:, None]
+    place = start + (cells + steps) * cell
+    inside = (place >= -1) & (place <= size)
+    place = np.clip(place, 0, size - 1)
+    below = np.floor(place)
+    way = place - below
+    after = np.minimum(below + 1, size - 1).astype(np.int64)
+    return below.astype(np.int64), after, ((1 - way) * inside, way * inside)
+
+
+class _KernelAxis:
+    """One axis of the cell that a work-item makes: its places, one after the other."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        attributes: RoiAlign,
+        corners: tuple[Expression, Expression],
+        at: Expression,
+        axis: int,
+    ) -> None:
+        shift = 0.5 if attributes.half_pixel else 0.0
+        start, end = (corner * attributes.scale - shift for corner in corners)
+        length = end - start if attributes.half_pixel else maximum(end - start, 1.0)
+        self.kernel = kernel
+        self.cell = kernel.let(length / float(attributes.size[axis]), "cell")
+        self.start = kernel.let(start + convert(at, "float") * self.cell, "start")
+        known = attributes.samples
+        count = const(known) if known else maximum(convert(ceil(self.cell), "int"), 0)
+        self.count = kernel.let(count, "count")
+
+    def taps(self, step: Expression, size: int) -> list[tuple[Expression, Expression]]:
+        """The two elements around a place, and how much they count."""
+        kernel, count = self.kernel, convert(self.count, "float")
+        place = kernel.let(self.start + (convert(step, "float") + 0.5) / count * self.cell, "place")
+        inside = (place >= -1.0) & (place <= float(size))
+        # The order of operands makes a place of NaN the first.
+        kept = kernel.let(minimum(maximum(0.0, place), size - 1.0), "kept")
+        below = kernel.let(convert(kept, "int"), "below")
+        way = kernel.let(kept - convert(below, "float"), "way")
+        after = kernel.let(minimum(below + 1, size - 1), "after")
+        near, far = (kernel.let(where(inside, one, 0.0), "near") for one in (1.0 - way, way))
+        return [(below, near), (after, far)]
+
+
+def build(context: NodeContext) -> None:
+    """Each cell walks over its places."""
+    attributes = context.attributes
+    assert isinstance(attributes, RoiAlign)
+    kernel = context.kernel("roi_align")
+    view, regions = context.read(kernel, 0), context.read(kernel, 1, "regions")
+    images, target = context.read(kernel, 2, "images"), context.write(kernel)
+    start = float("-inf") if attributes.largest else 0.0
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
+        region, *cell = target.coordinates(pixel)
+        region = kernel.let(region, "region")
+        corners = [convert(regions.lane(region, 0, n), "float") for n in range(4)]
+        axes = [
+            _KernelAxis(kernel, attributes, (corners[1 - n], corners[3 - n]), cell[n], n)
+            for n in (0, 1)
+        ]
+        image = kernel.let(images.element(const(0), region), "image")
+        total = kernel.variable(least(view.kind, start), "total")
+        with (
+            kernel.loop(axes[0].count, title="down") as down,
+            kernel.loop(axes[1].count, title="across") as across,
+        ):
+            for row, near in axes[0].taps(down, context.input.shape[1]):
+                for column, by in axes[1].taps(across, context.input.shape[2]):
+                    value = view.load(view.pixel([image, row, column]), slice_)
+                    value = value * convert(near * by, view.kind)
+                    kernel.set(
+                        total, maximum(total, value) if attributes.largest else total + value
+                    )
+        target.store(pixel, slice_, _finished(attributes, total, axes[0].count * axes[1].count))
+
+
+def _finished(attributes: RoiAlign, total: Expression, count: Expression) -> Expression:
+    """The mean or the largest; a region that is nowhere has nothing."""
+    if attributes.largest:
+        return where(count > 0, total, const(0.0, total.kind, 4))
+    return total / convert(maximum(count, 1), total.kind)
+
+
+_REGIONS = ("f32[5,4]", "i32[5]")
+OP = Op(
+    name="roi_align",
+    attributes=RoiAlign,
+    infer=infer,
+    reference=reference,
+    heavy=True,
+    variants=(Variant("cells", build),),
+    cases=(
+        # Corners, and the numbers of images, are between these.
+        Case(("f32[2,7,11,3]", *_REGIONS), RoiAlign((2, 3), 2), low=0, high=1),
+        Case(("f32[2,7,11,13]", *_REGIONS), RoiAlign((3, 2), 0, 5.5), low=0, high=1),
+        Case(
+            ("f32[2,5,5,4]", *_REGIONS), RoiAlign((2, 2), 2, 9.0, half_pixel=False), low=0, high=1
+        ),
+        Case(
+            ("f32[2,5,5,8]", *_REGIONS),
+            RoiAlign((2, 2), 2, 4.0, half_pixel=False, largest=True),
+            low=0,
+            high=1,
+        ),
+        Case(("f32[2,7,11,3]", *_REGIONS), RoiAlign((2, 2), 0, 5.5, largest=True), low=0, high=1),
+    ),
+)

@@ -1,0 +1,147 @@
+"""y = x, with each update at the place along the axis that the index in its own place names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.broadcast import mask_beyond
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, vector, where, widen
+from fourfold.kernel.kernel import Variable
+from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.indices import combined, from_end
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.op.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
+from fourfold.op.scattering import REDUCTIONS, scatter
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class ScatterElements:
+    """The axis that indices are about, those below zero from its end, and how updates combine."""
+
+    axis: int = 0
+    reduction: str = "none"
+
+
+@takes("scatter_elements", 3)
+def infer(
+    attributes: ScatterElements, x: TensorType, indices: TensorType, updates: TensorType
+) -> Types:
+    op, axis = "scatter_elements", attributes.axis
+    require_kind(op, NUMBERS, x, updates)
+    require_kind(op, INDICES, indices)
+    require_axis(op, axis, x.rank)
+    require(attributes.reduction in REDUCTIONS, op, f"there is no {attributes.reduction!r}")
+    require(indices.shape == updates.shape, op, f"{updates} are not the updates of {indices}")
+    require(indices.rank == x.rank, op, f"{indices} does not have the rank of {x}")
+    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
+    inside = all(mine <= theirs for number, (mine, theirs) in pairs if number != axis)
+    require(inside and min(x.shape) > 0, op, f"{indices} reaches beyond {x}")
+    return (x,)
+
+
+def reference(
+    attributes: ScatterElements, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
+) -> np.ndarray:
+    places: list[np.ndarray] = [np.asarray(one) for one in np.indices(indices.shape)]
+    places[attributes.axis] = np.where(indices < 0, indices + x.shape[attributes.axis], indices)
+    return scatter(x.copy(), tuple(places), updates, attributes.reduction)
+
+
+def build(context: NodeContext) -> None:
+    """Each output asks every index of its line whether it is meant."""
+    attributes = context.attributes
+    assert isinstance(attributes, ScatterElements)
+    axis, rank = attributes.axis, context.input.rank
+    kernel = context.kernel("scatter_elements")
+    source, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
+    updates, target = context.read(kernel, 2, "updates"), context.write(kernel)
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        value = kernel.variable(source.load(pixel, slice_), "value")
+        within = const(True)
+        for number in range(rank - 1):
+            if number != axis and indices.type.shape[number] < source.type.shape[number]:
+                within = within & (at[number] < indices.axis(number))
+        if axis != rank - 1 and indices.type.slices < target.type.slices:
+            within = within & (slice_ < indices.slices)
+        with kernel.when(within):
+            if axis == rank - 1:
+                _along_channels(attributes, (indices, updates), (value, target), at, slice_)
+            else:
+                _along_pixels(attributes, (indices, updates), (value, target), at, slice_)
+        target.store(pixel, slice_, value)
+
+
+def _along_pixels(
+    attributes: ScatterElements,
+    views: tuple[View, View],
+    result: tuple[Variable, View],
+    at: list[Expression],
+    slice_: Expression,
+) -> None:
+    """Four lines at once."""
+    (indices, updates), (value, target), axis = views, result, attributes.axis
+    kernel = target.kernel
+    with kernel.loop(indices.axis(axis), title="j") as j:
+        places = [j if number == axis else place for number, place in enumerate(at)]
+        there = kernel.let(indices.pixel(places), "there")
+        index = from_end(target, axis, indices.load(there, slice_))
+        # Lanes beyond the last channel hold zeros, which would be indices.
+        index = mask_beyond(indices, index, slice_, const(-1, "int", 4))
+        meant = kernel.let(index.equals(widen(at[axis], 4)), "meant")
+        update = combined(attributes.reduction, value, updates.load(there, slice_))
+        kernel.set(value, where(meant, update, value))
+
+
+def _along_channels(
+    attributes: ScatterElements,
+    views: tuple[View, View],
+    result: tuple[Variable, View],
+    at: list[Expression],
+    slice_: Expression,
+) -> None:
+    """Four elements of one line."""
+    (indices, updates), (value, target) = views, result
+    kernel = target.kernel
+    there = kernel.let(indices.pixel(at), "there")
+    with kernel.loop(indices.channels, title="j") as j:
+        index = from_end(target, attributes.axis, indices.element(there, j))
+        meant = vector(*(index.equals(slice_ * 4 + lane) for lane in range(4)))
+        update = widen(kernel.let(updates.element(there, j), "update"), 4)
+        kernel.set(value, where(meant, combined(attributes.reduction, value, update), value))
+
+
+OP = Op(
+    name="scatter_elements",
+    attributes=ScatterElements,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("ask", build),),
+    cases=(
+        # From the start of the axis to its end, counted from either side. Who is last of several
+        # is not defined: those without a reduction have one index each.
+        Case(("f32[7]", "i32[1]", "f32[1]"), ScatterElements(), low=-7, high=6),
+        Case(("f32[7,5]", "i64[1,3]", "f32[1,3]"), ScatterElements(), low=-7, high=6),
+        Case(("f32[5,3]", "i32[4,2]", "f32[4,2]"), ScatterElements(0, "add"), low=-5, high=4),
+        Case(("f32[3,11]", "i32[2,7]", "f32[2,7]"), ScatterElements(1, "mul"), low=-11, high=10),
+        Case(
+            ("f32[2,5,7,13]", "i32[2,3,7,5]", "f32[2,3,7,5]"),
+            ScatterElements(2, "max"),
+            low=-7,
+            high=6,
+        ),
+        Case(("i32[2,5,8]", "i32[2,7,8]", "i32[2,7,8]"), ScatterElements(1, "min"), low=-5, high=4),
+        Case(
+            ("f32[3,5]", "i32[3,4]", "f32[3,4]"),
+            ScatterElements(1, "add"),
+            constants=(1,),
+            low=0,
+            high=4,
+        ),
+    ),
+)

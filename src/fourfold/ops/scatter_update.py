@@ -1,0 +1,124 @@
+"""y = x, with each update at the place along the first axes that its row of the indices names."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, vector, where, widen
+from fourfold.kernel.kernel import Variable
+from fourfold.kernel.view import View
+from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.indices import combined, from_end
+from fourfold.op import Case, Op, Types, Variant
+from fourfold.op.rules import INDICES, NUMBERS, require, require_kind, takes
+from fourfold.op.scattering import REDUCTIONS, scatter
+from fourfold.types import TensorType
+
+
+@dataclass(frozen=True)
+class ScatterUpdate:
+    """How an element and its updates combine; indices below zero count from the end."""
+
+    reduction: str = "none"
+
+
+@takes("scatter_update", 3)
+def infer(
+    attributes: ScatterUpdate, x: TensorType, indices: TensorType, updates: TensorType
+) -> Types:
+    op = "scatter_update"
+    require_kind(op, NUMBERS, x, updates)
+    require_kind(op, INDICES, indices)
+    require(attributes.reduction in REDUCTIONS, op, f"there is no {attributes.reduction!r}")
+    named = indices.rank > 0 and 0 < indices.channels <= x.rank and min(x.shape) > 0
+    require(named, op, f"{indices} does not name places in {x}")
+    wanted = (*indices.shape[:-1], *x.shape[indices.channels :])
+    require(updates.shape == wanted, op, f"updates are {updates}, but must be {list(wanted)}")
+    return (x,)
+
+
+def reference(
+    attributes: ScatterUpdate, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
+) -> np.ndarray:
+    sizes = np.array(x.shape[: indices.shape[-1]], indices.dtype)
+    places = np.moveaxis(np.where(indices < 0, indices + sizes, indices), -1, 0)
+    return scatter(x.copy(), tuple(places), updates, attributes.reduction)
+
+
+def build(context: NodeContext) -> None:
+    """Each output asks every row of the indices whether it is meant."""
+    assert isinstance(context.attributes, ScatterUpdate)
+    reduction = context.attributes.reduction
+    kernel = context.kernel("scatter_update")
+    source, indices = context.read(kernel, 0), context.read(kernel, 1, "indices")
+    updates, target = context.read(kernel, 2, "updates"), context.write(kernel)
+    depth, rank = indices.type.channels, source.type.rank
+    rows = kernel.size("rows", math.prod(indices.type.shape[:-1]))
+    for pixel, slice_ in plain_grid(kernel, context.device, target):
+        at = [kernel.let(place, "at") for place in target.coordinates(pixel)]
+        value = kernel.variable(source.load(pixel, slice_), "value")
+        with kernel.loop(rows, title="row") as row:
+            meant = const(True)
+            for axis in range(min(depth, rank - 1)):
+                index = from_end(target, axis, indices.element(row, axis))
+                meant = meant & index.equals(at[axis])
+            with kernel.when(kernel.let(meant, "meant")):
+                if depth == rank:
+                    _element(reduction, (indices, updates), (value, target), row, slice_)
+                else:
+                    place = _place(indices, updates, row, at[depth:])
+                    update = combined(reduction, value, updates.load(place, slice_))
+                    kernel.set(value, update)
+        target.store(pixel, slice_, value)
+
+
+def _place(indices: View, updates: View, row: Expression, rest: list[Expression]) -> Expression:
+    """The pixel of the updates of a row that meets this one."""
+    place = row
+    for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), rest, strict=True):
+        place = place * updates.axis(axis) + at
+    return updates.kernel.let(place, "place")
+
+
+def _element(
+    reduction: str,
+    views: tuple[View, View],
+    result: tuple[Variable, View],
+    row: Expression,
+    slice_: Expression,
+) -> None:
+    """A row that names a channel, too, updates one lane."""
+    (indices, updates), (value, target) = views, result
+    kernel, last = target.kernel, indices.type.channels - 1
+    count = updates.channels if updates.type.rank else const(1)
+    update = widen(kernel.let(updates.element(row // count, row % count), "update"), 4)
+    channel = from_end(target, last, indices.element(row, last))
+    meant = vector(*(channel.equals(slice_ * 4 + lane) for lane in range(4)))
+    kernel.set(value, where(meant, combined(reduction, value, update), value))
+
+
+OP = Op(
+    name="scatter_update",
+    attributes=ScatterUpdate,
+    infer=infer,
+    reference=reference,
+    variants=(Variant("ask", build),),
+    cases=(
+        # From the start of the shortest axis that is named to its end, counted from either side.
+        # Who is last of several is not defined: those without a reduction have one row each.
+        Case(("f32[7]", "i32[1]", "f32[]"), ScatterUpdate(), low=-7, high=6),
+        Case(("f32[3,5,7]", "i64[1,2]", "f32[1,7]"), ScatterUpdate(), low=-3, high=2),
+        Case(("f32[7]", "i32[5,1]", "f32[5]"), ScatterUpdate("add"), low=-7, high=6),
+        Case(("f32[7,5]", "i32[3,1]", "f32[3,5]"), ScatterUpdate("mul"), low=-7, high=6),
+        Case(("f32[3,5]", "i32[11,2]", "f32[11]"), ScatterUpdate("max"), low=-3, high=2),
+        Case(("f32[3,5,13]", "i64[2,3,2]", "f32[2,3,13]"), ScatterUpdate("min"), low=-3, high=2),
+        Case(("f32[3,5,7,8]", "i32[2,1]", "f32[2,5,7,8]"), ScatterUpdate("add"), low=-3, high=2),
+        Case(
+            ("i32[3,5]", "i32[5,2]", "i32[5]"), ScatterUpdate("add"), constants=(1,), low=0, high=2
+        ),
+    ),
+)

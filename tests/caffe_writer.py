@@ -1,0 +1,58 @@
+"""Writes Caffe networks: the definition is text as it stands, the weights are made binary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fourfold.formats.protobuf_writer import MessageWriter
+
+Blobs = Mapping[str, Sequence[np.ndarray]]
+
+
+def input_text(*shape: int, name: str = "x") -> str:
+    """The text of an input."""
+    sizes = " ".join(f"dim: {size}" for size in shape)
+    fields = f'name: "{name}" type: "Input" top: "{name}"'
+    return f"layer {{ {fields} input_param {{ shape {{ {sizes} }} }} }}\n"
+
+
+def layer_text(
+    type_: str, settings: str = "", bottoms: str = "x", tops: str = "y", name: str = ""
+) -> str:
+    """The text of a layer; blobs are separated by spaces."""
+    fields = [f'name: "{name or tops.split()[0]}"', f'type: "{type_}"']
+    fields += [f'bottom: "{blob}"' for blob in bottoms.split()]
+    fields += [f'top: "{blob}"' for blob in tops.split()]
+    return f"layer {{ {' '.join(fields)} {settings} }}\n"
+
+
+def blob(array: np.ndarray, old: bool = False) -> MessageWriter:
+    """The numbers of a parameter; the oldest files have four sizes."""
+    writer = MessageWriter().floats(5, array.reshape(-1))
+    if not old:
+        return writer.message(7, MessageWriter().integers(1, array.shape))
+    for field, size in enumerate([1] * (4 - array.ndim) + list(array.shape), start=1):
+        writer.integer(field, size)
+    return writer
+
+
+def weights_file(blobs: Blobs, old: bool = False) -> bytes:
+    """A .caffemodel with layers of these names, of today's form or of the one before."""
+    net = MessageWriter().text(1, "net")
+    for name, arrays in blobs.items():
+        layer = MessageWriter().text(4 if old else 1, name)
+        for array in arrays:
+            layer.message(6 if old else 7, blob(array, old))
+        net.message(2 if old else 100, layer)
+    return net.finish()
+
+
+def write_net(folder: Path, text: str, blobs: Blobs, old: bool = False) -> Path:
+    """Both files; returns the path of the definition."""
+    path = folder / "net.prototxt"
+    path.write_text(text)
+    path.with_suffix(".caffemodel").write_bytes(weights_file(blobs, old))
+    return path

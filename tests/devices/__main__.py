@@ -1,0 +1,111 @@
+"""Op tests and the ten smallest models on every OpenCL implementation of this machine.
+
+Each implementation runs alone, with one thread and with two, in processes of its own with empty
+caches. A test that hangs or dies is a line of the result. Ctrl-C prints what there is so far. WORDS
+are for pytest, such as -k softmax after --.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import click
+from devices.implementations import THREADS, Implementation, installed, missing
+from devices.results import Row, read_rows, write_rows
+from devices.run_tests import TESTS, Setting, described, run_tests
+from devices.table import faults, skips, table
+
+import fourfold
+
+Words = tuple[str, ...]
+_ADD = "Results that --json wrote before, elsewhere: they are in the table, too."
+
+
+@click.command(help=__doc__)
+@click.option("--only", multiple=True, help="Implementations whose name has this in it.")
+@click.option("--threads", multiple=True, type=int, default=THREADS, show_default=True)
+@click.option("--limit", default=300.0, show_default=True, help="Seconds for a test, at most.")
+@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the results here.")
+@click.option("--add", multiple=True, type=click.Path(exists=True, path_type=Path), help=_ADD)
+@click.option("--run/--no-run", default=True, help="Without: the table of --add alone.")
+@click.argument("words", nargs=-1)
+def main(
+    only: tuple[str, ...],
+    threads: tuple[int, ...],
+    limit: float,
+    output: Path | None,
+    add: tuple[Path, ...],
+    run: bool,
+    words: tuple[str, ...],
+) -> None:
+    rows = [row for path in add for row in read_rows(path)]
+    if run:
+        try:
+            run_all(rows, product(chosen(only), threads), (*TESTS, *words), limit)
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted", err=True)
+    if output is not None:
+        setting = {"fourfold": fourfold.__version__, "python": platform.python_version()}
+        write_rows(output, {**setting, "machine": platform.platform()}, rows)
+    for line in (*table(rows), "", *faults(rows), "", *skips(rows)):
+        click.echo(line)
+    sys.exit(1 if any(row.bad or row.note for row in rows) else 0)
+
+
+def chosen(only: Sequence[str]) -> list[Implementation]:
+    """Those that are there; the others are told with the command that installs them."""
+    found = installed()
+    wanted = [word.lower() for word in only]
+
+    def asked(name: str) -> bool:
+        return not wanted or any(word in name.lower() for word in wanted)
+
+    for name, command in missing(found).items():
+        if asked(name):
+            click.echo(f"{name} is not installed: {command}")
+    return [one for one in found if asked(one.name)]
+
+
+def run_all(
+    rows: list[Row], settings: Iterable[tuple[Implementation, int]], words: Words, limit: float
+) -> None:
+    """Add a row for each device of each implementation, with each number of threads."""
+    for implementation, threads in settings:
+        with tempfile.TemporaryDirectory() as folder:
+            setting, found = open_setting(implementation, threads, Path(folder))
+            name, note = implementation.name, "" if found else "has no device here"
+            rows += [] if found else [Row(name, "", "", threads, note=note)]
+            for device in found:
+                rows.append(Row(name, device["device"], device["driver"], threads))
+                where = f"--device={device['address']}"
+                run_tests(rows[-1], setting, (*words, where), limit, _progress)
+                click.echo(err=True)
+
+
+def open_setting(
+    implementation: Implementation, threads: int, folder: Path
+) -> tuple[Setting, list[dict[str, str]]]:
+    """An implementation alone, and its devices: those that are there with it, and not without."""
+    setting = Setting(implementation, threads, implementation.environment(folder / "own", threads))
+    found = described(setting)
+    if implementation.library:
+        nothing = replace(implementation, library="")
+        empty = Setting(nothing, threads, nothing.environment(folder / "none", threads))
+        known = [(one["device"], one["driver"]) for one in described(empty)]
+        found = [one for one in found if (one["device"], one["driver"]) not in known]
+    return setting, found
+
+
+def _progress(row: Row, total: int) -> None:
+    title = f"{row.implementation}, threads {row.threads}"
+    click.echo(f"\r{title}: {len(row.results)} of {total}, {len(row.bad)} bad", nl=False, err=True)
+
+
+if __name__ == "__main__":
+    main()

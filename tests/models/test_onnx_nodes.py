@@ -1,0 +1,80 @@
+"""ONNX's own node tests by the ops' references: what is converted is right, and has kernels."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fourfold.cpu.reference import evaluate
+from fourfold.errors import FourfoldError, UnsupportedError
+from fourfold.formats import ReadOptions, read_model
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+
+pytest.importorskip("onnx")
+pytestmark = pytest.mark.slow
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+# Operators of which every test in types that devices have runs there, wholly.
+WHOLE = (
+    *("AffineGrid", "ArgMax", "ArgMin", "Attention", "AveragePool", "BitwiseAnd"),
+    *("BitwiseNot", "BitwiseOr", "BitwiseXor", "CausalConvWithState", "CenterCropPad"),
+    *("ConvInteger", "DFT", "DynamicQuantizeLinear", "Erf", "GRU", "GatherElements"),
+    *("GatherND", "GridSample", "GroupNormalization", "Hardmax", "IsInf", "IsNaN", "LSTM"),
+    *("LayerNormalization", "LinearAttention", "LpPool", "MatMulInteger", "MaxPool"),
+    *("MaxUnpool", "Mod", "NegativeLogLikelihoodLoss", "OneHot", "Pad", "Pow", "QLinearConv"),
+    *("QLinearMatMul", "RMSNormalization", "RNN", "ReduceMax", "ReduceMin", "ReduceProd"),
+    *("ReduceSum", "Resize", "ReverseSequence", "RoiAlign", "RotaryEmbedding", "STFT"),
+    *("Scatter", "ScatterElements", "ScatterND", "SoftmaxCrossEntropyLoss", "SwiGLU"),
+    *("TensorScatter", "TopK", "Trilu"),
+)
+FOREIGN = {"float64", "uint32", "uint64", "bfloat16"}  # types that devices do not have
+
+
+@cache
+def cases_by_op() -> dict[str, list[Any]]:
+    from node_tests import node_tests
+
+    found = defaultdict(list)
+    for test in node_tests():
+        found[test.op].append(test)
+    return found
+
+
+def outcome(test: Any) -> str:
+    """'' if a test runs wholly on a device, and rightly; else what is the matter."""
+    from node_tests import is_close
+
+    shapes = {name: array.shape for name, array in test.inputs.items() if array.size}
+    try:
+        graph = read_model(test.model, ReadOptions(shapes=shapes)).main
+    except FourfoldError as error:
+        return f"refused: {error.what}: {error.why}"
+    with np.errstate(all="ignore"):
+        results = evaluate(graph, test.inputs)
+    if not is_close(test, [results[name] for name in graph.results]):
+        return "wrong"
+    try:
+        make_plan(rewrite(graph), NULL_GPU, KernelOptions())
+    except UnsupportedError as error:
+        return f"has no kernel: {error.why}"
+    return ""
+
+
+def is_foreign(test: Any) -> bool:
+    return any(str(array.dtype) in FOREIGN for array in (*test.inputs.values(), *test.outputs))
+
+
+@pytest.mark.parametrize("op", WHOLE)
+def test_an_operator_runs_wholly_on_a_device(op: str) -> None:
+    tests = [test for test in cases_by_op()[op] if "expanded" not in test.name]
+    found = {test.name: outcome(test) for test in tests if not is_foreign(test)}
+    assert found
+    assert not any(found.values()), "\n".join(f"{k}: {v}" for k, v in found.items() if v)

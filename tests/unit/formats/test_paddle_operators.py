@@ -1,0 +1,88 @@
+"""Each type of operator means what it means to Paddle Inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from paddle_answers import paddle_answer, pir_arrays
+from paddle_cases import CASES, PaddleCase, pir_model
+from paddle_writer import write_model
+from stored_answers import check_answers, numbers, stored, summary
+
+from fourfold.cpu.paddle import inference
+from fourfold.cpu.reference import evaluate
+from fourfold.errors import UnsupportedError
+from fourfold.formats import ReadOptions, read_model
+
+EXPECTED = stored("paddle")
+
+
+def answer(case: PaddleCase, folder: Path) -> list[np.ndarray]:
+    graph = read_model(write_model(folder, case.program)).main
+    return list(evaluate(graph, case.arrays).values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_paddle_has_answered(name: str, tmp_path: Path) -> None:
+    check_answers(EXPECTED[name], answer(CASES[name], tmp_path))
+
+
+def test_a_program_as_json(tmp_path: Path) -> None:
+    model = read_model(pir_model().write(tmp_path), ReadOptions({"x": (2, 3, 9, 11)}))
+    assert (model.input_names, model.output_names) == (("x",), ("fetch_name_0",))
+    assert model.open_sizes == ((-1, 3, 9, 11),)
+    check_answers(EXPECTED["pir"], list(evaluate(model.main, pir_arrays()).values()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_paddle_answers(name: str, tmp_path: Path) -> None:
+    if not inference.installed():
+        pytest.skip("Paddle Inference is not installed")
+    case = CASES[name]
+    path = write_model(tmp_path, case.program)
+    theirs = paddle_answer(inference.runtime(), path, case.arrays)
+    for expected, found in zip(theirs, answer(case, tmp_path), strict=True):
+        check_answers([summary(expected)], [found])
+
+
+NO_LONGER: dict[str, tuple[PaddleCase, Callable[[np.ndarray], np.ndarray]]] = {
+    "pad2d": (
+        PaddleCase("pad2d", {"paddings": [1, 2, 3, 0], "mode": "reflect"}),
+        lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2), (3, 0)), mode="reflect"),
+    ),
+    "flatten2": (PaddleCase("flatten2", {"axis": 2}), lambda x: x.reshape(12, 143)),
+    "fc": (
+        PaddleCase(
+            "fc", {"activation_type": "relu"}, (3, 5), {"W": numbers((5, 4))}, reads="Input"
+        ),
+        lambda x: np.maximum(x @ numbers((5, 4)), 0),
+    ),
+    "nearest_interp": (
+        PaddleCase("nearest_interp", {"out_h": 22, "out_w": 26, "align_corners": False}),
+        lambda x: x.repeat(2, axis=2).repeat(2, axis=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_LONGER)
+def test_what_paddle_no_longer_has(name: str, tmp_path: Path) -> None:
+    case, formula = NO_LONGER[name]
+    check_answers([summary(formula(case.arrays["x"]))], answer(case, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (PaddleCase("while"), "not known"),
+        (PaddleCase("pool2d", {"ksize": [2, 2], "pooling_type": "lp"}), "by lp"),
+        (PaddleCase("bilinear_interp_v2", {"scale": [1.3, 1.3]}), "no whole number"),
+        (PaddleCase("nearest_interp_v2", {"interp_method": "bicubic"}), "bicubic is not"),
+        (PaddleCase("pad3d", {"paddings": [1] * 4, "mode": "circular"}), "by circular"),
+    ],
+)
+def test_what_is_refused_has_a_reason(case: PaddleCase, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        answer(case, tmp_path)
