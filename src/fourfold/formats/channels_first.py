@@ -146,7 +146,7 @@ def _spread(array: np.ndarray, dilation: Pair) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Pool:
+class ImagePool:
     """A pool that may count some of its padding, as zeros, and may go beyond the image.
 
     `counted` is padding that averages count; `padding` all of it, what the last windows need to
@@ -159,7 +159,7 @@ class Pool:
     counted: Padding = NO_PADDING
 
 
-def pool_image(nodes: OperatorNodes, image: str, attributes: Pool, average: bool) -> str:
+def pool_image(nodes: OperatorNodes, image: str, attributes: ImagePool, average: bool) -> str:
     """A pool over [N,H,W,C]."""
     check_window(*attributes.filter, *attributes.stride)
     check_padding(attributes.padding)

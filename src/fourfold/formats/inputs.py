@@ -67,7 +67,7 @@ def _given_shape(one: DeclaredInput, shape: Shape) -> Shape:
     own = one.type.shape
     try:
         given = tuple(int(size) for size in shape)
-        fits = len(given) == len(own) and min(given, default=1) > 0
+        fits = given == own or (len(given) == len(own) and min(given, default=1) > 0)
         check_shape(given)
     except (TypeError, ValueError):
         fits = False

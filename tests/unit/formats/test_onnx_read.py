@@ -337,3 +337,24 @@ def test_what_mixes_images_of_a_batch_is_named() -> None:
     assert read_model(content).main.types["y"].shape == (1, 4)
     with pytest.raises(InputError, match="the images of a batch each alone"):
         read_model(content, ReadOptions({"x": (3, 4)}))
+
+
+def test_an_empty_input_keeps_its_shape() -> None:
+    content = small_model("Identity", {"x": (2, 0)})
+    main = read_model(content, ReadOptions({"x": (2, 0)})).main
+    assert main.types["x"].shape == (2, 0)
+    with pytest.raises(InputError, match="does not fit"):
+        read_model(content, ReadOptions({"x": (0, 0)}))
+
+
+def test_folded_halves_are_written_as_halves() -> None:
+    """A part for ONNX Runtime has its constants in the types of the file."""
+    half = X.astype(np.float16)
+    nodes = [node("Neg", ["c"], ["n"]), node("Mul", ["x", "n"], ["y"])]
+    ends = [("x", "float16", (3, 4))], [("y", "float16", (3, 4))]
+    source = read_model(model(graph(nodes, *ends, {"c": half}))).source_graph
+    assert source is not None
+    part = onnx.load_from_string(source.write(["y"], ["x"], ["y"]))
+    (stored,) = part.graph.initializer
+    assert stored.data_type == onnx.TensorProto.FLOAT16
+    assert np.array_equal(numpy_helper.to_array(stored), -half)

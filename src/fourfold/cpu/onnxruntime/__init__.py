@@ -34,7 +34,7 @@ class OnnxRuntime:
         """It runs all of ONNX's own operators but for a few types. Those of other domains are asked
         about by giving it that operator alone.
         """
-        if "." not in unit.title and unit.foreign is None:
+        if "." not in unit.title:
             return ""
         source = model.source_graph
         assert source is not None, "units of a file have a source graph"

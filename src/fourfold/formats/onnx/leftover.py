@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fourfold.formats.onnx.records import NodeRecord, ValueRecord
-from fourfold.formats.onnx.schema import AttributeField, graph_dtype
+from fourfold.formats.onnx.schema import AttributeField, Element, TensorField, graph_dtype
 from fourfold.formats.onnx.scope import inner_graphs
 from fourfold.formats.onnx.sizes import NamedSizes, declared_type
 from fourfold.types import DType, Shape, TensorType
@@ -73,6 +73,13 @@ def _shape(record: NodeRecord, types: Types) -> Shape | None:
         return None
 
 
+def stored_element(record: NodeRecord) -> int:
+    """The element type of the tensor that an operator holds; floats where it holds none."""
+    found = record.attributes.get("value")
+    tensor = None if found is None else found.message(AttributeField.TENSOR)
+    return Element.FLOAT if tensor is None else tensor.integer(TensorField.ELEMENT)
+
+
 def element_guess(record: NodeRecord, index: int, types: Types, value: ValueRecord | None) -> DType:
     """The element type of a result that the file does not tell the type of."""
     if value is not None and value.element is not None:
@@ -84,6 +91,8 @@ def element_guess(record: NodeRecord, index: int, types: Types, value: ValueReco
     for dtype, ops in _GIVES.items():
         if record.op in ops:
             return dtype
+    if record.op == "ConstantOfShape":
+        return graph_dtype(stored_element(record))
     if record.op == "Cast" and "to" in record.attributes:
         return graph_dtype(record.attributes["to"].integer(AttributeField.INTEGER))
     if record.op == "TopK" and index == 1:

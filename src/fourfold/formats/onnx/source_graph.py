@@ -105,6 +105,7 @@ class OnnxSourceGraph:
             outputs=[self._port(name) for name in outputs],
             known=self.known,
             changed=self.converted.changed,
+            halves=self.converted.halves,
         )
         return write_excerpt(self.file, self.files, excerpt)
 

@@ -15,7 +15,7 @@ from fourfold.formats.conversion import DAMAGE, EXPORT_AGAIN, Conversion, FileOp
 from fourfold.formats.onnx.convert import rules
 from fourfold.formats.onnx.external import ExternalFiles
 from fourfold.formats.onnx.file import read_graph
-from fourfold.formats.onnx.leftover import element_guess, result_types
+from fourfold.formats.onnx.leftover import element_guess, result_types, stored_element
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.records import (
     FileRecord,
@@ -185,7 +185,8 @@ class Walk(Conversion):
             rule(operation)
         self._check_batch(operation, self.builder.nodes[before:])
         if _gives_halves(record, inputs, self.halves):
-            self.halves.update(outputs)
+            types = self.builder.types
+            self.halves.update(name for name in outputs if types[name].dtype is DType.F32)
 
     def _check_batch(self, operation: Operation, nodes: Sequence[Node]) -> None:
         """Where the caller has changed the batch, every image goes its own way."""
@@ -245,7 +246,9 @@ def _gives_halves(record: NodeRecord, inputs: Values, halves: Set[str]) -> bool:
     if record.title == "Cast":
         to = record.attributes.get("to")
         return to is not None and to.integer(AttributeField.INTEGER) == Element.FLOAT16
-    return not halves.isdisjoint(inputs)
+    if record.title in ("Constant", "ConstantOfShape"):
+        return stored_element(record) == Element.FLOAT16
+    return not halves.isdisjoint(inputs[1:] if record.title == "CastLike" else inputs)
 
 
 def _expand(walk: Walk, record: NodeRecord, function: FunctionRecord, inputs: Values) -> None:

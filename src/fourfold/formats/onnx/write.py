@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,6 +47,12 @@ class Excerpt:
     outputs: Sequence[Port]
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
     changed: Mapping[str, np.ndarray] = field(default_factory=dict)  # for another batch
+    halves: Set[str] = frozenset()  # values that the file has in 16 bits
+
+    def known_array(self, name: str) -> np.ndarray:
+        """What was computed, in the type that the file has."""
+        array = self.known[name]
+        return array.astype(np.float16) if name in self.halves else array
 
 
 def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> bytes:
@@ -76,7 +82,7 @@ def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageW
         elif name in constants:
             graph.block(GraphField.NODES, constants[name].content)
         elif name in excerpt.known:
-            graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.known[name]))
+            graph.message(GraphField.INITIALIZERS, tensor_message(name, excerpt.known_array(name)))
     for node in excerpt.nodes:
         graph.block(GraphField.NODES, node.content)
     for port in excerpt.inputs:

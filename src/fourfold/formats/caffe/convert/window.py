@@ -7,7 +7,7 @@ from fourfold.formats.caffe.record import Record
 from fourfold.formats.caffe.rule import converts
 from fourfold.formats.channels_first import (
     Deconvolution,
-    Pool,
+    ImagePool,
     ceil_padding,
     check_window,
     convolve,
@@ -98,7 +98,7 @@ def pooling(op: Operation) -> None:
     give_channels_first(op, pool_image(op, image, pool, average=kind == "AVE"))
 
 
-def _pool(settings: Record, image: tuple[int, ...]) -> Pool:
+def _pool(settings: Record, image: tuple[int, ...]) -> ImagePool:
     filter = _pair(settings, "kernel_size", "kernel", 0)
     stride = _pair(settings, "stride", "stride", 1)
     pad = _pair(settings, "pad", "pad", 0)
@@ -113,7 +113,7 @@ def _pool(settings: Record, image: tuple[int, ...]) -> Pool:
             count -= 1
         after.append(ceil_padding(image[axis], filter[axis], stride[axis], pad[axis], count))
     rows, columns = (max(now, before) for now, before in zip(after, pad, strict=True))
-    return Pool(filter, stride, Padding(pad[0], rows, pad[1], columns), _both_sides(pad))
+    return ImagePool(filter, stride, Padding(pad[0], rows, pad[1], columns), _both_sides(pad))
 
 
 @converts("LRN")
@@ -134,7 +134,7 @@ def local_response_normalization(op: Operation) -> None:
         give_channels_first(op, op.add("local_response", image, attributes=attributes, part="y"))
         return
     around = _both_sides((size // 2, size // 2))
-    pool = Pool((size, size), (1, 1), around, around)
+    pool = ImagePool((size, size), (1, 1), around, around)
     mean = pool_image(op, op.add("square", image, part="squares"), pool, average=True)
     scaled = op.add("mul", mean, op.scalar(alpha, image, "alpha"), part="scaled")
     base = op.add("add", scaled, op.scalar(1.0, image, "one"), part="base")

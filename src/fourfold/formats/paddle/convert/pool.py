@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.channels_first import Pool, ceil_padding, check_window, pool_image
+from fourfold.formats.channels_first import ImagePool, ceil_padding, check_window, pool_image
 from fourfold.formats.paddle.convert.window import give_image, image_of, read_padding
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
@@ -54,7 +54,7 @@ def max_pool2d_with_index(op: Operation) -> None:
     give_image(op, pool_image(op, image, pool, average=False))
 
 
-def _pool(op: Operation, image: Pair, filter: Pair) -> Pool:
+def _pool(op: Operation, image: Pair, filter: Pair) -> ImagePool:
     stride = op.pair("strides", 1)
     check_window(*stride)
     padding = read_padding(op, image, filter, stride)
@@ -67,7 +67,7 @@ def _pool(op: Operation, image: Pair, filter: Pair) -> Pool:
             needed = ceil_padding(image[axis], filter[axis], stride[axis], before, count)
             after.append(max(needed, behind))
         padding = Padding(padding.top, after[0], padding.left, after[1])
-    return Pool(filter, stride, padding, counted)
+    return ImagePool(filter, stride, padding, counted)
 
 
 def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
@@ -78,7 +78,7 @@ def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
         return op.add("mean" if average else "reduce_max", image, attributes=whole, part="pool")
     if not (shape[1] % size[0] or shape[2] % size[1]):
         filter = (shape[1] // size[0], shape[2] // size[1])
-        return pool_image(op, image, Pool(filter, filter), average)
+        return pool_image(op, image, ImagePool(filter, filter), average)
     for axis in (1, 2):
         share = _mean_along if average else _max_along
         image = share(op, image, axis, size[axis - 1])
