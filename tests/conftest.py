@@ -40,7 +40,7 @@ def has_pocl() -> bool:
     """Whether PoCL was installed into this environment, where only pyopencl's loader sees it."""
     found = find_spec("pyopencl")
     places = (found and found.submodule_search_locations) or ()
-    return any(Path(place, ".libs").glob("*pocl*.icd") for place in places)
+    return any(file for place in places for file in Path(place, ".libs").glob("*pocl*.icd"))
 
 
 @cache
