@@ -70,7 +70,7 @@ class CpuEngine(Protocol):
     def installed(self) -> bool: ...
 
     def version(self) -> str:
-        """Which one is installed, in words."""
+        """Which one is installed, in words, told without importing it; 'none' where it is not."""
 
     def refusal(self, model: Model, unit: Unit) -> str:
         """Why it cannot run a unit of a model; '' where it can. The same for units of one title,

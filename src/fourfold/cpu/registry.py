@@ -27,10 +27,12 @@ def find_engine(name: str) -> CpuEngine:
     return found
 
 
-def installed_runtimes() -> tuple[CpuEngine, ...]:
-    """The engines that are runtimes of their own and installed; NumPy always is there."""
-    found = (find_engine(name) for name in engine_names() if name != NUMPY)
-    return tuple(engine for engine in found if engine.installed())
+def runtime_versions() -> tuple[str, ...]:
+    """The engines that are runtimes of their own and installed, with their versions; NumPy always
+    is there. None of them is imported for it.
+    """
+    found = (find_engine(name).version() for name in engine_names() if name != NUMPY)
+    return tuple(version for version in found if version != "none")
 
 
 def usable_engine(name: str | None) -> CpuEngine:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fourfold.cpu.registry import installed_runtimes
+from fourfold.cpu.registry import runtime_versions
 from fourfold.custom import CUSTOM_OPS
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
@@ -156,7 +156,7 @@ def hybrid_key_parts(request: Request, store: Store) -> Parts:
         "kind of entry": HYBRID,
         "placement": f"{options.placement}, at most {options.max_partitions}: {options.reason}",
         "threads": str(options.thread_count),
-        "CPU engines": ", ".join(engine.version() for engine in installed_runtimes()),
+        "CPU engines": ", ".join(runtime_versions()),
         "custom ops": ", ".join(sorted(CUSTOM_OPS)),
     }
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fourfold.cpu.registry import installed_runtimes
+from fourfold.cpu.registry import runtime_versions
 from fourfold.plan import Plan
 from fourfold.runtime.hybrid_loading import LoadedHybrid, hybrid_key_parts, load_hybrid
 from fourfold.runtime.request import Request
@@ -33,7 +33,7 @@ class Runnable(Protocol):
 
 def race_cpu(request: Request, store: Store | None, player: Runnable) -> LoadedHybrid | None:
     """The model on the CPU, if that is faster; None if the device is. The answer is kept."""
-    if not installed_runtimes():
+    if not runtime_versions():
         return None
     device = device_key(request.device)
     key = "" if store is None else f"placement of {key_of(hybrid_key_parts(request, store))}"

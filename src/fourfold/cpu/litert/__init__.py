@@ -10,6 +10,7 @@ import numpy as np
 from fourfold.cpu.litert import interpreter
 from fourfold.cpu.litert.part import LitertPart
 from fourfold.cpu.litert.values import LitertValues
+from fourfold.cpu.packages import describe
 from fourfold.cpu.protocol import RunModel
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Litert:
         return interpreter.runtime() is not None
 
     def version(self) -> str:
-        return interpreter.version()
+        return describe(*interpreter.PACKAGES)
 
     def refusal(self, model: Model, unit: Unit) -> str:
         """It runs all of TFLite's own operators. A custom one is asked about by giving it that

@@ -12,27 +12,18 @@ import numpy as np
 from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
 
-_RUNTIMES = ("ai_edge_litert.interpreter", "tflite_runtime.interpreter")
+PACKAGES = ("ai_edge_litert", "tflite_runtime")
 
 
 @cache
 def runtime() -> Any | None:
     """The module that has LiteRT's interpreter; None where none is installed."""
-    for name in _RUNTIMES:
+    for name in PACKAGES:
         try:
-            return import_module(name)
+            return import_module(f"{name}.interpreter")
         except ImportError:
             continue
     return None
-
-
-def version() -> str:
-    """Which LiteRT this is; 'none' where none is installed."""
-    module = runtime()
-    if module is None:
-        return "none"
-    package = import_module(module.__name__.partition(".")[0])
-    return f"{package.__name__} {getattr(package, '__version__', '')}".strip()
 
 
 def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False) -> Any:

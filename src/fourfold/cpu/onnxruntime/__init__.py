@@ -10,6 +10,7 @@ import numpy as np
 from fourfold.cpu.onnxruntime import inference
 from fourfold.cpu.onnxruntime.part import OnnxPart
 from fourfold.cpu.onnxruntime.values import OnnxValues
+from fourfold.cpu.packages import describe
 from fourfold.cpu.protocol import RunModel
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class OnnxRuntime:
         return inference.runtime() is not None
 
     def version(self) -> str:
-        return inference.version()
+        return describe("onnxruntime")
 
     def refusal(self, model: Model, unit: Unit) -> str:
         """It runs all of ONNX's own operators but for a few types. Those of other domains are asked

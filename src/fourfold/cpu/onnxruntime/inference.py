@@ -29,12 +29,6 @@ def runtime() -> Any | None:
         return None
 
 
-def version() -> str:
-    """Which ONNX Runtime this is; 'none' where it is not installed."""
-    module = runtime()
-    return "none" if module is None else f"onnxruntime {module.__version__}"
-
-
 def failures() -> tuple[type[Exception], ...]:
     """What it raises for a model or inputs that it cannot take."""
     states = import_module("onnxruntime.capi.onnxruntime_pybind11_state")

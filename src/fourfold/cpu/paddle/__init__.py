@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fourfold.cpu.numpy import NumpyValues
 from fourfold.cpu.paddle import inference
 from fourfold.cpu.paddle.part import PaddlePart
 from fourfold.cpu.paddle.values import PaddleValues
 from fourfold.cpu.protocol import ModelValues, RunModel
+from fourfold.lazy import lazy_import
 
 if TYPE_CHECKING:
+    from fourfold.cpu import numpy as definitions
     from fourfold.formats import Model
     from fourfold.plan.hybrid import HybridPart
     from fourfold.split import Unit
+else:
+    definitions = lazy_import("fourfold.cpu.numpy")
 
 
 class Paddle:
@@ -55,7 +58,7 @@ class Paddle:
     def compute_values(self, model: Model, inputs: Sequence[np.ndarray]) -> ModelValues:
         """Programs as JSON are not cut: of these, the definitions in NumPy have the values."""
         if model.source_graph is None:
-            return NumpyValues(model, inputs)
+            return definitions.NumpyValues(model, inputs)
         return PaddleValues(model, inputs)
 
 

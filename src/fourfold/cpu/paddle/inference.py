@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fourfold.cpu.packages import installed_version
 from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
@@ -30,15 +28,13 @@ FAILURES = (RuntimeError, ValueError, TypeError, LookupError, OSError, NotImplem
 
 def installed() -> bool:
     """Told without importing it, which takes seconds."""
-    return importlib.util.find_spec("paddle") is not None
+    return installed_version("paddle") is not None
 
 
 def version() -> str:
     """Which Paddle this is; 'none' where it is not installed."""
-    try:
-        return f"paddlepaddle {installed_version('paddlepaddle')}"
-    except PackageNotFoundError:
-        return "paddle" if installed() else "none"
+    found = installed_version("paddle", "paddlepaddle")
+    return "none" if found is None else f"paddlepaddle {found}".strip()
 
 
 @cache
