@@ -5,12 +5,14 @@ else the machine has, and on those that its module has as INTERPRETED; or on --d
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.players import devices, find_device, probe, ready_to_play
@@ -75,6 +77,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lost = [item for item in items if needs_device(item)]
         items[:] = [item for item in items if not needs_device(item)]
         config.hook.pytest_deselected(items=lost)
+
+
+@pytest.fixture(autouse=True)
+def own_custom_ops() -> Iterator[None]:
+    """Ops that a test registers are its own: they are in the keys of what is kept."""
+    before = dict(CUSTOM_OPS)
+    yield
+    CUSTOM_OPS.clear()
+    CUSTOM_OPS.update(before)
 
 
 def needs_device(item: pytest.Item) -> bool:
