@@ -163,6 +163,29 @@ def test_two_writers_of_the_same_key(world: World) -> None:
     assert len(world.files("plan")) == 1
 
 
+def test_who_comes_late_to_make_the_store_leaves_it_alone(world: World) -> None:
+    world.start()
+    Database(world.folder)._create()
+    assert world.said == []
+    assert world.start() == "store"
+
+
+def test_a_journal_beside_an_empty_store_is_not_played(world: World) -> None:
+    """As a process leaves them that dies while it makes the store, or whose store was removed."""
+    world.start()
+    connection = sqlite3.connect(world.folder / NAME, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("DELETE FROM entries")
+    journal = world.folder / f"{NAME}-journal"
+    left = journal.read_bytes()
+    connection.execute("ROLLBACK")
+    connection.close()
+    (world.folder / NAME).write_bytes(b"")
+    journal.write_bytes(left)
+    assert [world.start(), world.start()] == ["model", "store"]
+    assert world.said == []
+
+
 def test_rubbish_of_killed_writers_is_swept(world: World) -> None:
     world.start()
     left = world.folder / "entries" / ".plan-x.half"

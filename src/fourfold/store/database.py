@@ -67,7 +67,7 @@ class Database:
     @contextmanager
     def writing(self, sync: bool = True, wait_ms: int = BUSY_MS) -> Iterator[sqlite3.Connection]:
         """One transaction, made when it ends without an error."""
-        if not self.path.exists():
+        if self._is_empty():
             self._create()
         with self._connection(wait_ms) as connection:
             connection.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
@@ -82,7 +82,9 @@ class Database:
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait_ms / 1000)
         try:
-            if connection.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            if (version := _version(connection)) != VERSION:
+                if version == 0 and self._is_empty():
+                    raise FileNotFoundError(f"{self.path} is being made")
                 raise Damaged(inode, "it has another format")
             yield connection
         except sqlite3.OperationalError as error:
@@ -94,33 +96,35 @@ class Database:
         finally:
             connection.close()
 
-    def _create(self) -> None:
-        """Make the file aside and link it in place, so that nobody sees half of it."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        aside = self.folder / f".{NAME}.{os.getpid()}.{os.urandom(4).hex()}"
-        os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    def _is_empty(self) -> bool:
+        """Whether there is nothing yet: no file, or one that nobody has written to."""
         try:
-            connection = sqlite3.connect(aside, isolation_level=None)
-            try:
-                connection.execute("PRAGMA synchronous=OFF")  # there is nothing in it to lose
-                connection.executescript(SCHEMA)
-            finally:
-                connection.close()
-            if not self.path.exists():
-                self._drop_journal()
-            _link(aside, self.path)
-        finally:
-            aside.unlink(missing_ok=True)
+            return os.stat(self.path).st_size == 0
+        except FileNotFoundError:
+            return True
 
-    def _drop_journal(self) -> None:
-        self.path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
+    def _create(self) -> None:
+        """Make the tables in one transaction, so that nobody sees half of them. SQLite lets one
+        process do it, and does away with a journal that lies beside an empty file.
+        """
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_MS / 1000)
+        try:
+            connection.execute("PRAGMA synchronous=OFF")  # there is nothing in it to lose
+            connection.execute("BEGIN IMMEDIATE")
+            if _version(connection) == 0:
+                for statement in SCHEMA.split(";"):
+                    connection.execute(statement)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
 
     def put_aside(self, damaged: Damaged) -> bool:
         """Move the damaged file away, once; whether this call did it."""
         try:
             if os.stat(self.path).st_ino != damaged.inode:
                 return False
-            self._drop_journal()  # it must not be played into a new file
             os.replace(self.path, self.folder / f"{NAME}.damaged")
         except OSError:
             return False
@@ -151,15 +155,8 @@ class MemoryDatabase(Database):
         """It is there from the start."""
 
 
-def _link(aside: Path, path: Path) -> None:
-    """Give the file its name unless another process was first."""
-    try:
-        os.link(aside, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without links
-        if not path.exists():
-            os.replace(aside, path)
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def salvage_choices(folder: Path) -> list[tuple[Choice, int]]:
