@@ -32,6 +32,11 @@ class Distribution(NamedTuple):
     second: int
 
 
+def is_too_large(stage: Stage) -> bool:
+    """Whether a number of its row would not fit."""
+    return max([prod(stage.counts), *(use.offset for use in stage.buffers)]) > LARGEST
+
+
 def row_stride(kernels: Sequence[Kernel]) -> int:
     """Numbers in a row of the table."""
     return -(-(HEAD + max(map(row_numbers, kernels))) // 4) * 4

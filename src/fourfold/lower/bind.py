@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import Refusal, UnsupportedError
 from fourfold.graph import Graph
 from fourfold.kernel.context import Packed, Scratch
 from fourfold.kernel.kernel import BufferArgument, Kernel
@@ -16,6 +18,8 @@ from fourfold.lower.constants import Constants
 from fourfold.lower.kernels import Built
 from fourfold.plan import CONSTANTS, Argument, BufferUse, Launch
 from fourfold.types import TensorType
+
+LARGEST_SIZE = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,20 @@ def bind_kernel(
 ) -> Bound:
     """The kernel of a node with its arguments; constants that are new get an offset."""
     kernel = item.kernel
+    _check_sizes(item)
     uses = (_use_of(argument, device, allocation, constants) for argument in kernel.buffers)
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
     return bound_to(kernel, arguments, str(item.node))
+
+
+def _check_sizes(item: Built) -> None:
+    """Kernels count with 32 bits: what does not fit would come out as another number."""
+    largest = max([prod(item.kernel.grid), *item.kernel.sizes.values()])
+    if largest > LARGEST_SIZE:
+        reason = f"a size of {largest} is more than kernels count to, which is {LARGEST_SIZE}"
+        refusals = (Refusal(item.node.name, item.node.op, reason),)
+        fix = "make its inputs smaller, or let it run on the CPU: placement='cpu'"
+        raise UnsupportedError("a layer is too large for a device", refusals, fix)
 
 
 def bound_to(kernel: Kernel, arguments: tuple[Argument, ...], what: str) -> Bound:

@@ -9,16 +9,19 @@ import pytest
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import UnsupportedError
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.opencl import joining, renderer
 from fourfold.kernel.opencl.joining import PersistentKernel
 from fourfold.kernel.opencl.persistent import STATE_STRIDE
 from fourfold.kernel.opencl.renderer import Renderer
 from fourfold.kernel.opencl.stage_function import StageFunction, render_stage
+from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import cut_axis
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
-from fourfold.plan import Plan
+from fourfold.plan import BufferUse, Plan
 from fourfold.players.null import NULL_GPU
 
 SPINS = replace(
@@ -53,6 +56,26 @@ def test_launches_that_move_much_stay_a_list_on_a_gpu() -> None:
     """A persistent kernel has few work-items a unit, which cannot keep much memory busy."""
     large = replace(NULL_GPU, compute_units=2, resident=True, max_work_group=1024)
     assert [len(plan_of(size, large).launches) for size in (17, 257)] == [1, 4]
+
+
+def test_more_groups_than_a_row_can_hold_keep_the_list() -> None:
+    kernel = Kernel("large", literal=True)
+    far = BufferUse(0, 2**31)
+    for grid, uses, fits in [
+        ((2**20, 2**10), (), True),
+        ((2**20, 2**11), (), False),
+        ((1,), (far,), False),
+    ]:
+        kernel.grid, kernel.local = grid, (1,) * len(grid)
+        refused = PersistentKernel().refuses([Stage(kernel, uses)], SPINS)
+        assert refused == (None if fits else "memory is too large for the table")
+
+
+@pytest.mark.parametrize("shape", ["2147483776,1", "3,2147483653", "1,65536,32770,1"])
+def test_sizes_beyond_what_kernels_count_to_are_refused(shape: str) -> None:
+    graph = build(f"input x: f32[{shape}]\ny = relu(x)\noutput y\n")
+    with pytest.raises(UnsupportedError, match="more than kernels count to"):
+        make_plan(graph, NULL_GPU, KernelOptions())
 
 
 def test_very_many_outputs_keep_the_list() -> None:

@@ -15,10 +15,10 @@ from fourfold.kernel.opencl.persistent import ENTRY, GROUPS_EACH, STATE_STRIDE, 
 from fourfold.kernel.opencl.stage_function import StageFunction, render_stage
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import (
-    LARGEST,
     claimed,
     count_barriers,
     fill_table,
+    is_too_large,
     row_stride,
     shared,
 )
@@ -45,7 +45,7 @@ class PersistentKernel:
         uses = [use for stage in stages for use in stage.buffers]
         if len({use.buffer for use in uses}) > MOST_BUFFERS:
             return "there are too many inputs and outputs"
-        large = any(use.offset > LARGEST for use in uses)
+        large = any(map(is_too_large, stages))
         return "memory is too large for the table" if large else None
 
     def shares(self, device: DeviceInfo) -> bool:

@@ -8,7 +8,13 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.stage import Stage
-from fourfold.kernel.stage_table import LARGEST, count_barriers, fill_table, row_stride, shared
+from fourfold.kernel.stage_table import (
+    count_barriers,
+    fill_table,
+    is_too_large,
+    row_stride,
+    shared,
+)
 from fourfold.kernel.statement import LocalArray
 from fourfold.kernel.tree.render import render
 
@@ -26,7 +32,7 @@ class StageList:
         kernels = [stage.kernel for stage in stages]
         if device.is_cpu and any(isinstance(one, LocalArray) for k in kernels for one in k.body):
             return "a kernel needs local memory"
-        large = any(use.offset > LARGEST for stage in stages for use in stage.buffers)
+        large = any(map(is_too_large, stages))
         return "memory is too large for the table" if large else None
 
     def shares(self, device: DeviceInfo) -> bool:
