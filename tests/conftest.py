@@ -28,7 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["FOURFOLD_CACHE"] = "none"  # tests keep nothing unless they say where
-    os.environ["PYTHONPATH"] = str(SOURCES)  # processes that tests start import the same
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    places = [str(SOURCES), *filter(None, before)]  # processes that tests start import the same
+    os.environ["PYTHONPATH"] = os.pathsep.join(places)
     wanted = config.getoption("--device")
     if wanted is None and has_pocl():
         os.environ["OCL_ICD_VENDORS"] = str(NO_DRIVERS)  # the loader finds PoCL beside itself
