@@ -14,7 +14,7 @@ from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
 from fourfold.compile.placement import read_problem
 from fourfold.cpu.registry import find_engine
-from fourfold.device import DeviceInfo
+from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.formats import find_format
 from fourfold.options import CompileOptions, PlacementOptions
@@ -40,7 +40,7 @@ from fourfold.tune import LEVELS, Level, Listener, tune
 from fourfold.tune.race import Result
 
 # Devices of which nothing is known but what all of their kind have.
-ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False)
+ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 Progress = Callable[[int, int, str, float], None]

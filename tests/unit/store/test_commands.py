@@ -15,6 +15,7 @@ import fourfold
 from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
+from fourfold.players.opencl.backend import OpenCLBackend
 from fourfold.prepare import prepare_generic
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
@@ -170,6 +171,15 @@ def test_generic_plans_need_no_special_device(
     assert "any cpu" in shown
     assert "any gpu" in shown
     assert "opencl 1.2; groups of" in shown
+
+
+def test_nobody_tries_a_device_that_is_not_there(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenCLBackend, "probe", None)
+    monkeypatch.setattr(OpenCLBackend, "begin_probe", None)
+    made = prepare_generic(Draft(), model, CompileOptions("fp32"), ("cpu", "gpu"))
+    assert [one["device"] for one in made] == ["any cpu", "any gpu"]
 
 
 def test_a_generic_plan_has_halves_in_memory_only(
