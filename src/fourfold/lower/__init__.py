@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import Refusal, UnsupportedError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.language import Language
@@ -107,6 +108,14 @@ def _port_buffers(graph: Graph) -> list[Buffer]:
     kinds = [("output", graph.results), ("input", graph.arguments), ("variable", graph.states)]
     kind_of = {name: kind for kind, names in kinds for name in names}
     names = dict.fromkeys([*graph.arguments, *graph.results, *graph.states])
+    refusals = [
+        Refusal(name, kind_of[name], f"{graph.types[name].dtype.value} values are no arrays")
+        for name in names
+        if not graph.types[name].dtype.has_numpy
+    ]
+    if refusals:
+        fix = "run the model by its format's own engine: placement='cpu'"
+        raise UnsupportedError("a value of the model cannot be passed", refusals, fix)
     return [Buffer(name, kind_of[name], graph.types[name].bytes) for name in names]
 
 

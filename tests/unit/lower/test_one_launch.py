@@ -23,6 +23,7 @@ from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
 from fourfold.plan import BufferUse, Plan
 from fourfold.players.null import NULL_GPU
+from fourfold.types import DType, TensorType
 
 SPINS = replace(
     NULL_GPU,
@@ -75,6 +76,14 @@ def test_more_groups_than_a_row_can_hold_keep_the_list() -> None:
 def test_sizes_beyond_what_kernels_count_to_are_refused(shape: str) -> None:
     graph = build(f"input x: f32[{shape}]\ny = relu(x)\noutput y\n")
     with pytest.raises(UnsupportedError, match="more than kernels count to"):
+        make_plan(graph, NULL_GPU, KernelOptions())
+
+
+def test_inputs_that_are_no_arrays_are_refused() -> None:
+    graph = build("input x: f32[1,8]\ninput r: f32[]\ny = relu(x)\noutput y\n")
+    resource = TensorType(DType.RESOURCE, ())
+    graph = replace(graph, types={**graph.types, "r": resource})
+    with pytest.raises(UnsupportedError, match="resource values are no arrays"):
         make_plan(graph, NULL_GPU, KernelOptions())
 
 
