@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
 
+from fourfold.errors import InputError
 from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
+from fourfold.formats.writable import WritableModel
 
 
 def one_file(source: ModelSource) -> tuple[str, ...]:
@@ -25,7 +27,8 @@ class Format:
     each with what it becomes. It is imported when a model of the format is read, and so no format
     costs those who read another one anything. `cpu_engine` names the runtime that runs what stays
     on the CPU; None leaves that to the definitions of the ops in NumPy. `files` are the paths of
-    all files that a model is made of: where one of them changes, the model has.
+    all files that a model is made of: where one of them changes, the model has. `writer` names a
+    module with `write(model: WritableModel) -> bytes`, where the format can be written.
     """
 
     name: str
@@ -34,10 +37,20 @@ class Format:
     reader: str
     cpu_engine: str | None = None
     files: Callable[[ModelSource], tuple[str, ...]] = one_file
+    writer: str | None = None
 
     def read(self, source: ModelSource, options: ReadOptions) -> Model:
         model: Model = import_module(self.reader).read(source, options)
         return replace(model, format=self.name, cpu_engine=self.cpu_engine)
+
+    def write(self, model: WritableModel) -> bytes:
+        """A file of this format, or an UnsupportedError that names what it cannot say."""
+        if self.writer is None:
+            why = "models of this format are only read here"
+            fix = "write a .tflite or an .onnx file"
+            raise InputError(f"cannot write a model as {self.name}", why, fix)
+        written: bytes = import_module(self.writer).write(model)
+        return written
 
     def operators(self) -> Mapping[str, str]:
         """The format's own operators, each with what it becomes in a few words."""
