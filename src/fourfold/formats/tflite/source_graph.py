@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fourfold.formats.model import SourceGraph
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.foreign import CALLING, unit_name
@@ -15,13 +16,12 @@ from fourfold.formats.tflite.records import FileRecord, OperatorRecord, Subgraph
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
 from fourfold.types import DType, Quantization, quantize
 
-_FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
 COMPOSITE = "STABLEHLO_COMPOSITE"
 RESOURCES = "resources"  # all of them as one: who calls another graph may touch any
 
 
 @dataclass(frozen=True)
-class TFLiteSourceGraph:
+class TFLiteSourceGraph(SourceGraph):
     """A graph of a file, its units and its tensors by name."""
 
     source: Content
@@ -78,19 +78,14 @@ class TFLiteSourceGraph:
     def values(self) -> Mapping[str, int]:
         return {name: index for index, name in enumerate(self.names)}
 
-    def tensor(self, value: str) -> int | None:
-        """Values of the float view and copies for outputs stand for the tensor that they are of."""
-        whole, _, ending = value.rpartition("/")
-        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
-
     def _number(self, value: str) -> int:
         number = self.tensor(value)
-        assert number is not None, f"'{value}' is no tensor of the file"
+        assert isinstance(number, int), f"'{value}' is no tensor of the file"
         return number
 
     def unit(self, node: str) -> str:
-        number = None if node in self.units else self.tensor(node)
-        name = node if number is None else self.names[number]
+        own = node in self.units or self.tensor(node) is None
+        name = node if own else self.names[self._number(node)]
         if name in self.units:
             return name
         return next((whole for whole in self._composites if node.startswith(f"{whole}/")), node)
