@@ -15,10 +15,12 @@ from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.forms import forms_of
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
+from fourfold.formats.tflite.write_graph.roundings import keep_roundings
 from fourfold.formats.tflite.write_graph.values import Values
-from fourfold.formats.writable import WritableModel
+from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.ops.dequantize import Dequantize
+from fourfold.ops.quantize import Quantize
 from fourfold.types import Quantization, Shape
 
 SCHEMA_VERSION = 3
@@ -28,6 +30,7 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 
 def file_of(model: WritableModel) -> FileRecord:
     """The file as records; raises an UnsupportedError that names all that cannot be written."""
+    model = keep_roundings(model, rules())
     walk = _Walk(model, _values(model))
     walk.take_inputs()
     for node, activation in fused_nodes(model):
@@ -47,8 +50,24 @@ def _values(model: WritableModel) -> Values:
     for value, name in zip(graph.results, model.output_names, strict=True):
         if value not in titles and value not in graph.constants:
             titles[value] = name
-    draft = Draft()
-    return Values(draft, graph, model.stored, _grids(graph), titles)
+    for node in graph.nodes:
+        _name_source(node, model, titles)
+    return Values(Draft(), graph, model.stored, _grids(graph), titles)
+
+
+def _name_source(node: Node, model: WritableModel, titles: dict[str, str]) -> None:
+    """What is an output without being changed is made under the name of the output."""
+    graph, source, result = model.graph, node.inputs[0] if node.inputs else None, node.outputs[0]
+    made = source is not None and source in graph.producers
+    if source is not None and made and source not in titles and result in titles:
+        grid = node.attributes
+        if isinstance(grid, Quantize):
+            form = StoredAs(grid.to, Quantization((grid.scale,), (grid.zero_point,)))
+            same = model.stored.get(source) == form
+        else:
+            same = node.op == "identity" and source not in model.stored
+        if same and source not in graph.outputs:
+            titles[source] = titles.pop(result)
 
 
 def _grids(graph: Graph) -> Mapping[str, Quantization]:
