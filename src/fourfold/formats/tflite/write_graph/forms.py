@@ -37,6 +37,8 @@ _WEIGHTS = {
     DType.U8: (DType.U8,),
     DType.I16: (DType.I8, DType.I4),
 }
+# Kernels of one type that bring each input to the grid of the output, where others copy.
+_RESCALING = {("concat", DType.U8)}
 # Hybrid kernels that read a scale for each channel even where there is one for all.
 _BY_CHANNEL = {"depthwise_conv2d": 3}
 
@@ -67,7 +69,8 @@ def _hybrid_weights(node: Node, rule: WriteRule, index: int, values: Values) -> 
     """Integer weights beside real values: LiteRT rounds the values while it runs."""
     name = node.inputs[index]
     form = None if name is None else values.form(name)
-    if name not in values.graph.constants or form is None or form.quantization is None:
+    known = name is not None and name in values.graph.constants
+    if name is None or not known or form is None or form.quantization is None:
         return None
     symmetric = not any(form.quantization.zero_point)
     if form.dtype not in rule.hybrid or not symmetric:
@@ -75,7 +78,7 @@ def _hybrid_weights(node: Node, rule: WriteRule, index: int, values: Values) -> 
     axis = _BY_CHANNEL.get(node.op)
     if axis is None or form.quantization.axis is not None:
         return form
-    count = values.graph.types[name].shape[axis]
+    count = values.graph.constants[name].shape[axis]
     spread = Quantization(form.quantization.scale * count, (0,) * count, axis)
     return StoredAs(form.dtype, spread)
 
@@ -101,7 +104,8 @@ def _integer_forms(node: Node, rule: WriteRule, values: Values) -> Forms | None:
         values.form(name) if graph.types[name].dtype is DType.F32 else None for name in node.outputs
     ]
     inputs = tuple(forms.get(index) for index in range(len(node.inputs)))
-    choose = {Grids.SAME: _same, Grids.FIXED: _fixed, Grids.ANY: _any}[rule.grids]
+    grids = Grids.ANY if (node.op, dtype) in _RESCALING else rule.grids
+    choose = {Grids.SAME: _same, Grids.FIXED: _fixed, Grids.ANY: _any}[grids]
     return choose(_Choice(node, rule, values, dtype, inputs, tuple(results)))
 
 
