@@ -12,7 +12,8 @@ from fourfold.graph import Graph, Node
 from fourfold.quantization.method import Method
 from fourfold.quantization.rules import (
     CHANNEL_AXIS,
-    CLAMPS,
+    CLAMPING,
+    FUSED_CLAMPS,
     has_constant_weights,
     is_layer,
     is_move,
@@ -58,15 +59,20 @@ def _layer(first: Node, last: Node) -> LayerNodes:
 
 
 def is_fused(graph: Graph, node: Node) -> bool:
-    """Whether a node clamps what a layer makes for it alone: then both share a grid, on which the
-    layer's result is clamped where it is rounded.
+    """Whether a node clamps what a layer makes for it alone: then the two are one operator of a
+    file, which rounds and clamps at once, and what is between them is not stored.
     """
     name = node.inputs[0] if node.inputs else None
-    if node.op not in CLAMPS or name is None or name in graph.outputs:
+    if node.op not in FUSED_CLAMPS or name is None or name in graph.outputs:
         return False
     producer = graph.producers.get(name)
-    alone = len(graph.readers[name]) == 1
-    return producer is not None and alone and producer.op in (*CHANNEL_AXIS, "add", "mul", "sub")
+    return producer is not None and producer.op in CLAMPING and len(graph.readers[name]) == 1
+
+
+def fused_clamp(graph: Graph, node: Node) -> Node | None:
+    """The node that clamps what this one makes, as part of the same layer."""
+    readers = graph.readers.get(node.outputs[0], ())
+    return readers[0] if len(readers) == 1 and is_fused(graph, readers[0]) else None
 
 
 def weight_places(graph: Graph, node: Node, method: Method) -> list[int]:

@@ -22,6 +22,9 @@ AVERAGES = frozenset({"average_pool2d", "resize_bilinear"})
 # Of those, what lets a limit that is beyond the grid be the last number of the grid.
 LIMITS = frozenset({"maximum", "minimum"})
 CLAMPS = frozenset({"relu", "relu6", "relu_0_to_1", "relu_n1_to_1"})
+# Those that can be a setting of the operator before them, and the operators that have it.
+FUSED_CLAMPS = CLAMPS - {"relu_0_to_1"}
+CLAMPING = frozenset({"add", "conv2d", "depthwise_conv2d", "fully_connected", "mul", "sub"})
 # Every input and every result has a grid of its own.
 OWN_GRID = frozenset(
     {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fourfold.graph import Graph, Node
 from fourfold.quantization.grids import Range
-from fourfold.quantization.layers import is_fused
+from fourfold.quantization.layers import fused_clamp, is_fused
 from fourfold.quantization.rules import FIXED_GRID, LIMITS, MOVES, real_places
 from fourfold.quantization.storage import Place
 from fourfold.types import DType, Quantization
@@ -91,9 +91,7 @@ def _observe(shared: SharedGrids, node: Node, nodes: Collection[str]) -> None:
         producer = graph.producers.get(name)
         if producer is None or producer.outputs[0] not in nodes:
             _note(shared, name)
-    readers = graph.readers.get(output, ())
-    clamped = len(readers) == 1 and is_fused(graph, readers[0]) and readers[0].outputs[0] in nodes
-    if not clamped and (node.op not in MOVES or _brings_more(shared, node)):
+    if fused_clamp(graph, node) is None and (node.op not in MOVES or _brings_more(shared, node)):
         _note(shared, output)
 
 

@@ -1,8 +1,8 @@
 """From how values are stored to what a writer is given: a graph with copies where storage changes.
 
-A node whose result is stored computes on integers, all others on real numbers. What is made as real
-numbers and read as integers gets a copy for those who do; so do inputs and outputs of the model,
-which stay floats for its callers.
+A node whose result is stored computes on integers, and so does one whose result such a node clamps;
+all others compute on real numbers. What is made as real numbers and read as integers gets a copy
+for those who do; so do inputs and outputs of the model, which stay floats for its callers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from fourfold.formats import Model
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
+from fourfold.quantization.layers import fused_clamp
 from fourfold.quantization.storage import Operand, StorageAssignment, fresh_name
 from fourfold.types import DType, TensorType
 
@@ -65,7 +66,8 @@ class _Work:
             return
         made = self._made_as(output)
         self.nodes.append(replace(node, inputs=inputs, outputs=(made,)))
-        self.stored[made] = self.storage.grids[output]
+        if fused_clamp(self.storage.graph, node) is None:
+            self.stored[made] = self.storage.grids[output]
         if made != output:
             self.nodes.append(Node("identity", (made,), (output,), name=node.name))
 
