@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fourfold.custom import register_op
     from fourfold.pixels import Pixels
     from fourfold.placement import Placement
+    from fourfold.quantization.quantize import quantize
 
 __version__ = VERSION
 _LAZY = {
@@ -33,6 +34,7 @@ _LAZY = {
     "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
     "is_supported": _lazy_import("fourfold.capabilities"),
+    "quantize": _lazy_import("fourfold.quantization.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
 }
 del VERSION
@@ -56,6 +58,7 @@ __all__ = [
     "best_options",
     "devices",
     "is_supported",
+    "quantize",
     "register_op",
 ]
 
