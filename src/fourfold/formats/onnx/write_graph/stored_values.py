@@ -1,0 +1,84 @@
+"""How a file keeps values as integers or halves: conversions where real numbers are computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fourfold.formats.onnx.write_graph.operator_list import OperatorList
+from fourfold.formats.onnx.write_graph.tensor import (
+    element_of,
+    stored_initializer,
+    stored_numbers,
+)
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.writable import StoredAs
+from fourfold.op.axis_orders import Order, full_rank, permuted
+from fourfold.types import DType, Quantization
+
+GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scale and zero point of integers, as constants of the file."""
+
+    scale: str
+    zero_point: str | None
+    axis: int
+
+    @staticmethod
+    def of(file: OperatorList, stored: StoredAs, quantization: Quantization) -> Grid:
+        scales, points = quantization.scale, quantization.zero_point
+        if quantization.axis is None:
+            scales, points = scales[0], points[0]  # type: ignore[assignment]
+        scale = file.constant(np.asarray(scales, np.float32))
+        axis = 1 if quantization.axis is None else quantization.axis
+        if not np.any(points):  # without one it is zero, of the integers' own type
+            return Grid(scale, None, axis)
+        return Grid(scale, file.constant(np.asarray(points, stored.dtype.numpy)), axis)
+
+
+def read_stored(file: OperatorList, tensor: str, stored: StoredAs) -> str:
+    """The real numbers that a tensor of integers or halves stands for."""
+    if stored.quantization is None:
+        return file.add("Cast", tensor, to=element_of(DType.F32))
+    grid = Grid.of(file, stored, stored.quantization)
+    return file.add("DequantizeLinear", tensor, grid.scale, grid.zero_point, axis=grid.axis)
+
+
+def store(file: OperatorList, tensor: str, stored: StoredAs) -> str:
+    """Real numbers as the integers or halves that stand for them."""
+    if stored.quantization is None:
+        return file.add("Cast", tensor, to=element_of(stored.dtype))
+    if stored.dtype not in GRIDS:
+        raise Unconvertible(f"ONNX does not round values to {stored.dtype.value}")
+    grid = Grid.of(file, stored, stored.quantization)
+    attributes = {"axis": grid.axis}
+    if grid.zero_point is None:
+        attributes["output_dtype"] = element_of(stored.dtype)
+    inputs = (tensor, grid.scale, grid.zero_point)
+    return file.add_several("QuantizeLinear", inputs, 1, attributes)[0]
+
+
+def stored_constant(
+    file: OperatorList, name: str, array: np.ndarray, stored: StoredAs, order: Order
+) -> str:
+    """A constant in fewer bits and another order of axes, and the operator that widens it."""
+    shape = full_rank(array.shape, len(order))
+    grid = stored.quantization
+    if grid is None:
+        numbers = array.astype(stored.dtype.numpy)
+    else:
+        numbers = stored_numbers(array, stored.dtype, grid)
+        if grid.axis is not None:
+            place = grid.axis + len(order) - array.ndim
+            grid = replace(grid, axis=order.index(place))
+    turned = np.ascontiguousarray(numbers.reshape(shape).transpose(order))
+    kept = file.fresh(f"{name}/{stored.dtype.value}")
+    file.initializers[kept] = stored_initializer(turned, stored.dtype)
+    assert turned.shape == permuted(shape, order)
+    made = read_stored(file, kept, replace(stored, quantization=grid))
+    file.call(made, name)
+    return made
