@@ -55,7 +55,7 @@ NOT_IN_RUNTIME = {
     ("depth_to_space", 5),  # integers
     ("grid_sample", 7),  # a cubic curve beyond the border
     ("grid_sample", 10),  # one axis
-    ("resize", 8),  # the cubic curve smoothed along one axis
+    ("resize", 8),  # a cubic curve that shrinks: it moves the transpose behind it, and then refuses
     ("select", 8),  # bools
     ("space_to_depth", 5),  # integers
 }

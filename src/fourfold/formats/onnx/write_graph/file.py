@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from fourfold.formats.onnx.schema import (
     AttributeField,
+    Element,
     GraphField,
     ModelField,
     NodeField,
@@ -23,7 +24,10 @@ from fourfold.formats.protobuf_writer import MessageWriter
 from fourfold.formats.writable import WritableModel
 from fourfold.version import VERSION
 
-IR_VERSION, OPSET = 10, 21  # the first with quantised values of four and of sixteen bits
+# The newer one has quantised values of four and of sixteen bits. ONNX Runtime 1.31 cannot move a
+# transpose over a DequantizeLinear of it, so it is taken where it is needed alone.
+OLDER, NEWER = (9, 20), (10, 21)  # versions of files, and of the operators in them
+_NEW = frozenset({Element.INT4, Element.UINT16, Element.INT16})
 
 
 class AttributeType(IntEnum):
@@ -35,13 +39,21 @@ class AttributeType(IntEnum):
 
 def write_file(writer: GraphWriter, model: WritableModel) -> bytes:
     outputs = writer.finish()
-    file = MessageWriter().integer(ModelField.IR_VERSION, IR_VERSION)
+    version, operators = _versions(writer)
+    file = MessageWriter().integer(ModelField.IR_VERSION, version)
     file.text(ModelField.PRODUCER, "fourfold").text(ModelField.PRODUCER_VERSION, VERSION)
     if model.description:
         file.text(ModelField.DESCRIPTION, model.description)
-    opset = MessageWriter().text(OpsetField.DOMAIN, "").integer(OpsetField.VERSION, OPSET)
+    opset = MessageWriter().text(OpsetField.DOMAIN, "").integer(OpsetField.VERSION, operators)
     file.message(ModelField.OPSETS, opset)
     return file.message(ModelField.GRAPH, _graph(writer, outputs, model.graph.name)).finish()
+
+
+def _versions(writer: GraphWriter) -> tuple[int, int]:
+    linear = ("QuantizeLinear", "DequantizeLinear")
+    read = {name for node in writer.nodes if node.op in linear for name in node.inputs}
+    constants = (writer.initializers[name].element for name in read & writer.initializers.keys())
+    return OLDER if _NEW.isdisjoint(constants) else NEWER
 
 
 def _graph(writer: GraphWriter, outputs: Sequence[Port], name: str) -> MessageWriter:

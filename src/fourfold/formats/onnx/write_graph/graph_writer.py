@@ -44,6 +44,8 @@ class GraphWriter(OperatorList):
         self._origins: dict[str, tuple[str, Order]] = {}  # values that are transposes of others
         self._integers: dict[str, tuple[str, Order]] = {}  # values that are stored as something
         self.inputs = [self._input(*pair) for pair in self._arguments()]
+        for name in self.graph.states:
+            self.assume(name)
 
     def start(self, node: Node) -> None:
         """What is added now belongs to this node."""

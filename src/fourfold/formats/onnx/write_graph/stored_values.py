@@ -18,6 +18,7 @@ from fourfold.op.axis_orders import Order, full_rank, permuted
 from fourfold.types import DType, Quantization
 
 GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
+_WITHOUT_POINT = frozenset({DType.I32, DType.I4})  # zero stands for zero in these
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Grid:
             scales, points = scales[0], points[0]  # type: ignore[assignment]
         scale = file.constant(np.asarray(scales, np.float32))
         axis = 1 if quantization.axis is None else quantization.axis
-        if not np.any(points):  # without one it is zero, of the integers' own type
+        if stored.dtype in _WITHOUT_POINT:
             return Grid(scale, None, axis)
         return Grid(scale, file.constant(np.asarray(points, stored.dtype.numpy)), axis)
 
@@ -55,11 +56,7 @@ def store(file: OperatorList, tensor: str, stored: StoredAs) -> str:
     if stored.dtype not in GRIDS:
         raise Unconvertible(f"ONNX does not round values to {stored.dtype.value}")
     grid = Grid.of(file, stored, stored.quantization)
-    attributes = {"axis": grid.axis}
-    if grid.zero_point is None:
-        attributes["output_dtype"] = element_of(stored.dtype)
-    inputs = (tensor, grid.scale, grid.zero_point)
-    return file.add_several("QuantizeLinear", inputs, 1, attributes)[0]
+    return file.add("QuantizeLinear", tensor, grid.scale, grid.zero_point, axis=grid.axis)
 
 
 def stored_constant(

@@ -12,6 +12,7 @@ from fourfold.formats.onnx.write_graph.tensor import element_of
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order
+from fourfold.op.resampling import ResizedAxis
 from fourfold.op.rules import Resize
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.local_response import LocalResponse
@@ -89,8 +90,18 @@ def _resize_inputs(
     if exact or any(int(scaled) != size for scaled, size in ratios):
         sizes = [by_axis[axis].size if axis in by_axis else shape[axis] for axis in order]
         return region, None, writer.integers(sizes)
-    scales = [by_axis[axis].scale if axis in by_axis else 1.0 for axis in order]
+    scales = [_scale(by_axis[axis], shape[axis]) if axis in by_axis else 1.0 for axis in order]
     return region, writer.constant(np.asarray(scales, np.float32)), None
+
+
+def _scale(one: ResizedAxis, size: int) -> np.float32:
+    """The scale as f32, which must not round the new size down."""
+    scale = np.float32(one.scale)
+    return (
+        scale
+        if int(scale * np.float32(size)) == one.size
+        else np.nextafter(scale, np.float32(2**24))
+    )
 
 
 @writes("grid_sample")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
@@ -9,6 +11,7 @@ from fourfold.formats.onnx.write_graph.rule import writes
 from fourfold.formats.onnx.write_graph.tensor import element_of
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
+from fourfold.op.axis_orders import Order
 from fourfold.ops.gather import Gather
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.reverse_sequence import ReverseSequence
@@ -34,16 +37,33 @@ def gather(writer: GraphWriter, node: Node) -> None:
     """Gather, or GatherND where a batch goes along"""
     attributes = node.attributes
     assert isinstance(attributes, Gather)
-    x, indices = writer.read(node.inputs[0]), node.inputs[1]
+    indices = node.inputs[1]
     if not attributes.batch_dims:
-        made = writer.add("Gather", x, writer.read(indices), axis=attributes.axis)
-    elif attributes.axis == attributes.batch_dims:
+        order = writer.best_order(node.inputs[:1], writer.type(node.inputs[0]).rank)
+        x, axis = writer.read(node.inputs[0], order), order.index(attributes.axis)
+        made = writer.add("Gather", x, writer.read(indices), axis=axis)
+        after = _gathered(order, attributes.axis, writer.type(indices).rank)
+        writer.give(node.outputs[0], made, after)
+        return
+    x = writer.read(node.inputs[0])
+    if attributes.axis == attributes.batch_dims:
         shape = (*writer.type(indices).shape, 1)
         rows = writer.add("Reshape", _longs(writer, indices), writer.integers(shape))
         made = writer.add("GatherND", x, rows, batch_dims=attributes.batch_dims)
     else:
         raise Unconvertible("axes lie between its batch and what is gathered")
     writer.give(node.outputs[0], made)
+
+
+def _gathered(order: Order, axis: int, added: int) -> Order:
+    """The order of what is gathered along an axis, in place of which `added` axes come."""
+
+    def labels(axes: Sequence[int]) -> list[tuple[int, int]]:
+        counts = ((one, added if one == axis else 1) for one in axes)
+        return [(one, number) for one, count in counts for number in range(count)]
+
+    own = labels(range(len(order)))
+    return tuple(own.index(label) for label in labels(order))
 
 
 @writes("gather_elements")

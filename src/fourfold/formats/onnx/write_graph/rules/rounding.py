@@ -17,23 +17,18 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 from fourfold.types import DType
 
-BYTE_STEPS = 255
-
 
 @writes("fake_quantize")
 @pointwise
 def fake_quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
-    """QuantizeLinear and DequantizeLinear, or Round and Clip for other grids"""
-    attributes = node.attributes
-    assert isinstance(attributes, FakeQuantize)
-    point = np.iinfo(np.int8).min - attributes.low
-    bytes_ = attributes.high - attributes.low == BYTE_STEPS and -128 <= point <= 127
-    if bytes_ and attributes.pivot is None and attributes.step is None:
-        grid = writer.number(attributes.scale), writer.number(point, DType.I8)
-        return writer.add("DequantizeLinear", writer.add("QuantizeLinear", *inputs, *grid), *grid)
-    return writer.add(
-        "Mul", _steps(writer, inputs[0], attributes), writer.number(attributes.distance)
-    )
+    """Mul, Round, Clip, Mul
+
+    QuantizeLinear and DequantizeLinear would say it, too, but ONNX Runtime takes them as leave to
+    round the weights between two of them as well.
+    """
+    assert isinstance(node.attributes, FakeQuantize)
+    steps = _steps(writer, inputs[0], node.attributes)
+    return writer.add("Mul", steps, writer.number(node.attributes.distance))
 
 
 @writes("quantize")
