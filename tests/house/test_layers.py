@@ -42,6 +42,7 @@ ROOMS = (
     "delegate",
     "litert",
     "report",
+    "optimization",
     "capabilities",
     "__init__",
     "__main__",
