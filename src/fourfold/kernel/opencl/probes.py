@@ -204,19 +204,26 @@ __kernel void answer(__global int *state, __global uint *base, long at)
 
 # What compilers load their libraries for.
 NOTHING = "__kernel void nothing(__global int *out) { out[0] = 0; }"
-STORAGES = {name: Program(text, "") for name, text in _STORAGES.items()}
-CLAIMS = {"claims": Program(THREAD + _CLAIMS, "")}
-HALF = Program(f"\n{HALF_ARITHMETIC}{_HALF}", "")  # 3 becomes 10
-MATRIX = Program("".join(NVIDIA.values()) + _MATRIX, "")
-IMAGES = Program(_IMAGES, "")
-ROUNDS = Program(GRID_BARRIER + _ROUNDS, "")
-ADDRESS = Program(_ADDRESS, "")
-ANSWER = Program(GRID_BARRIER + HOST_HANDSHAKE + _ANSWER, "")
+
+
+def _program(text: str) -> Program:
+    """Built as the programs of plans are, so that a trial says what holds for them."""
+    return Program(text, build_options())
+
+
+STORAGES = {name: _program(text) for name, text in _STORAGES.items()}
+CLAIMS = {"claims": _program(THREAD + _CLAIMS)}
+HALF = _program(f"\n{HALF_ARITHMETIC}{_HALF}")  # 3 becomes 10
+MATRIX = _program("".join(NVIDIA.values()) + _MATRIX)
+IMAGES = _program(_IMAGES)
+ROUNDS = _program(GRID_BARRIER + _ROUNDS)
+ADDRESS = _program(_ADDRESS)
+ANSWER = _program(GRID_BARRIER + HOST_HANDSHAKE + _ANSWER)
 
 
 def joined(programs: Iterable[Program]) -> Program:
     """The kernels of all in one program, which takes the compiler far less than one by one."""
-    return Program("".join(program.text for program in programs), "")
+    return _program("".join(program.text for program in programs))
 
 
 def exchange(subgroups: str) -> Program:

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.refusal import Unconvertible
@@ -18,8 +19,9 @@ from fourfold.types import DType, TensorType
 @converts("Constant")
 def constant(op: Operation) -> None:
     """a constant."""
-    if op.outputs[0] is not None:
-        op.builder.constant(op.outputs[0], _constant(op))
+    final = op.output(0)
+    if final is not None:
+        op.builder.constant(final, _constant(op))
 
 
 def _constant(op: Operation) -> np.ndarray:
@@ -131,8 +133,8 @@ def one_hot(op: Operation) -> None:
     whole = op.converted(op.input(0), DType.I32, "whole")
     spread = op.reshaped(whole, (*x.shape[:axis], 1, *x.shape[axis:]), "spread")
     places = np.arange(depth, dtype=np.int32).reshape(-1, *(1,) * (x.rank - axis))
-    ahead = op.add("equal", spread, op.made(places, "places"), part="ahead")
-    behind = op.add("equal", spread, op.made(places - depth, "negative"), part="behind")
+    ahead = op.add("equal", spread, op.add_constant(places, "places"), part="ahead")
+    behind = op.add("equal", spread, op.add_constant(places - depth, "negative"), part="behind")
     op.give("select", op.add("logical_or", ahead, behind, part="hit"), on, off)
 
 

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.onnx.convert.sort import turned_round
-from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce

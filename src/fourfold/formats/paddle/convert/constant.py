@@ -79,7 +79,9 @@ def assign_value(op: Operation) -> None:
 @converts("range")
 def steps(op: Operation) -> None:
     """a constant."""
-    first, end, step = (op.known(op.input(name)).reshape(-1) for name in ("Start", "End", "Step"))
+    first, end, step = (
+        op.constant(op.input(name)).reshape(-1) for name in ("Start", "End", "Step")
+    )
     if not first.size == end.size == step.size == 1 or not step[0]:
         raise ValueError("its start, end or step is not possible")
     if abs(float(end[0]) - float(first[0])) / abs(float(step[0])) > MOST_STEPS:

@@ -98,7 +98,7 @@ def _mean_along(op: Operation, image: str, axis: int, count: int) -> str:
         matrix[row, first:end] = 1.0 / (end - first)
     order = tuple(3 if i == axis else axis if i == 3 else i for i in range(4))
     last = op.add("transpose", image, attributes=Transpose(order), part=f"turned{axis}")
-    weights = op.constant(matrix, f"shares{axis}")
+    weights = op.add_constant(matrix, f"shares{axis}")
     means = op.add("fully_connected", last, weights, None, part=f"means{axis}")
     return op.add("transpose", means, attributes=Transpose(order), part=f"mean{axis}")
 
