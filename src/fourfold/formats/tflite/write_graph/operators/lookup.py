@@ -1,0 +1,36 @@
+"""Ops that look elements up or put them elsewhere."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.ops.gather import Gather
+from fourfold.ops.reverse_sequence import ReverseSequence
+from fourfold.ops.scatter_nd import ScatterNd
+
+
+@writes("gather", grids=Grids.SAME)
+def gather(to: NodeWriter) -> None:
+    """GATHER."""
+    a = to.attributes(Gather)
+    to.give("GATHER", to.all_inputs(), axis=a.axis, batch_dims=a.batch_dims)
+
+
+@writes("gather_nd", grids=Grids.SAME)
+def gather_nd(to: NodeWriter) -> None:
+    """GATHER_ND."""
+    to.give("GATHER_ND", to.all_inputs())
+
+
+@writes("scatter_nd")
+def scatter_nd(to: NodeWriter) -> None:
+    """SCATTER_ND."""
+    shape = to.integers(to.attributes(ScatterNd).shape, "shape")
+    to.give("SCATTER_ND", [*to.all_inputs(), shape])
+
+
+@writes("reverse_sequence")
+def reverse_sequence(to: NodeWriter) -> None:
+    """REVERSE_SEQUENCE."""
+    a = to.attributes(ReverseSequence)
+    to.give("REVERSE_SEQUENCE", to.all_inputs(), seq_dim=a.axis, batch_dim=a.batch_axis)
