@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fourfold.optimization.optimize import optimize
     from fourfold.pixels import Pixels
     from fourfold.placement import Placement
+    from fourfold.quantization.quantize import quantize
 
 __version__ = VERSION
 _LAZY = {
@@ -35,6 +36,7 @@ _LAZY = {
     "best_options": _lazy_import("fourfold.capabilities"),
     "is_supported": _lazy_import("fourfold.capabilities"),
     "optimize": _lazy_import("fourfold.optimization.optimize"),
+    "quantize": _lazy_import("fourfold.quantization.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
 }
 del VERSION
@@ -59,6 +61,7 @@ __all__ = [
     "devices",
     "is_supported",
     "optimize",
+    "quantize",
     "register_op",
 ]
 

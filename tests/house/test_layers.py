@@ -15,6 +15,7 @@ ROOMS = (
     "types",
     "timings",
     "pixels",
+    "pictures",
     "custom",
     "device",
     "targets",
@@ -39,6 +40,7 @@ ROOMS = (
     "runtime",
     "prepare",
     "session",
+    "quantization",
     "delegate",
     "litert",
     "report",
@@ -62,7 +64,7 @@ STAGES = {
     "fourfold.players.probe": {"players", "compile"},
     "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
 }
-OPTIONAL = {("cli/_images.py", "PIL")}
+OPTIONAL = {("pictures.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:

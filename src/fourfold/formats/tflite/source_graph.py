@@ -13,7 +13,7 @@ from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.foreign import CALLING, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.write import Excerpt, write_excerpt
-from fourfold.types import DType, Quantization, quantize
+from fourfold.types import DType, Quantization, to_integers
 
 _FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
 COMPOSITE = "STABLEHLO_COMPOSITE"
@@ -157,7 +157,7 @@ class TFLiteSourceGraph:
     def _as_stored(self, index: int, array: np.ndarray) -> np.ndarray:
         """A constant in the type that the file has it in."""
         grid = self.grid(self.names[index])
-        return array if grid is None else quantize(array, *grid)
+        return array if grid is None else to_integers(array, *grid)
 
     @staticmethod
     def _calls(record: OperatorRecord) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.formats.onnx.schema import ELEMENTS, Element, TensorField
 from fourfold.formats.protobuf_writer import MessageWriter
-from fourfold.types import DType, Quantization, Shape, quantize
+from fourfold.types import DType, Quantization, Shape, to_integers
 
 LOWEST_NIBBLE, HIGHEST_NIBBLE = -8, 7
 
@@ -39,8 +39,8 @@ def element_of(dtype: DType) -> int:
 def stored_numbers(array: np.ndarray, dtype: DType, quantization: Quantization) -> np.ndarray:
     """The integers that stand for real numbers; four bits as bytes."""
     if dtype is not DType.I4:
-        return quantize(array, quantization, dtype)
-    return quantize(array, quantization, DType.I8).clip(LOWEST_NIBBLE, HIGHEST_NIBBLE)
+        return to_integers(array, quantization, dtype)
+    return to_integers(array, quantization, DType.I8).clip(LOWEST_NIBBLE, HIGHEST_NIBBLE)
 
 
 def stored_initializer(numbers: np.ndarray, dtype: DType) -> Initializer:
