@@ -8,7 +8,7 @@ moved. An interruption or a full disk leaves an existing file as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -19,22 +19,24 @@ from rich.progress import TextColumn
 
 import fourfold
 from fourfold import players
-from fourfold.cli._inputs import InputPort
+from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import ModelPath, json_option, parse_shape, seed_option
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
-from fourfold.cli.verify import samples, short
+from fourfold.cli.verify import short
 from fourfold.config import PRECISIONS, Config
 from fourfold.errors import InputError
-from fourfold.optimization.answers import Answers, Arrays
+from fourfold.optimization.answers import Answers
 from fourfold.optimization.operators import list_operators, model_operators
 from fourfold.optimization.options import TARGETS
 from fourfold.optimization.report import OptimizedModel, OptimizeReport
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
 from fourfold.prepare import Progress
+from fourfold.quantization.method import METHODS
+from fourfold.quantization.ranges import ESTIMATORS
 from fourfold.tune import LEVELS
 
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+SAMPLES = click.Path(exists=True, path_type=Path)
 
 
 @click.command(help=__doc__)
@@ -50,6 +52,11 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option("--fix-shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
 @click.option("--inputs", default="", metavar="NAMES", help="Cut off what lies before these.")
 @click.option("--outputs", default="", metavar="NAMES", help="Cut off what lies behind these.")
+@click.option("--quantize", type=click.Choice(tuple(METHODS)), help="Store numbers in fewer bits.")
+@click.option("--calibrate", type=SAMPLES, help="A folder of pictures or arrays that tell ranges.")
+@click.option("--ranges", metavar="NAME", help=f"How ranges are told: {', '.join(ESTIMATORS)}.")
+@click.option("--max-loss", type=float, help="Layers stay float until the error is no more.")
+@click.option("--keep", default="", metavar="NAMES", help="Layers that stay float in any case.")
 @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
 @click.option(
     "--tune",
@@ -59,9 +66,10 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
     help="How hard to look for the best kernels of a prepared file.",
 )
 @click.option("--verify", is_flag=True, help="Compare answers with those of the model as it came.")
-@click.option("--samples", "folder", type=FOLDER, help="Arrays or pictures to compare on.")
+@click.option("--samples", type=SAMPLES, help="Pictures or arrays to compare on.")
 @click.option("--list-ops", is_flag=True, help="What is read and written of each format.")
 @click.option("--print-model-ops", is_flag=True, help="A model's operators and where they run.")
+@scaling_options
 @seed_option
 @json_option
 def command(
@@ -85,38 +93,27 @@ def command(
 
 
 def _optimize(
-    models: tuple[str, ...],
-    output: Path | None,
-    verify: bool,
-    folder: Path | None,
-    seed: int,
-    **stated: Any,
+    models: tuple[str, ...], output: Path | None, scaling: Scaling, **stated: Any
 ) -> OptimizeReport:
     if not models or output is None:
         missing = "model" if output is not None else "output"
         what, why = f"no {missing} was named", "a model becomes a file"
         raise InputError(what, why, "write: fourfold optimize MODEL -o OUT.fourfold")
-
-    def make(ports: Sequence[InputPort]) -> Iterable[Arrays]:
-        return (arrays for _, arrays in samples(ports, folder, seed))
-
     with _progress(", ".join(Path(model).name for model in models)) as report:
+        pixels = scaling.only_pixels()
         return fourfold.optimize(
-            models,
-            output,
-            verify=make if verify or folder is not None else None,
-            progress=report,
-            **_options(**stated),
+            models, output, pixels=pixels, progress=report, **_options(**stated)
         )
 
 
 def _options(
-    targets: str, shapes: tuple[str, ...], inputs: str, outputs: str, **rest: Any
+    shapes: tuple[str, ...], verify: bool, samples: Path | None, seed: int, **stated: Any
 ) -> dict[str, Any]:
     """What was written on the command line, as `fourfold.optimize` takes it."""
-    lists = {"targets": targets, "inputs": inputs, "outputs": outputs}
-    named = {key: [name for name in text.split(",") if name] for key, text in lists.items()}
-    return {**named, "shapes": dict(parse_shape(text) for text in shapes), **rest}
+    for key in ("targets", "inputs", "outputs", "keep"):
+        stated[key] = [name for name in stated[key].split(",") if name]
+    compared = samples if samples is not None else seed if verify else None
+    return {**stated, "shapes": dict(parse_shape(text) for text in shapes), "verify": compared}
 
 
 @contextmanager
@@ -182,6 +179,8 @@ def _show_model(model: OptimizedModel) -> None:
     source = f"from {model.format}" if model.written_as else f"from {model.format}, as it is"
     title = f"{model.name} {source}: {model.operator_counts}"
     show_table(title, ("pass", ">nodes before", ">after", "what changed"), rows)
+    if model.quantization is not None:
+        click.echo(str(model.quantization))
     click.echo(model.placement.summary)
     if not model.placement.whole:
         groups = model.placement.grouped()
@@ -198,7 +197,7 @@ def _show_answers(answers: Answers) -> None:
             short(one.name),
             f"{one.largest:.2e}",
             f"{one.mean:.2e}",
-            f"{one.allowed:.0e}",
+            f"{one.allowed:.0e}" if one.allowed < 1 else "-",
             f"{one.same_best} of {answers.samples}",
             "agrees" if one.agrees else "differs",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -57,9 +58,13 @@ class Answers:
 
 
 def compare_answers(
-    before: Run, after: Run, samples: Iterable[Arrays], names: Sequence[str], precision: str
+    before: Run,
+    after: Run,
+    samples: Iterable[Arrays],
+    names: Sequence[str],
+    precision: str | None,
 ) -> tuple[OutputAnswer, ...]:
-    """Both models run on each sample."""
+    """Both models run on each sample. Without a precision, anything is allowed that is a number."""
     found: list[list[tuple[Deviation, float, bool]]] = [[] for _ in names]
     for arrays in samples:
         pairs = zip(found, after(arrays), before(arrays), strict=True)
@@ -76,7 +81,9 @@ def _answer(name: str, rows: Sequence[tuple[Deviation, float, bool]]) -> OutputA
     return OutputAnswer(name, largest, mean, allowed, sum(same for _, _, same in rows))
 
 
-def _allowed(theirs: np.ndarray, precision: str) -> float:
+def _allowed(theirs: np.ndarray, precision: str | None) -> float:
+    if precision is None:
+        return sys.float_info.max
     if theirs.dtype.kind not in "iu" or theirs.dtype.itemsize > 1:
         return ALLOWED[precision]
     reach = int(np.ptp(theirs.astype(np.int64))) if theirs.size else 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,27 +14,31 @@ import numpy as np
 from fourfold.compile.placement import decide, read_problem
 from fourfold.cpu.reference import NumpyPart
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError, Refusal, UnsupportedError
+from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats import Format, Model, ReadOptions, find_format, model_files, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.ops.foreign import Foreign
 from fourfold.optimization.answers import Answers, Arrays, Run, compare_answers
 from fourfold.optimization.cut import cut_model
-from fourfold.optimization.options import CPU, OptimizeOptions
+from fourfold.optimization.options import CPU, OptimizeOptions, QuantizationRequest
 from fourfold.optimization.output_file import PREPARED, writable_formats
 from fourfold.optimization.passes import WRITABLE, PassResult, fuse, simplify
 from fourfold.optimization.report import OptimizedModel
-from fourfold.optimization.steps import Steps
 from fourfold.options import CompileOptions
 from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
+from fourfold.quantization.progress import ProgressCounter
+from fourfold.quantization.quantizer import Quantizer
+from fourfold.quantization.report import QuantizeReport
+from fourfold.quantization.samples import SamplesOption, read_samples
+from fourfold.quantization.simplify import simplify_model
 from fourfold.report.rival import find_rival
 from fourfold.rewrite import PIPELINE
-from fourfold.runtime.inputs import TensorInfo
+from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
 
 Source = str | bytes
-Samples = Iterable[Arrays] | Callable[[Sequence[TensorInfo]], Iterable[Arrays]]
+VerifyOption = int | SamplesOption  # the seed of random inputs, or samples
 UNNAMED = "model"
 
 
@@ -43,6 +48,7 @@ class WrittenGraph:
 
     form: Format
     content: bytes
+    quantization: QuantizeReport | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Optimizer:
     options: OptimizeOptions
     compile_options: CompileOptions
     device: DeviceInfo
-    steps: Steps
+    steps: ProgressCounter
 
     @property
     def name(self) -> str:
@@ -102,11 +108,22 @@ class Optimizer:
 
     def write(self, form: Format) -> WrittenGraph:
         """The model as a file of this format."""
-        model = self.simplified[0]
+        model, wanted = self.simplified[0], self.options.quantization
+        if wanted is not None:
+            quantized = self._quantize(simplify_model(model), form, wanted)
+            return WrittenGraph(form, quantized.content, quantized)
         writable = WritableModel(
             model.main, model.input_names, model.output_names, description=model.description
         )
         return WrittenGraph(form, form.write(writable))
+
+    def _quantize(self, model: Model, form: Format, wanted: QuantizationRequest) -> QuantizeReport:
+        given = wanted.samples
+        samples = None if given is None else read_samples(given, model, self.options.pixels)
+        device = None if self.device is NULL_GPU else self.device
+        began = time.perf_counter()
+        work = Quantizer(model, wanted.options, form, samples, samples, device, self.steps)
+        return replace(work.run(), seconds=time.perf_counter() - began)
 
     def write_somehow(self) -> WrittenGraph:
         """The model as a file of its own format, or of the first other that can say it."""
@@ -149,6 +166,7 @@ class Optimizer:
             passes=results,
             fused=fused,
             placement=placement,
+            quantization=None if written is None else written.quantization,
         )
 
     def _operators(self) -> int:
@@ -156,16 +174,13 @@ class Optimizer:
         source = self.model.source_graph
         return len(self.model.main.nodes) if source is None else len(source.titles)
 
-    def compare(self, output: Path, samples: Samples) -> Answers:
+    def compare(self, output: Path, verify: VerifyOption) -> Answers:
         """The answers of the file that was written beside those of the model as it came."""
         device = CPU if self.device is NULL_GPU else self.device
         chosen = self.name if output.suffix.lower() == PREPARED else None
         with Session(output, device, model=chosen, cache=None) as session:
-            given = list(samples(session.inputs) if callable(samples) else samples)
-            if not given:
-                what, why = "there are no samples to compare on", "the samples are empty"
-                raise InputError(what, why, "pass at least one, by the names of the inputs")
-            self.steps.expect(len(given))
+            samples = self._samples(session, verify)
+            self.steps.expect(len(samples))
             title, before = self._original()
 
             def after(arrays: Arrays) -> Sequence[np.ndarray]:
@@ -175,8 +190,17 @@ class Optimizer:
                 return found
 
             names = [info.name for info in session.outputs]
-            rows = compare_answers(before, after, given, names, session.precision)
-        return Answers(title, len(given), rows)
+            precision = None if self.options.quantization else session.precision
+            rows = compare_answers(before, after, samples, names, precision)
+        return Answers(title, len(samples), rows)
+
+    def _samples(self, session: Session, verify: VerifyOption) -> Sequence[Arrays]:
+        """What both models are run on, by the names of inputs."""
+        if isinstance(verify, int):  # True is the seed 1
+            return [random_inputs(session.inputs, int(verify))]
+        found = read_samples(verify, self.model, self.options.pixels, least=1)
+        names = dict(zip(self.model.main.arguments, self.model.input_names, strict=True))
+        return [{names[value]: array for value, array in one.items()} for one in found]
 
     def _original(self) -> tuple[str, Run]:
         """Who runs the model as it came: its own runtime, or NumPy where it was cut."""

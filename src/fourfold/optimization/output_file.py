@@ -1,10 +1,9 @@
-"""The file that is written: which format its name asks for, and how it gets into its place."""
+"""The file that is written: which format its name asks for, and whether it may stand there."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from fourfold.errors import InputError
@@ -47,21 +46,3 @@ def check_output(path: Path, sources: Iterable[str]) -> None:
             if file.read(len(_MAGIC)) not in (_MAGIC, b""):
                 what, why = f"'{path}' is there already", "it is no prepared file"
                 raise InputError(what, why, "choose another name for the output")
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Puts a file in place at once: whatever stops it, the place is as it was before."""
-    aside = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
-    try:
-        with aside.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        fix = "choose a place that can be written to, with enough room"
-        why = error.strerror or str(error)
-        raise InputError(f"cannot write '{path}'", why, fix) from error
-    finally:
-        with suppress(FileNotFoundError):
-            aside.unlink()

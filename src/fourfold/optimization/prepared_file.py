@@ -12,7 +12,7 @@ from fourfold.device import DeviceInfo
 from fourfold.optimization.optimizer import Optimizer, WrittenGraph
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
-from fourfold.prepare import GENERIC, prepare_generic, prepare_model, tune_model
+from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.store import Store
 from fourfold.tune import Level
@@ -25,7 +25,8 @@ class Preparation:
     device: DeviceInfo
     options: CompileOptions
     level: Level
-    store: Store | None = None
+    store: Store | None
+    listener: Progress
 
 
 def add_prepared(
@@ -53,12 +54,8 @@ def _prepare(
         names = {"model": path.stem, "device": how.device.name, "precision": how.options.precision}
         choices: Mapping[str, str] = {}
         if not placement.only_cpu:
-            listener = work.steps.listener or _silent
-            choices = tune_model(str(path), how.device, how.options, how.level, how.store, listener)
+            tuning = (how.options, how.level, how.store, how.listener)
+            choices = tune_model(str(path), how.device, *tuning)
         facts = prepare_model(draft, path, how.device, how.options, choices, placement)
         rows.append({**names, **facts})
     return [*rows, *prepare_generic(draft, path, how.options, GENERIC, placement)]
-
-
-def _silent(done: int, total: int, title: str, left: float) -> None:
-    """Nobody listens."""

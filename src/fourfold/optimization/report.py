@@ -9,6 +9,7 @@ from typing import Any
 from fourfold.optimization.answers import Answers
 from fourfold.optimization.passes import PassResult
 from fourfold.placement import Placement
+from fourfold.quantization.report import QuantizeReport
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class OptimizedModel:
     fused: tuple[PassResult, ...]
     placement: Placement
     answers: Answers | None = None
+    quantization: QuantizeReport | None = None
 
     @property
     def operator_counts(self) -> str:
@@ -42,6 +44,8 @@ class OptimizedModel:
         rows["fused"] = [asdict(one) for one in self.fused]
         rows["placement"] = self.placement.to_json()
         rows["answers"] = None if self.answers is None else self.answers.to_json()
+        quantized = self.quantization
+        rows["quantization"] = None if quantized is None else quantized.to_json()
         return rows
 
 
@@ -85,6 +89,7 @@ class OptimizeReport:
             lines.append(f"{model.name}: {model.operator_counts}")
             passes = (*model.passes, *model.fused)
             lines += [f"  {one.name}: {one.summary}" for one in passes if one.changes]
+            lines += [] if model.quantization is None else [f"  {model.quantization}"]
             lines.append(f"  {model.placement.summary}")
             lines += [] if model.answers is None else [f"  {model.answers}"]
         return "\n".join(lines)

@@ -13,6 +13,7 @@ import numpy as np
 
 from fourfold.formats.onnx.write_graph.operator_list import OperatorList, Port
 from fourfold.formats.onnx.write_graph.stored_values import (
+    is_widened,
     read_stored,
     store,
     stored_constant,
@@ -182,7 +183,7 @@ class GraphWriter(OperatorList):
 
     def _constant(self, name: str, order: Order) -> str:
         array, stored = self.graph.constants[name], self.stored.get(name)
-        if stored is not None:
+        if stored is not None and is_widened(stored):
             return stored_constant(self, name, array, stored, order)
         turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
         return self.constant(np.ascontiguousarray(turned).reshape(turned.shape), name)

@@ -14,11 +14,12 @@ from fourfold.formats.onnx.write_graph.tensor import (
 )
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.writable import StoredAs
-from fourfold.op.axis_orders import Order, full_rank, permuted
+from fourfold.op.axis_orders import Order, full_rank
 from fourfold.types import DType, Quantization
 
 GRIDS = frozenset({DType.I8, DType.U8, DType.I16, DType.U16})
 _WITHOUT_POINT = frozenset({DType.I32, DType.I4})  # zero stands for zero in these
+_WIDENED = GRIDS | _WITHOUT_POINT  # integers that can be read as real numbers
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Grid:
         if stored.dtype in _WITHOUT_POINT:
             return Grid(scale, None, axis)
         return Grid(scale, file.constant(np.asarray(points, stored.dtype.numpy)), axis)
+
+
+def is_widened(stored: StoredAs) -> bool:
+    """Whether a file can keep a constant so; wide integers stay the real numbers that they are."""
+    return stored.quantization is None or stored.dtype in _WIDENED
 
 
 def read_stored(file: OperatorList, tensor: str, stored: StoredAs) -> str:
@@ -72,10 +78,9 @@ def stored_constant(
         if grid.axis is not None:
             place = grid.axis + len(order) - array.ndim
             grid = replace(grid, axis=order.index(place))
-    turned = np.ascontiguousarray(numbers.reshape(shape).transpose(order))
+    turned = np.array(numbers.reshape(shape).transpose(order), order="C")
     kept = file.fresh(f"{name}/{stored.dtype.value}")
     file.initializers[kept] = stored_initializer(turned, stored.dtype)
-    assert turned.shape == permuted(shape, order)
     made = read_stored(file, kept, replace(stored, quantization=grid))
     file.call(made, name)
     return made
