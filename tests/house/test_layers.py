@@ -44,6 +44,7 @@ ROOMS = (
     "delegate",
     "litert",
     "report",
+    "optimization",
     "capabilities",
     "__init__",
     "__main__",
