@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
+from fourfold.metadata import write_about
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
@@ -35,6 +36,11 @@ class LoadedModel:
         return tuple(byte_sizes(sizes, self.pictures.get(value)) for value, sizes in pairs)
 
     @property
+    def about(self) -> bytes:
+        """What the model says of itself, as files keep it."""
+        return write_about(self.model.metadata, self.model.signatures)
+
+    @property
     def pixels(self) -> dict[str, str]:
         """In words what bytes hold, by the caller's names of the inputs."""
         names = zip(self.model.input_names, self.model.main.arguments, strict=True)
@@ -52,6 +58,7 @@ def load_model(
     def read(shapes: Mapping[str, Shape]) -> Model:
         wanted = ReadOptions(
             shapes=shapes,
+            signature=options.signature,
             keep_unsupported=keep_unsupported,
             quantized=options.quantized,
             follow_batch=options.follow_batch,
