@@ -254,12 +254,14 @@ def explain_stage(
     precision: Precision | None = None,
     shapes: Mapping[str, Shape] | None = None,
     pixels: pixel_options.PixelsOption | None = None,
+    signature: str | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
     options = CompileOptions.from_config(Config.from_environment(), precision, shapes, pixels)
+    options = replace(options, signature=signature)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
     return str(compiler.stage_text(_path_or_bytes(model), stage, info, options))
 

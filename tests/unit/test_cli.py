@@ -77,6 +77,7 @@ class FakeSession:
         shapes: Any,
         follow_batch: bool = True,
         pixels: Any = None,
+        signature: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append({"model": model, "device": device, "precision": precision})
@@ -320,8 +321,8 @@ def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) ->
 
     stages = Literal["graph", "plan"]
     pretend(monkeypatch, "explain", "fourfold.session", Stage=stages, explain_stage=explain_stage)
-    result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3")
-    assert result.output == "('plan', None, None, {'x': (2, 3)}, None)\n"
+    result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3", "--signature", "s")
+    assert result.output == "('plan', None, None, {'x': (2, 3)}, None, 's')\n"
     report = json.loads(invoke("explain", model, "--json").output)
     assert report == {"model": model, "stage": "graph", "text": "('graph', None, None, None, None)"}
 

@@ -25,7 +25,7 @@ from fourfold.cli._show import byte_count, duration, progress, show_json, show_t
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
-from fourfold.report.rival import find_rival
+from fourfold.report.rival import find_rival, model_of_signature
 
 OURS = "fourfold"
 
@@ -62,7 +62,7 @@ def command(
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
         given = real_inputs(session, inputs, arguments.pixels)
-        rival = open_rival(arguments.model, given, threads) if compare else {}
+        rival = open_rival(arguments, given, threads) if compare else {}
         calls |= rival
         for name, call in calls.items():
             bar.add_task(f"warming up {name}", total=None)
@@ -89,16 +89,17 @@ def real_inputs(
 
 
 def open_rival(
-    model: str, inputs: Mapping[str, np.ndarray], threads: int | None
+    arguments: ModelArguments, inputs: Mapping[str, np.ndarray], threads: int | None
 ) -> Mapping[str, Call]:
     """The CPU runtime of the model's format by its title; none where there is nothing to measure
     beside, which is told.
     """
     try:
-        rival = find_rival(model)
+        rival = find_rival(arguments.model)
         if rival.reason:
             click.echo(f"nothing is measured beside it: {rival.reason}", err=True)
             return {}
+        model = model_of_signature(arguments.model, arguments.signature)
         run = rival.engine.open_model(model, inputs, threads or os.cpu_count() or 1)
     except (InputError, ModelError) as error:
         click.echo(f"{error.what}: {error.why}", err=True)

@@ -13,7 +13,7 @@ from fourfold.formats.source import Content
 from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.foreign import CALLING, called_graphs, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
-from fourfold.formats.tflite.write import Excerpt, write_excerpt
+from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
 from fourfold.types import DType, Quantization, quantize
 
 _FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
@@ -39,7 +39,7 @@ class TFLiteSourceGraph:
     @property
     def content(self) -> bytes:
         """A file whose first graph is this one: engines run that."""
-        if self.main == 0:
+        if self.main == 0 and self.outputs == first_outputs(self.source):
             return bytes(self.source)
         ends = ([self.names[i] for i in numbers] for numbers in (self.graph.inputs, self.outputs))
         return self.write(tuple(self.units), *ends)
