@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from itertools import islice
 
 MOST_CHARACTERS = 2**16
+MOST_PROPERTIES = 256
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 
 
@@ -16,3 +19,9 @@ def escaped(text: str) -> str:
 def printable(text: str) -> str:
     """The same, and no longer than anybody would read."""
     return escaped(text[:MOST_CHARACTERS])
+
+
+def short_properties(given: Mapping[str, str]) -> dict[str, str]:
+    """The first of what a file says by name, each as it may be shown."""
+    pairs = islice(given.items(), MOST_PROPERTIES)
+    return {printable(name): printable(text) for name, text in pairs}
