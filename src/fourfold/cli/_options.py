@@ -15,6 +15,7 @@ import fourfold
 from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
+from fourfold.pixels import PixelsOption
 
 Command = Callable[..., None]
 
@@ -27,7 +28,7 @@ class ModelArguments:
     device: str | None
     precision: Precision | None
     shapes: Mapping[str, tuple[int, ...]] | None
-    pixels: fourfold.Pixels | None = None
+    pixels: PixelsOption | None = None
     signature: str | None = None
 
     def open(self, follow_batch: bool = True) -> fourfold.Session:

@@ -61,7 +61,7 @@ def command(
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        given = real_inputs(session, inputs, arguments.pixels)
+        given = real_inputs(session, inputs)
         rival = open_rival(arguments, given, threads) if compare else {}
         calls |= rival
         for name, call in calls.items():
@@ -79,12 +79,14 @@ def command(
 
 
 def real_inputs(
-    session: fourfold.Session, inputs: Mapping[str, np.ndarray], pixels: Pixels | None
+    session: fourfold.Session, inputs: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
     """What the CPU runtime gets: pictures as floats, ready made."""
-    if pixels is None:
-        return inputs
-    pictures = {one.name: pixels.real(inputs[one.name]) for one in session.inputs if one.pixels}
+    pictures = {
+        one.name: Pixels.parse(one.pixels).real(inputs[one.name])
+        for one in session.inputs
+        if one.pixels
+    }
     return {**inputs, **pictures}
 
 

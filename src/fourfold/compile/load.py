@@ -10,7 +10,7 @@ from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.metadata import write_about
 from fourfold.options import CompileOptions
-from fourfold.pixels import Pixels
+from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
 
@@ -67,14 +67,14 @@ def load_model(
 
     shapes, pixels = options.shapes, options.pixels
     if shapes and pixels is not None:
-        if isinstance(pixels, Pixels):
+        if not isinstance(pixels, Mapping):
             pixels = _by_input(read({}), pixels)
         shapes = real_shapes(shapes, pixels)
     found = read(shapes)
     return LoadedModel(found, find_pictures(found, pixels))
 
 
-def _by_input(model: Model, pixels: Pixels) -> dict[str, Pixels]:
+def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:
     """By the name of the input that they belong to."""
     values = find_pictures(model, pixels)
     names = zip(model.input_names, model.main.arguments, strict=True)

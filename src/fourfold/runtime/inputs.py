@@ -79,7 +79,7 @@ def describe_ports(
         TensorInfo(
             name=name,
             shape=port.type.shape,
-            dtype=port.type.dtype.numpy,
+            dtype=port.type.dtype.array_dtype,
             quantization=port.quantization,
             signature=known.get(name, ()),
             pixels=pixels.get(name, ""),
@@ -149,6 +149,8 @@ def _by_name(infos: Sequence[TensorInfo], inputs: Inputs) -> Mapping[str, np.nda
 def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
     """The array in a form that can be uploaded; its type must be the model's own."""
     array = np.asarray(array)
+    if info.dtype == object:
+        array = _texts(info, array)
     if array.dtype != info.dtype:
         what = f"input {info.name!r} is {array.dtype}, not {info.dtype}"
         fix = f"pass array.astype(np.{info.dtype}), scaled as the model expects it"
@@ -159,3 +161,16 @@ def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
         fix = f"reshape the array, or the model: session.resize({{{info.name!r}: {array.shape}}})"
         raise InputError(what, why, fix)
     return np.asarray(array, order="C")
+
+
+def _texts(info: TensorInfo, array: np.ndarray) -> np.ndarray:
+    """Text as bytes, each an object of its own, whichever way the caller has it."""
+    texts = [one.encode() if isinstance(one, str) else one for one in array.ravel().tolist()]
+    wrong = next((one for one in texts if not isinstance(one, bytes)), None)
+    if wrong is not None or array.dtype.kind not in "OUS":
+        kind = array.dtype if wrong is None else type(wrong).__name__
+        fix = "pass an array of str or bytes: np.array(['one text', 'another'])"
+        raise InputError(f"input {info.name!r} is {kind}, not text", "the model reads text", fix)
+    found = np.empty(len(texts), object)
+    found[:] = texts
+    return found.reshape(array.shape)

@@ -138,6 +138,11 @@ class Prepared:
         except _WRONG as error:
             raise self._damaged(error) from error
 
+    def about(self, row: Mapping[str, Any]) -> bytes:
+        """What the model of a row says of itself, as `fourfold.metadata` writes it."""
+        names, last = self.file.names, row["sections"][-1]
+        return bytes(self.file.section(last, "about")) if names[last] == "about" else b""
+
     def _for_signature(self, rows: list[Any], signature: str) -> list[Any]:
         """Without a signature those that were prepared without one, or the only one there is."""
         known = sorted({_signature(one) for one in rows})
@@ -151,7 +156,9 @@ class Prepared:
         return [one for one in rows if _signature(one) in (signature or known[0], signature)]
 
     def _for_pixels(self, rows: list[Any], pixels: str) -> list[Any]:
-        found = [one for one in rows if not pixels or pixels in _pixel_texts(one)]
+        # Whatever a file was prepared for is what 'auto' stands for.
+        found = [one for one in rows if not pixels or pixels in ("auto", *_pixel_texts(one))]
+        found = [one for one in found if pixels != "auto" or one["pixels"]]
         if not found:
             known = sorted({_pixel_texts(one)[-1] or "arrays of its own types" for one in rows})
             what = f"{self.file.title} takes no pixels that are {pixels}"

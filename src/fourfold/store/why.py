@@ -21,6 +21,7 @@ MEANING = {
     "model": "the model file has other content",
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",
+    "signature": "another signature= was passed",
     "placement": "other placement options were passed",
     "precision": "it was kept for another precision",
     "quantized": "another quantized= was passed",
