@@ -277,7 +277,8 @@ def test_detections_have_labels_and_scores() -> None:
         "scores": np.array([[0.5, 0.25, 0.125]], np.float32),
     }
     infos = [info("classes", said), info("scores", TensorMetadata("scores", threshold=0.125))]
-    row = summarise(arrays, infos)[0]
+    row, scores = summarise(arrays, infos)
+    assert "top" not in scores
     assert [(one["label"], one["score"]) for one in row["labels"]] == [
         ("fish", 0.5),
         ("cat", 0.25),

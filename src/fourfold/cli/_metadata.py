@@ -12,6 +12,8 @@ from fourfold.cli._show import number_text, show_table
 from fourfold.metadata import ModelMetadata, Signature, TensorMetadata
 
 FIELDS = ("name", "version", "author", "licence", "description")
+# What tools write into every model; alone it tells nobody anything.
+AUTOMATIC = {"name", "file description", "min_runtime_version", "metadata version", "producer"}
 
 
 def about_as_data(metadata: ModelMetadata, signatures: Mapping[str, Signature]) -> dict[str, Any]:
@@ -28,10 +30,10 @@ def show_about(metadata: ModelMetadata, signatures: Mapping[str, Signature]) -> 
             for name, one in signatures.items()
         ]
         show_table("signatures", ("signature", "takes", "gives"), rows)
-    stated = [(name, getattr(metadata, name)) for name in FIELDS if getattr(metadata, name)]
-    stated += metadata.properties.items()
-    if stated:
-        show_table("what the model says of itself", ("", "text"), stated)
+    stated = {name: getattr(metadata, name) for name in FIELDS if getattr(metadata, name)}
+    stated |= metadata.properties
+    if not stated.keys() <= AUTOMATIC:
+        show_table("what the model says of itself", ("", "text"), stated.items())
     ends = [("input", one) for one in metadata.inputs]
     ends += [("output", one) for one in metadata.outputs]
     if any(one != TensorMetadata() for _, one in ends):

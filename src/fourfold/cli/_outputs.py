@@ -23,6 +23,7 @@ def summarise(
     """What the outputs look like, as plain data, by what the model says of them."""
     known = {info.name: info for info in infos}
     real = {name: _real(array, known.get(name)) for name, array in arrays.items()}
+    scores = {name: _scores_beside(name, real, known) for name in arrays}
     rows = []
     for name, array in arrays.items():
         row: dict[str, Any] = {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
@@ -31,9 +32,10 @@ def summarise(
         if array.dtype == object:
             row |= {"dtype": "text", "values": [_text(one) for one in array.ravel()[:top]]}
         elif found is not None and found.label_texts(kind="value"):
-            scores = _scores_beside(name, real, known)
-            row["labels"] = _detections(array, found.label_texts(kind="value"), scores, top)
-        elif real[name].size:
+            beside = scores[name]
+            numbers = None if beside is None else (real[beside].ravel(), _least(known[beside]))
+            row["labels"] = _detections(array, found.label_texts(kind="value"), numbers, top)
+        elif real[name].size and name not in scores.values():
             row |= _classes(real[name], found, top)
         rows.append(row)
     return rows
@@ -98,14 +100,24 @@ def _shares(numbers: np.ndarray, labels: tuple[str, ...], top: int) -> list[dict
 
 def _scores_beside(
     name: str, real: Mapping[str, np.ndarray], infos: Mapping[str, TensorInfo]
-) -> tuple[np.ndarray, float | None] | None:
-    """The scores that go with classes: an output of the same shape that says that it is them."""
+) -> str | None:
+    """The output with the scores of what an output of labelled numbers found: it has the same
+    shape, and says that it is scores.
+    """
+    own = _metadata(infos.get(name))
+    if own is None or not own.label_texts(kind="value"):
+        return None
     for other, numbers in real.items():
         found = _metadata(infos.get(other))
         same = other != name and numbers.shape == real[name].shape
         if same and found is not None and "score" in found.name.lower():
-            return numbers.ravel(), found.threshold
+            return other
     return None
+
+
+def _least(info: TensorInfo) -> float | None:
+    found = _metadata(info)
+    return None if found is None else found.threshold
 
 
 def _detections(

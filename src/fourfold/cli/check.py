@@ -36,8 +36,8 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
         described = about_as_data(report.metadata, report.signatures)
         show_json({**about, **report.to_json(), **described})
     else:
-        show_about(report.metadata, report.signatures)
         _show(title, report)
+        show_about(report.metadata, report.signatures)
         if verdict is not None:
             click.echo(f"{device.name} in a self-test: {verdict}")
 
