@@ -114,7 +114,7 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo, tmp_path: Path)
     assert report["models"][0]["metadata"]["name"] == "animals"
     assert list(report["models"][0]["signatures"]) == ["look"]
     shown = call("inspect", file).stdout
-    assert "4 labels in en: cat, dog, bird…" in shown
+    assert "4 labels in en: cat | dog | bird …" in shown
     assert "look" in shown
 
 
@@ -218,7 +218,7 @@ def test_run_shows_labels(model: Path, device: DeviceInfo) -> None:
 
 def test_check_shows_what_is_said(model: Path) -> None:
     shown = call("check", model, "--device", "null").stdout
-    for text in ("signatures", "photo", "the author", "image (rgb)", "mean 10 20 30", "cat, dog"):
+    for text in ("signatures", "photo", "the author", "image (rgb)", "mean 10 20 30", "cat | dog"):
         assert text in shown
     report = json.loads(call("check", model, "--device", "null", "--json").stdout)
     assert report["metadata"]["outputs"][0]["labels"][0]["texts"] == [*LABELS]

@@ -60,8 +60,8 @@ def _details(tensor: TensorMetadata) -> Iterator[str]:
     for labels in tensor.labels:
         language = f" in {labels.locale}" if labels.locale else ""
         what = "words" if labels.kind == "vocabulary" else "labels"
-        some = ", ".join(labels.texts[:3])
-        yield f"{len(labels.texts)} {what}{language}: {some}…"
+        some = " | ".join(labels.texts[:3])
+        yield f"{len(labels.texts)} {what}{language}: {some} …"
     for name, text in tensor.properties.items():
         yield f"{name} {text}"
 
