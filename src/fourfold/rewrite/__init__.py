@@ -33,6 +33,7 @@ from fourfold.rewrite.sink_reshapes import sink_reshapes
 from fourfold.rewrite.sink_transposes import sink_transposes
 from fourfold.rewrite.split_detection import split_detection
 from fourfold.rewrite.split_transposed import split_transposed
+from fourfold.rewrite.write_planes import write_planes
 from fourfold.types import silent_arithmetic
 
 Pass = Callable[[Graph], Graph]
@@ -65,6 +66,7 @@ PIPELINE: tuple[Pass, ...] = (
     sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
     inline_pointwise,  # nor before one that could compute it on the way
+    write_planes,  # no transpose stands where planes of an output could be written as they lie
 )
 
 
