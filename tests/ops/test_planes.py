@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fake_devices import target_of
+from interpreted_devices import NVIDIA
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -126,6 +127,7 @@ WRITTEN = """
     output y
 """
 OPTIONS = KernelOptions(form="list")
+INTERPRETED = (NVIDIA,)
 
 
 def graph_of(reader: str, images: int = 1) -> Graph:
@@ -219,3 +221,16 @@ def test_planes_are_written(writer: str, images: int, outputs: int, device: Devi
         near(play(device, plan, *inputs.values()), wanted, 2e-5)
         made = {one.entry.rpartition("_")[0] for one in plan.launches}
         assert made.isdisjoint(("transpose", "pixels_to_planes"))
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("writer", ["conv2d", "1x1", "depthwise"])
+def test_matrix_units_write_planes(writer: str, images: int) -> None:
+    graph = writing(writer, images, 23)
+    rng = np.random.default_rng(5)
+    inputs = {
+        name: rng.uniform(-2, 2, graph.types[name].shape).astype(np.float32)
+        for name in graph.inputs
+    }
+    plan = make_plan(rewrite(graph), NVIDIA, KernelOptions("mixed", form="list"))
+    near(play(NVIDIA, plan, *inputs.values()), evaluate(graph, inputs)["y"], 1e-2)
