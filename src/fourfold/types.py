@@ -191,7 +191,7 @@ def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarr
     return np.asarray(real, np.float32).reshape(array.shape)
 
 
-def quantize(array: np.ndarray, quantization: Quantization, dtype: DType) -> np.ndarray:
+def to_integers(array: np.ndarray, quantization: Quantization, dtype: DType) -> np.ndarray:
     """The integers that stand for real numbers, the nearest where a number is none of theirs."""
     shape = [1] * array.ndim
     if quantization.axis is not None:

@@ -18,13 +18,13 @@ from click.testing import CliRunner, Result
 import fourfold
 from fourfold.cli import main
 from fourfold.cli._images import Scaling, read_image
-from fourfold.cli._inputs import random_inputs
 from fourfold.cli._options import parse_shape
 from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.pixels import Pixels
+from fourfold.runtime.random_inputs import random_inputs
 
 DEVICE = DeviceInfo(
     name="Test GPU",

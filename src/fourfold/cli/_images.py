@@ -16,9 +16,9 @@ import numpy as np
 from fourfold.cli._options import Command, ModelArguments
 from fourfold.errors import InputError
 from fourfold.metadata import TensorMetadata
+from fourfold.pictures import MODES, read_picture
 from fourfold.pixels import AUTO, ORDERS, Pixels, PixelsOption
 
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 RANGE = "0,1"
 ORDER_HELP = (
     "What bytes of a picture hold: they go in as they are, and the model scales them. 'auto': as "
@@ -141,8 +141,7 @@ def read_image(
             f"it has {channels} channels",
             f"give one number for all channels, or {channels} with commas between",
         )
-    pixels = _pixels(path, (width, height), MODES[channels])
-    pixels = pixels.reshape(height, width, channels).astype(np.float32)
+    pixels = read_picture(path, (width, height), channels).astype(np.float32)
     if order.startswith("bgr"):
         pixels[..., :3] = pixels[..., 2::-1].copy()
     return np.ascontiguousarray(np.broadcast_to(_as_dtype(pixels, np.dtype(dtype), by), shape))
@@ -153,24 +152,3 @@ def _as_dtype(pixels: np.ndarray, dtype: np.dtype[Any], by: Scaling) -> np.ndarr
     if dtype.kind == "f":
         return by.apply(pixels).astype(dtype)
     return (pixels - 128 if dtype == np.int8 else pixels).astype(dtype)
-
-
-def _pixels(path: Path, size: tuple[int, int], mode: str) -> np.ndarray:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise InputError(
-            f"the picture {path.name} cannot be read",
-            "Pillow is not installed",
-            "pip install 'fourfold[images]', or pass the input as a .npy file",
-        ) from error
-    try:
-        with Image.open(path) as image:
-            small = image.convert(mode).resize(size, Image.Resampling.BILINEAR)
-            return np.asarray(small)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise InputError(
-            f"the file {path} cannot be read as a picture",
-            str(error),
-            "pass a picture that Pillow can open, or an array in a .npy file",
-        ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import click
 import numpy as np
@@ -12,17 +12,7 @@ import numpy as np
 from fourfold.cli._images import Scaling, own_scaling, read_image
 from fourfold.cli._show import number_text
 from fourfold.errors import InputError, nearest
-
-
-class InputPort(Protocol):
-    """What is needed to know of one input of a session."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> Any: ...
+from fourfold.runtime.random_inputs import InputPort, random_inputs
 
 
 def gather_inputs(
@@ -98,23 +88,3 @@ def _read_text(path: Path) -> np.ndarray:
     except (OSError, UnicodeDecodeError) as error:
         fix = "pass a text file, or an array of str in a .npy file"
         raise InputError(f"the file {path} cannot be read as text", str(error), fix) from error
-
-
-def random_inputs(ports: Iterable[InputPort], seed: int) -> dict[str, np.ndarray]:
-    """The same numbers for the same seed, each input its own."""
-    pairs = enumerate(ports)
-    return {port.name: _random(port, np.random.default_rng([seed, place])) for place, port in pairs}
-
-
-def _random(port: InputPort, generator: np.random.Generator) -> np.ndarray:
-    dtype, shape = np.dtype(port.dtype), tuple(port.shape)
-    if dtype.kind == "O":  # words of five letters
-        letters = generator.integers(ord("a"), ord("z"), (*shape, 5), np.uint8, endpoint=True)
-        return np.asarray(letters.view("S5")[..., 0])
-    if dtype.kind in "iu":  # bytes are pixels; wider numbers are places, which must stay small
-        limits = np.iinfo(dtype)
-        low, high = (limits.min, limits.max) if dtype.itemsize == 1 else (0, 1)
-        return generator.integers(low, high, shape, dtype, endpoint=True)
-    if dtype.kind == "b":
-        return generator.integers(0, 2, shape).astype(dtype)
-    return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)

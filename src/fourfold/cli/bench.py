@@ -19,13 +19,13 @@ import numpy as np
 
 import fourfold
 from fourfold.cli._images import pixels_options
-from fourfold.cli._inputs import random_inputs
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
 from fourfold.report.rival import find_rival, model_of_signature
+from fourfold.runtime.random_inputs import random_inputs
 
 OURS = "fourfold"
 

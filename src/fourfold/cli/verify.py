@@ -17,7 +17,7 @@ import numpy as np
 
 import fourfold
 from fourfold.cli._images import Scaling
-from fourfold.cli._inputs import InputPort, random_inputs, read_input
+from fourfold.cli._inputs import read_input
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
 from fourfold.cli._show import shape_text, show_json, show_table
 from fourfold.config import Config
@@ -30,6 +30,7 @@ from fourfold.report.verify import (
     compare_layers,
     compare_outputs,
 )
+from fourfold.runtime.random_inputs import InputPort, random_inputs
 
 Sample = tuple[str, dict[str, np.ndarray]]
 FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}

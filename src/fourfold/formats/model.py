@@ -13,11 +13,15 @@ from fourfold.metadata import ModelMetadata, Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import DType, Quantization, Shape
 
+_FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
+
 
 class SourceGraph(Protocol):
     """The main graph as the file has it, so that parts of it can run in the format's CPU engine.
 
-    A unit is one operator of the file; its nodes have its name.
+    A unit is one operator of the file. A format says so where its units share something, where
+    nodes have other names than their units, and where values are stored otherwise than graphs see
+    them: what it has nothing to say of stands here.
     """
 
     @property
@@ -27,6 +31,7 @@ class SourceGraph(Protocol):
     @property
     def states(self) -> Mapping[str, tuple[str, ...]]:
         """The units that share something which outlives them, each with what it shares."""
+        return {}
 
     @property
     def content(self) -> bytes:
@@ -43,16 +48,23 @@ class SourceGraph(Protocol):
         """The values that a unit gives."""
 
     def tensor(self, value: str) -> TensorId | None:
-        """The value's tensor in the file; None for a value that only the graph has."""
+        """The value's tensor in the file; None for a value that only the graph has. Copies for
+        outputs and values of another element type stand for the tensor that they are of.
+        """
+        whole, _, ending = value.rpartition("/")
+        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
 
     def grid(self, value: str) -> tuple[Quantization, DType] | None:
         """How the file keeps a value that graphs see as real numbers: scale and integer type."""
+        return None
 
     def rounds(self, unit: str) -> bool:
         """Whether the file's own engine rounds what a unit reads: floats beside integer weights."""
+        return False
 
     def unit(self, node: str) -> str:
         """The unit that nodes of this name belong to."""
+        return node
 
     def write(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -276,7 +275,3 @@ def is_for(row: Mapping[str, Any], device: DeviceInfo) -> bool:
     """Whether something in a file was made for this very device."""
     made = row["made_for"]
     return bool(made["name"] == device.name and made["platform"] == device.platform)
-
-
-def source_text(source: str | os.PathLike[str] | bytes) -> str | bytes:
-    return source if isinstance(source, bytes) else os.fspath(source)

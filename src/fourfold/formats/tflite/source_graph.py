@@ -9,20 +9,20 @@ from functools import cached_property
 import numpy as np
 
 from fourfold.errors import Refusal, UnsupportedError
+from fourfold.formats.model import SourceGraph
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.constants import quantization_of
 from fourfold.formats.tflite.foreign import CALLING, called_graphs, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
 from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
-from fourfold.types import DType, Quantization, quantize
+from fourfold.types import DType, Quantization, to_integers
 
-_FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
 COMPOSITE = "STABLEHLO_COMPOSITE"
 RESOURCES = "resources"  # all of them as one: who calls another graph may touch any
 
 
 @dataclass(frozen=True)
-class TFLiteSourceGraph:
+class TFLiteSourceGraph(SourceGraph):
     """A graph of a file, its units and its tensors by name."""
 
     source: Content
@@ -83,19 +83,14 @@ class TFLiteSourceGraph:
     def values(self) -> Mapping[str, int]:
         return {name: index for index, name in enumerate(self.names)}
 
-    def tensor(self, value: str) -> int | None:
-        """Values of the float view and copies for outputs stand for the tensor that they are of."""
-        whole, _, ending = value.rpartition("/")
-        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
-
     def _number(self, value: str) -> int:
         number = self.tensor(value)
-        assert number is not None, f"'{value}' is no tensor of the file"
+        assert isinstance(number, int), f"'{value}' is no tensor of the file"
         return number
 
     def unit(self, node: str) -> str:
-        number = None if node in self.units else self.tensor(node)
-        name = node if number is None else self.names[number]
+        own = node in self.units or self.tensor(node) is None
+        name = node if own else self.names[self._number(node)]
         if name in self.units:
             return name
         return next((whole for whole in self._composites if node.startswith(f"{whole}/")), node)
@@ -179,7 +174,7 @@ class TFLiteSourceGraph:
     def _as_stored(self, index: int, array: np.ndarray) -> np.ndarray:
         """A constant in the type that the file has it in."""
         grid = self.grid(self.names[index])
-        return array if grid is None else quantize(array, *grid)
+        return array if grid is None else to_integers(array, *grid)
 
     @staticmethod
     def _calls(record: OperatorRecord) -> bool:

@@ -153,11 +153,11 @@ class _Walk(Conversion):
         _check_sizes(inputs, self.unsized)
         operation = Operation(
             self.builder,
-            record,
-            inputs,
+            unit_name(record, self.number, self.names),
             outputs,
+            inputs,
+            record,
             declared=made,
-            title="" if outputs else unit_name(record, self.number, self.names),
             read=read,
         )
         operation = self.view.enter(operation) if viewed else operation
