@@ -22,6 +22,7 @@ from fourfold.version import VERSION
 if TYPE_CHECKING:
     from fourfold.capabilities import BestOptions, Support, best_options, is_supported
     from fourfold.custom import register_op
+    from fourfold.optimization.optimize import optimize
     from fourfold.pixels import Pixels
     from fourfold.placement import Placement
     from fourfold.quantization.quantize import quantize
@@ -34,6 +35,7 @@ _LAZY = {
     "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
     "is_supported": _lazy_import("fourfold.capabilities"),
+    "optimize": _lazy_import("fourfold.optimization.optimize"),
     "quantize": _lazy_import("fourfold.quantization.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
 }
@@ -58,6 +60,7 @@ __all__ = [
     "best_options",
     "devices",
     "is_supported",
+    "optimize",
     "quantize",
     "register_op",
 ]

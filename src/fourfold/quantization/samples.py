@@ -68,8 +68,10 @@ class Samples:
         return dict(zip(self.ports, arrays, strict=True))
 
 
-def read_samples(given: SamplesOption | None, model: Model, pixels: Pixels | None) -> Samples:
-    """The samples that a caller passed."""
+def read_samples(
+    given: SamplesOption | None, model: Model, pixels: Pixels | None, least: int = LEAST_SAMPLES
+) -> Samples:
+    """The samples that a caller passed, of which there must be some."""
     names = zip(model.input_names, model.main.arguments, strict=True)
     ports = {name: (value, model.main.types[value]) for name, value in names}
     if given is None:
@@ -79,9 +81,9 @@ def read_samples(given: SamplesOption | None, model: Model, pixels: Pixels | Non
         sources = _from_path(Path(given), ports, pixels)
     else:
         sources = [partial(_same, sample) for sample in given]
-    if len(sources) < LEAST_SAMPLES:
+    if len(sources) < least:
         what, why = f"there are {len(sources)} samples", "so few say little of others"
-        raise InputError(what, why, f"pass at least {LEAST_SAMPLES}, better 100")
+        raise InputError(what, why, f"pass at least {least}, better 100")
     return Samples(sources, ports)
 
 

@@ -65,8 +65,9 @@ class Values:
         if wanted == tensor.stored or self.graph.types[value].dtype is not DType.F32:
             self.own[value] = tensor
             return
-        self.others[value, tensor.stored] = tensor
         if wanted is None:
+            # The same numbers in two ways; elsewhere one of them is rounded.
+            self.others[value, tensor.stored] = tensor
             self.own[value] = self._dequantize(tensor, self.title(value))
         else:
             self.own[value] = self._convert(value, tensor, wanted, own=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,13 +12,17 @@ from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.records import FileRecord, SignatureRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
+from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.tflite.write_graph.forms import forms_of
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
+from fourfold.formats.tflite.write_graph.roundings import keep_roundings
+from fourfold.formats.tflite.write_graph.states import States
 from fourfold.formats.tflite.write_graph.values import Values
-from fourfold.formats.writable import WritableModel
+from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.ops.dequantize import Dequantize
+from fourfold.ops.quantize import Quantize
 from fourfold.types import Quantization, Shape
 
 SCHEMA_VERSION = 3
@@ -28,7 +32,10 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 
 def file_of(model: WritableModel) -> FileRecord:
     """The file as records; raises an UnsupportedError that names all that cannot be written."""
-    walk = _Walk(model, _values(model))
+    model = replace(model, graph=expand_nodes(model.graph))
+    model = keep_roundings(model, rules())
+    values = _values(model)
+    walk = _Walk(model, values, States(values))
     walk.take_inputs()
     for node, activation in fused_nodes(model):
         walk.write(node, activation)
@@ -47,17 +54,35 @@ def _values(model: WritableModel) -> Values:
     for value, name in zip(graph.results, model.output_names, strict=True):
         if value not in titles and value not in graph.constants:
             titles[value] = name
-    draft = Draft()
-    return Values(draft, graph, model.stored, _grids(graph), titles)
+    for node in graph.nodes:
+        _name_source(node, model, titles)
+    return Values(Draft(), graph, model.stored, _grids(graph), titles)
+
+
+def _name_source(node: Node, model: WritableModel, titles: dict[str, str]) -> None:
+    """What is an output without being changed is made under the name of the output."""
+    graph, source, result = model.graph, node.inputs[0] if node.inputs else None, node.outputs[0]
+    made = source is not None and source in graph.producers
+    if source is not None and made and source not in titles and result in titles:
+        grid = node.attributes
+        if isinstance(grid, Quantize):
+            form = StoredAs(grid.to, Quantization((grid.scale,), (grid.zero_point,)))
+            same = model.stored.get(source) == form
+        else:
+            same = node.op == "identity" and source not in model.stored
+        if same and source not in graph.outputs:
+            titles[source] = titles.pop(result)
 
 
 def _grids(graph: Graph) -> Mapping[str, Quantization]:
     """What the integers of values stand for that the graph itself has as integers."""
     found: dict[str, Quantization] = {}
     for node in graph.nodes:
-        if isinstance(node.attributes, Dequantize) and node.inputs[0] is not None:
+        source = node.inputs[0] if isinstance(node.attributes, Dequantize) else None
+        if source is not None and graph.types[source].dtype.is_integer:
+            assert isinstance(node.attributes, Dequantize)
             grid = Quantization((node.attributes.scale,), (node.attributes.zero_point,))
-            found.setdefault(node.inputs[0], grid)
+            found.setdefault(source, grid)
     return found
 
 
@@ -83,6 +108,7 @@ def fused_nodes(model: WritableModel) -> Iterator[tuple[Node, int]]:
 class _Walk:
     model: WritableModel
     values: Values
+    states: States
     refusals: list[Refusal] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
 
@@ -94,9 +120,7 @@ class _Walk:
         sizes = self.model.open_sizes or ((),) * len(self.graph.arguments)
         for value, signature in zip(self.graph.arguments, sizes, strict=True):
             self.inputs.append(self.values.declare(value, signature))
-        for state in self.graph.states:
-            self.refuse(state, "state", "states are not written yet")
-            self.values.declare(state)
+        self.states.read()
 
     def refuse(self, name: str, op: str, reason: str) -> None:
         self.refusals.append(Refusal(name, op, reason))
@@ -107,8 +131,6 @@ class _Walk:
         try:
             if rule is None:
                 raise Unconvertible("TFLite has no operator for it")
-            if node.tail:
-                raise Unconvertible("it has a tail; graphs are written before nodes are fused")
             forms = forms_of(node, rule, self.values)
             writer = NodeWriter(
                 node,
@@ -127,6 +149,7 @@ class _Walk:
                 self.values.own.setdefault(value, self.values.result(value, None, own=True))
 
     def file(self) -> FileRecord:
+        self.states.keep()
         outputs = self._outputs()
         draft, names = self.values.draft, self.model
         signature = SignatureRecord(
@@ -135,10 +158,12 @@ class _Walk:
             {name: one.index for name, one in zip(names.output_names, outputs, strict=True)},
             0,
         )
-        graph = draft.subgraph(self.graph.name, self.inputs, outputs)
+        graphs = [draft.subgraph(self.graph.name, self.inputs, outputs)]
+        if self.graph.states:
+            graphs.append(self.states.starting_graph())
         buffers = tuple(draft.buffers)
         description = self.model.description
-        return FileRecord(SCHEMA_VERSION, description, (graph,), buffers, (signature,))
+        return FileRecord(SCHEMA_VERSION, description, tuple(graphs), buffers, (signature,))
 
     def _outputs(self) -> list[Tensor]:
         """The tensors of the outputs, each one of its own and under the caller's name."""

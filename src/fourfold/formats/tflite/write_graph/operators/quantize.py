@@ -50,6 +50,10 @@ def quantize(to: NodeWriter) -> None:
 def fake_quantize(to: NodeWriter) -> None:
     """QUANTIZE to a type that holds the grid, and DEQUANTIZE where real numbers are read."""
     a = to.attributes(FakeQuantize)
+    wanted = to.values.form(to.node.outputs[0])
+    if wanted is not None and to.values.form(to.name(0)) is not None:
+        to.give_tensor(to.values.kept(to.name(0), wanted))
+        return
     form = _form(a)
     if form is None:
         raise to.refuse(f"a grid of {a.high - a.low + 1} numbers is none of TFLite's types")
