@@ -79,6 +79,17 @@ def test_a_file_agrees_with_litert_and_with_the_float_model(method: str, allowed
     assert report.kept == ()
 
 
+def test_large_weights_alone_are_bytes() -> None:
+    report = quantized(method="dynamic")
+    assert [layer.name for layer in report.layers] == ["wide"]
+    graph = read_model(report.content).main
+    wide = next(node for node in graph.nodes if node.outputs == ("wide",))
+    found, real = graph.constants[str(wide.inputs[1])], GRAPH.constants["wide/weights"]
+    step = np.abs(real).max((1, 2, 3), keepdims=True) / 127
+    assert not np.array_equal(found, real)
+    assert (np.abs(found - real) <= 0.501 * step).all()
+
+
 def test_int8_runs_on_integers_alone() -> None:
     found = operators(quantized().content)
     assert found[0] == "QUANTIZE"
