@@ -22,8 +22,10 @@ from fourfold.version import VERSION
 if TYPE_CHECKING:
     from fourfold.capabilities import BestOptions, Support, best_options, is_supported
     from fourfold.custom import register_op
+    from fourfold.optimization.optimize import optimize
     from fourfold.pixels import Pixels
     from fourfold.placement import Placement
+    from fourfold.quantization.quantize import quantize
 
 __version__ = VERSION
 _LAZY = {
@@ -33,6 +35,8 @@ _LAZY = {
     "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
     "is_supported": _lazy_import("fourfold.capabilities"),
+    "optimize": _lazy_import("fourfold.optimization.optimize"),
+    "quantize": _lazy_import("fourfold.quantization.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
 }
 del VERSION
@@ -56,6 +60,8 @@ __all__ = [
     "best_options",
     "devices",
     "is_supported",
+    "optimize",
+    "quantize",
     "register_op",
 ]
 

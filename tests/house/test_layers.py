@@ -14,7 +14,9 @@ ROOMS = (
     "errors",
     "types",
     "timings",
+    "metadata",
     "pixels",
+    "pictures",
     "custom",
     "device",
     "targets",
@@ -39,9 +41,11 @@ ROOMS = (
     "runtime",
     "prepare",
     "session",
+    "quantization",
     "delegate",
     "litert",
     "report",
+    "optimization",
     "capabilities",
     "__init__",
     "__main__",
@@ -61,7 +65,7 @@ STAGES = {
     "fourfold.players.probe": {"players", "compile"},
     "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
 }
-OPTIONAL = {("cli/_images.py", "PIL")}
+OPTIONAL = {("pictures.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
-
-import numpy as np
 
 from fourfold.errors import Refusal
 from fourfold.graph import Graph
+from fourfold.metadata import ModelMetadata, Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import DType, Quantization, Shape
 
 _FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
-
-
-@dataclass(frozen=True)
-class Signature:
-    """A named way to call a model: its own names of inputs and outputs, each for one value."""
-
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    subgraph: int = 0
 
 
 class SourceGraph(Protocol):
@@ -44,7 +35,7 @@ class SourceGraph(Protocol):
 
     @property
     def content(self) -> bytes:
-        """All of the file."""
+        """All of the file, or one that is the same for who calls this graph."""
 
     @property
     def values(self) -> Mapping[str, TensorId]:
@@ -93,7 +84,7 @@ class Model:
     inputs with -1 where the file leaves one open, () where it leaves none. `graphs` are all graphs,
     indexed as in the file; None where one cannot run here, for which `refusals` have the reason.
     `source_graph` is None where the format has no CPU engine. The format's name and CPU engine
-    come from its `Format`.
+    come from its `Format`. `read_metadata` reads what the file says of the model for people.
     """
 
     main: Graph
@@ -103,8 +94,13 @@ class Model:
     graphs: tuple[Graph | None, ...] = ()
     signatures: Mapping[str, Signature] = field(default_factory=dict)
     description: str = ""
-    metadata: Mapping[str, np.ndarray] = field(default_factory=dict)
+    read_metadata: Callable[[], ModelMetadata] = ModelMetadata
     refusals: tuple[Refusal, ...] = ()
     source_graph: SourceGraph | None = None
     format: str = ""
     cpu_engine: str | None = None
+
+    @cached_property
+    def metadata(self) -> ModelMetadata:
+        """What the model says of itself; read when it is asked for."""
+        return self.read_metadata()
