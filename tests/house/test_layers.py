@@ -17,6 +17,7 @@ ROOMS = (
     "pixels",
     "custom",
     "device",
+    "packages",
     "targets",
     "placement",
     "config",
