@@ -11,6 +11,7 @@ import pytest
 
 import fourfold
 from fourfold import formats
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
 from fourfold.formats import Format, Model, ModelSource, ReadOptions, read_model
 from fourfold.formats.source import open_source
@@ -110,6 +111,17 @@ def test_a_reader_may_take_a_folder_and_open_what_lies_there(
     assert weights.content[:] == b"1234"
     with pytest.raises(InputError, match="a folder that holds no model"):
         read_model(tmp_path.parent)
+
+
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_a_folder_that_is_no_model_is_told_what_one_is(
+    tmp_path: Path, device: DeviceInfo, cache: str | None
+) -> None:
+    """With a store, too, which asks for the files of a model first."""
+    (tmp_path / "readme.txt").write_text("nothing")
+    with pytest.raises(InputError, match="a folder that holds no model") as caught:
+        fourfold.Session(tmp_path, device, cache=cache)
+    assert "TFLite (.tflite)" in caught.value.fix
 
 
 def test_what_no_format_knows_is_told_which_there_are() -> None:
