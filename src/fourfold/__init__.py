@@ -21,6 +21,7 @@ from fourfold.version import VERSION
 
 if TYPE_CHECKING:
     from fourfold.capabilities import BestOptions, Support, best_options, is_supported
+    from fourfold.convert.torch_module import from_torch
     from fourfold.custom import register_op
     from fourfold.pixels import Pixels
     from fourfold.placement import Placement
@@ -32,6 +33,7 @@ _LAZY = {
     "Placement": _lazy_import("fourfold.placement"),
     "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
+    "from_torch": _lazy_import("fourfold.convert.torch_module"),
     "is_supported": _lazy_import("fourfold.capabilities"),
     "register_op": _lazy_import("fourfold.custom"),
 }
@@ -55,6 +57,7 @@ __all__ = [
     "UnsupportedError",
     "best_options",
     "devices",
+    "from_torch",
     "is_supported",
     "register_op",
 ]

@@ -33,6 +33,7 @@ ROOMS = (
     "split",
     "lower",
     "store",
+    "convert",
     "players",
     "tune",
     "cpu",

@@ -62,7 +62,7 @@ def command(
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
         given = real_inputs(session, inputs, arguments.pixels)
-        rival = open_rival(arguments.model, given, threads) if compare else {}
+        rival = open_rival(arguments.readable.content, given, threads) if compare else {}
         calls |= rival
         for name, call in calls.items():
             bar.add_task(f"warming up {name}", total=None)
@@ -89,7 +89,7 @@ def real_inputs(
 
 
 def open_rival(
-    model: str, inputs: Mapping[str, np.ndarray], threads: int | None
+    model: str | bytes, inputs: Mapping[str, np.ndarray], threads: int | None
 ) -> Mapping[str, Call]:
     """The CPU runtime of the model's format by its title; none where there is nothing to measure
     beside, which is told.

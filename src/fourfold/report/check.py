@@ -14,6 +14,7 @@ from fourfold.compile.placement import (
     describe_whole,
     read_problem,
 )
+from fourfold.convert import ReadableModel
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
@@ -35,14 +36,15 @@ class Report:
 
 
 def check_model(
-    source: str | bytes, title: str, device: DeviceInfo, options: CompileOptions
+    source: ReadableModel, title: str, device: DeviceInfo, options: CompileOptions
 ) -> Report:
     """What a session without further options would do with a model on a device with these facts."""
-    problem = read_problem(source, title, device, options, PlacementOptions())
+    origin = source.origin
+    problem = read_problem(source.content, title, device, options, PlacementOptions(), origin)
     decision = decide(problem, {})
     subject = _subject(problem, decision)
     if not decision.placement.whole:
-        subject = _as_whole(source, problem, subject)
+        subject = _as_whole(source.content, problem, subject)
     return Report(subject.placement, tuple(advise(subject)))
 
 

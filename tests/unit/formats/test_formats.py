@@ -60,9 +60,15 @@ def test_a_format_says_what_it_is(name: str) -> None:
     assert isinstance(form, Format)
     assert form.name.lower() == name
     assert all(extension.startswith(".") for extension in form.extensions)
-    assert form.reader == f"fourfold.formats.{name}.reader"
-    assert callable(import_module(form.reader).read)
-    assert form.operators()
+    if form.converter is None:
+        assert form.reader == f"fourfold.formats.{name}.reader"
+        assert callable(import_module(form.reader).read)
+        assert form.operators()
+    else:
+        assert (form.reader, form.operators()) == (None, {})
+        assert form.converter.scripts[0] == f"fourfold.formats.{name}.script"
+        assert form.converter.target in [one.name for one in formats.formats().values()]
+        assert "def convert(path: str) -> bytes" in form.converter.source
 
 
 def test_readers_are_imported_when_a_model_is_read() -> None:
@@ -122,6 +128,7 @@ def test_a_folder_that_is_no_model_is_told_what_one_is(
     with pytest.raises(InputError, match="a folder that holds no model") as caught:
         fourfold.Session(tmp_path, device, cache=cache)
     assert "TFLite (.tflite)" in caught.value.fix
+    assert "TensorFlow (.pb)" in caught.value.fix
 
 
 def test_what_no_format_knows_is_told_which_there_are() -> None:
