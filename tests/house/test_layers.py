@@ -14,7 +14,9 @@ ROOMS = (
     "errors",
     "types",
     "timings",
+    "metadata",
     "pixels",
+    "pictures",
     "custom",
     "device",
     "packages",
@@ -41,9 +43,11 @@ ROOMS = (
     "runtime",
     "prepare",
     "session",
+    "quantization",
     "delegate",
     "litert",
     "report",
+    "optimization",
     "capabilities",
     "__init__",
     "__main__",
@@ -63,7 +67,7 @@ STAGES = {
     "fourfold.players.probe": {"players", "compile"},
     "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
 }
-OPTIONAL = {("cli/_images.py", "PIL")}
+OPTIONAL = {("pictures.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:

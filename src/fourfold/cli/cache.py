@@ -5,6 +5,7 @@ The store is a folder of the user (FOURFOLD_CACHE, or --folder here). It may be 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
 from fourfold.options import PlacementOptions
 from fourfold.players import find_device
-from fourfold.runtime.hybrid_loading import hybrid_key_parts
+from fourfold.runtime.hybrid_loading import hybrid_key_parts, why_made_anew
 from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN
 from fourfold.store.store import Store, folder_store
@@ -114,18 +115,22 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
     if HYBRID in kinds and PLAN not in kinds:
         parts = hybrid_key_parts(request, store)
     answer = explain(parts, entries, request.title)
+    outdated = why_made_anew(request, store, parts)
     if as_json:
-        show_json({"model": arguments.model, "parts": parts, **asdict(answer)})
+        found = {**asdict(answer), "outdated": outdated}
+        show_json({"model": arguments.model, "parts": parts, **found})
     else:
-        _show_answer(arguments.model, answer)
+        _show_answer(arguments.model, answer, outdated)
 
 
-def _show_answer(model: str, answer: Answer) -> None:
+def _show_answer(model: str, answer: Answer, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
         click.echo(
             f"{model}: kept {age(entry.made)} ago, {entry.hits} hits, {byte_count(entry.size)}"
         )
+        for reason in outdated:
+            click.echo(f"    it is made anew at the next start: {reason}")
     elif answer.entry is None:
         click.echo(f"{model}: nothing is kept for it; the next start keeps it")
     else:

@@ -70,10 +70,10 @@ def convolve(
 
 def _transposed(nodes: OperatorNodes, weights: str, order: tuple[int, ...]) -> str:
     """Weights that are known keep to no budget here: they take what the file holds, once more."""
-    array = nodes.array(weights)
+    array = nodes.known(weights)
     if array is None:
         return nodes.add("transpose", weights, attributes=Transpose(order), part="filters")
-    return nodes.constant(np.ascontiguousarray(array.transpose(order)), "filters")
+    return nodes.add_constant(np.ascontiguousarray(array.transpose(order)), "filters")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def deconvolve(
     nodes: OperatorNodes, image: str, weights: str, bias: str | None, attributes: Deconvolution
 ) -> str:
     """A transposed convolution of [N,H,W,I] by weights of [I,O / groups,H,W]."""
-    array, x = nodes.array(weights), nodes.type_of(image)
+    array, x = nodes.known(weights), nodes.type_of(image)
     if array is None:
         raise Unconvertible("its weights are computed at run time")
     if array.ndim != 4 or array.shape[0] != x.channels:
@@ -112,7 +112,7 @@ def deconvolve(
     if min(size) < 1:
         raise ValueError(f"it would give an image of {size}")
     turned = TransposeConv2d(attributes.stride, attributes.padding, size)
-    name = nodes.constant(np.ascontiguousarray(filters.transpose(1, 2, 3, 0)), "filters")
+    name = nodes.add_constant(np.ascontiguousarray(filters.transpose(1, 2, 3, 0)), "filters")
     return nodes.add("transpose_conv2d", image, name, bias, attributes=turned, part="sum")
 
 

@@ -29,9 +29,9 @@ class Format:
     costs those who read another one anything. `cpu_engine` names the runtime that runs what stays
     on the CPU; None leaves that to the definitions of the ops in NumPy. `files` are the paths of
     all files that a model is made of: where one of them changes, the model has. `writer` names a
-    module with `write(model: WritableModel) -> bytes`, where the format can be written. A format
-    with a `converter` has no reader: its models become those of another format before they are
-    read, and all else but `files` is then that format's.
+    module with `write(model: WritableModel) -> bytes` and `operators()`, the ops that it writes,
+    where the format can be written. A format with a `converter` has no reader: its models become
+    those of another format before they are read, and all else but `files` is then that format's.
     """
 
     name: str
@@ -72,6 +72,13 @@ class Format:
         if self.reader is None:
             return {}
         found: Mapping[str, str] = import_module(self.reader).operators()
+        return found
+
+    def written_ops(self) -> Mapping[str, str]:
+        """The ops that can be written, each with what it becomes; none where nothing is written."""
+        if self.writer is None:
+            return {}
+        found: Mapping[str, str] = import_module(self.writer).operators()
         return found
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fourfold.errors import ModelError
+from fourfold.formats.budget import MAX_RANK
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
@@ -24,7 +25,6 @@ from fourfold.formats.tflite.records import (
 from fourfold.formats.tflite.schema import CUSTOM, element_type, operator_name
 from fourfold.types import Shape
 
-MAX_RANK = 16
 _INDEX_TYPES: dict[int, type[np.integer]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
 _Codes = list[tuple[str, int, str]]
 

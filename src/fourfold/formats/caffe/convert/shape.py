@@ -40,7 +40,8 @@ def concat(op: Operation) -> None:
     """concat."""
     settings = op.settings("concat_param")
     default = settings.integer("concat_dim", 1)
-    op.give("concat", *op.inputs, attributes=Concat(op.axis(settings.integer("axis", default))))
+    axis = op.axis(settings.integer("axis", default))
+    op.give("concat", *op.all_inputs(), attributes=Concat(axis))
 
 
 @converts("Slice")

@@ -53,10 +53,10 @@ def _weights(op: Operation, settings: Record, turned: bool) -> tuple[str, str | 
     check_window(outputs, groups, *filter)
     channels = op.input_type().shape[1]
     shape = (channels, outputs // groups) if turned else (outputs, channels // groups)
-    weights = op.constant(op.parameter(0, "weights", (*shape, *filter)), "weights")
+    weights = op.add_constant(op.parameter(0, "weights", (*shape, *filter)), "weights")
     if not settings.flag("bias_term", True):
         return weights, None
-    return weights, op.constant(op.parameter(1, "bias", (outputs,)), "bias")
+    return weights, op.add_constant(op.parameter(1, "bias", (outputs,)), "bias")
 
 
 @converts("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution")

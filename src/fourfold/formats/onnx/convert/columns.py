@@ -59,4 +59,4 @@ def _filters(
         place = tuple(at * gap for at, gap in zip(tap, dilation, strict=True))
         for channel in range(channels):
             filters[(channel, *place, channel, number)] = 1
-    return op.made(filters.reshape(channels, *as_pair(reach), channels * taps), "filters")
+    return op.add_constant(filters.reshape(channels, *as_pair(reach), channels * taps), "filters")

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from fourfold.formats.budget import check_shape
 from fourfold.formats.onnx.convert.window import as_pair, channels_first, channels_last, read_window
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
@@ -63,7 +64,7 @@ def pool(op: Operation) -> None:
         op.give_value(_pooled(op, "average_pool", wide))
     else:
         op.give_value(_pooled(op, "max_pool", attributes))
-    if len(op.outputs) > 1 and op.outputs[1] is not None:
+    if op.output(1) is not None:
         _give_places(op, attributes)
 
 
@@ -114,7 +115,7 @@ def _give_places(op: Operation, attributes: PoolAxes) -> None:
     if op.attribute("storage_order", 0):
         found = _by_columns(op, found, x.shape[2:])
     starts = np.arange(planes, dtype=np.int32).reshape(*x.shape[:2], *(1,) * (x.rank - 2)) * area
-    found = op.add("add", found, op.made(starts.astype(np.int32), "starts"), part="places")
+    found = op.add("add", found, op.add_constant(starts.astype(np.int32), "starts"), part="places")
     op.give_value(op.converted(found, DType.I64, "whole"), 1)
 
 
@@ -122,7 +123,7 @@ def _by_columns(op: Operation, value: str, sizes: Shape) -> str:
     """Numbers of pixels that count down columns first, of those that count along rows."""
     if len(sizes) != 2:
         raise Unconvertible("it counts columns first in other than images")
-    height, width = (op.made(np.array(size, np.int32), f"size{size}") for size in sizes)
+    height, width = (op.add_constant(np.array(size, np.int32), f"size{size}") for size in sizes)
     row = op.add("div", value, width, part="row")
     column = op.add("remainder", value, width, part="column")
     return op.add("add", op.add("mul", column, height, part="above"), row, part="number")
@@ -136,7 +137,9 @@ def max_unpool(op: Operation) -> None:
     sizes = zip(x.shape[2:], window.stride, window.filter, window.padding, strict=True)
     inner = ((size - 1) * step + taps - sum(pads) for size, step, taps, pads in sizes)
     shape = (*x.shape[:2], *inner)
-    zeros = op.made(np.zeros(math.prod(shape), x.dtype.numpy), "zeros")
+    check_shape(shape)
+    op.reserve(x.with_shape(*shape))
+    zeros = op.add_constant(np.zeros(math.prod(shape), x.dtype.numpy), "zeros")
     flat, updates = (op.reshaped(op.input(n), (x.elements,), f"flat{n}") for n in (1, 0))
     put = ScatterElements()
     value = op.add("scatter_elements", zeros, flat, updates, attributes=put, part="put")

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.onnx.convert.window import channels_first, channels_last
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.kernels.move import Block
 from fourfold.op.resampling import ResizedAxis, Sampling, TapTable, tap_table

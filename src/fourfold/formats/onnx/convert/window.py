@@ -172,11 +172,11 @@ def _activated(op: Operation, value: str) -> str:
     if name == "LeakyRelu" and numbers:
         return op.add("leaky_relu", value, attributes=LeakyRelu(numbers[0]), part="activated")
     if name == "Clip" and numbers and len(numbers) == 2:
-        above = op.add("maximum", value, op.made(numbers[0], "low"), part="above")
-        return op.add("minimum", above, op.made(numbers[1], "high"), part="activated")
+        above = op.add("maximum", value, op.add_constant(numbers[0], "low"), part="above")
+        return op.add("minimum", above, op.add_constant(numbers[1], "high"), part="activated")
     if name == "HardSigmoid" and numbers and len(numbers) == 2:
-        scaled = op.add("mul", value, op.made(numbers[0], "alpha"), part="scaled")
-        shifted = op.add("add", scaled, op.made(numbers[1], "beta"), part="shifted")
+        scaled = op.add("mul", value, op.add_constant(numbers[0], "alpha"), part="scaled")
+        shifted = op.add("add", scaled, op.add_constant(numbers[1], "beta"), part="shifted")
         return op.add("relu_0_to_1", shifted, part="activated")
     raise Unconvertible(f"its activation '{name}' is not known yet")
 
@@ -246,11 +246,11 @@ def _spread_filters(op: Operation, window: Window) -> str:
         known = op.known(weights)
         if known is None:
             raise Unconvertible("its filter lies apart and is computed at run time")
+        op.reserve(op.type_of(weights).with_shape(*known.shape[:2], *window.reach))
         spread = np.zeros((*known.shape[:2], *window.reach), known.dtype)
-        op.reserve(op.type_of(weights).with_shape(*spread.shape))
         taps: tuple[slice, ...] = tuple(slice(None, None, gap) for gap in window.dilation)
         spread[(slice(None), slice(None), *taps)] = known
-        weights = op.made(spread, "spread")
+        weights = op.add_constant(spread, "spread")
     rank = op.type_of(weights).rank
     turned = op.transposed(weights, (1, *range(2, rank), 0), "filters")
     shape = op.type_of(turned).shape

@@ -14,6 +14,7 @@ from fourfold.op.window import NO_PADDING, Padding, Pair
 from fourfold.ops.concat import Concat
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose import Transpose
+from fourfold.types import DType, TensorType
 
 MOST_CUTS = 64  # rows or columns of a result whose windows are cut out one by one
 
@@ -93,12 +94,13 @@ def _bounds(size: int, count: int) -> list[tuple[int, int]]:
 def _mean_along(op: Operation, image: str, axis: int, count: int) -> str:
     """A mean of windows of different lengths is a product by a matrix."""
     size = op.type_of(image).shape[axis]
+    op.reserve(TensorType(DType.F32, (count, size)))
     matrix = np.zeros((count, size), np.float32)
     for row, (first, end) in enumerate(_bounds(size, count)):
         matrix[row, first:end] = 1.0 / (end - first)
     order = tuple(3 if i == axis else axis if i == 3 else i for i in range(4))
     last = op.add("transpose", image, attributes=Transpose(order), part=f"turned{axis}")
-    weights = op.constant(matrix, f"shares{axis}")
+    weights = op.add_constant(matrix, f"shares{axis}")
     means = op.add("fully_connected", last, weights, None, part=f"means{axis}")
     return op.add("transpose", means, attributes=Transpose(order), part=f"mean{axis}")
 

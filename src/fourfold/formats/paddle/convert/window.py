@@ -135,7 +135,7 @@ def _new_size(op: Operation, image: Pair) -> Pair:
     if not size:
         factors = op.numbers("scale")
         if op.all("Scale"):
-            factors = tuple(float(number) for number in op.known(op.input("Scale")).reshape(-1))
+            factors = tuple(float(number) for number in op.constant(op.input("Scale")).reshape(-1))
         factors = factors * 2 if len(factors) == 1 else factors
         if len(factors) != 2 or not all(0 < factor < 2**16 for factor in factors):
             raise ValueError(f"its scale {factors} is not possible")
