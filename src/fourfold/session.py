@@ -117,9 +117,8 @@ class Session:
         )
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
-        content = _path_or_bytes(source)
-        request = Request(content, self.device, config, options, placement_options, self.timings)
-        request = request._replace(name=model, token=model_token, any_precision=precision is None)
+        content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
+        request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=_reader(content, store, config))
         self._lock, self._closed = threading.Lock(), False
         make = partial(ModelInstance, store=store, lock=self._lock)
@@ -299,8 +298,7 @@ def _find_store(
         cache = folder
     if cache == MEMORY:
         return stores.memory_store()
-    if cache == AUTO:
-        return stores.configured_store(config)
+    cache = config.cache if cache == AUTO else cache
     if isinstance(cache, str | os.PathLike):
         return stores.folder_store(cache, config.cache_limit)
     return cache

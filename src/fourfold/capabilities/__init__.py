@@ -121,7 +121,8 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     check, config = import_module("fourfold.report.check"), Config.from_environment()
     try:
         readable = make_readable(content, configured_store(config), config.conversion_limit)
-        placement = check.check_model(readable, title, info, CompileOptions()).placement
+        found = (readable.content, title, info, CompileOptions(), readable.origin)
+        placement = check.check_model(*found).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
     return _support(placement, info, on_cpu)

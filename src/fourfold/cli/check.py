@@ -29,7 +29,8 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
     wanted = arguments.device or config.device
     device = NULL_GPU if wanted == "null" else players.find_device(wanted)
     options, title = arguments.compile_options(config), Path(arguments.model).name
-    report = check_model(arguments.readable, title, device, options)
+    content, origin = arguments.readable
+    report = check_model(content, title, device, options, origin)
     verdict = None if device is NULL_GPU else _verdict(device, config)
     if as_json:
         about = {"model": arguments.model, "device": str(device), "self_test": verdict}

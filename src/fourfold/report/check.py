@@ -14,7 +14,6 @@ from fourfold.compile.placement import (
     describe_whole,
     read_problem,
 )
-from fourfold.convert import ReadableModel
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.metadata import ModelMetadata, Signature
@@ -39,15 +38,20 @@ class Report:
 
 
 def check_model(
-    source: ReadableModel, title: str, device: DeviceInfo, options: CompileOptions
+    source: str | bytes,
+    title: str,
+    device: DeviceInfo,
+    options: CompileOptions,
+    origin: str = "",
 ) -> Report:
-    """What a session without further options would do with a model on a device with these facts."""
-    origin = source.origin
-    problem = read_problem(source.content, title, device, options, PlacementOptions(), origin)
+    """What a session without further options would do with a model on a device with these facts;
+    `origin` says who converted it, if anybody did.
+    """
+    problem = read_problem(source, title, device, options, PlacementOptions(), origin)
     decision = decide(problem, {})
     subject = _subject(problem, decision)
     if not decision.placement.whole:
-        subject = _as_whole(source.content, problem, subject)
+        subject = _as_whole(source, problem, subject)
     model = problem.model
     return Report(subject.placement, tuple(advise(subject)), model.metadata, model.signatures)
 

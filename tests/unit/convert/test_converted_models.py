@@ -245,6 +245,17 @@ def test_it_is_prepared_under_its_own_name(
     assert fourfold.is_supported(model)
 
 
+def test_it_is_optimised_and_quantised(
+    framework: FakeFramework, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_CACHE", str(tmp_path / "cache"))
+    model = framework.write(tmp_path / "net", "copy", matrix())
+    (found,) = fourfold.optimize(model, tmp_path / "small.onnx", device="cpu").models
+    assert (found.name, found.format, found.written_as) == ("net", "TFLite", "ONNX")
+    assert fourfold.quantize(model, method="fp16").content[4:8] == b"TFL3"
+    assert len(framework.runs(model)) == 1
+
+
 def test_the_log_says_it_to_programs(
     framework: FakeFramework, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
