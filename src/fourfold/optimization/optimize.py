@@ -26,7 +26,7 @@ from fourfold.quantization.progress import ProgressCounter
 from fourfold.quantization.samples import SamplesOption
 from fourfold.quantization.write_file import write_aside
 from fourfold.store.draft import Draft
-from fourfold.store.store import folder_store
+from fourfold.store.store import configured_store
 from fourfold.tune import level_named
 from fourfold.types import Shape
 
@@ -89,8 +89,8 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
     if form is not None:
         report = _write(works[0], path, form)
     else:
-        store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
-        how = Preparation(found, compiled, level_named(tune, None), store, progress or _silent)
+        store, level = configured_store(config), level_named(tune, None)
+        how = Preparation(found, compiled, level, store, progress or _silent)
         report = _prepare(works, path, how)
     if verify is not None:
         pairs = zip(works, report.models, strict=True)
