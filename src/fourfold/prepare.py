@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
 from fourfold.compile.placement import read_problem
@@ -38,6 +36,7 @@ from fourfold.store.store import Store
 from fourfold.timings import Timings
 from fourfold.tune import LEVELS, Level, Listener, tune
 from fourfold.tune.race import Result
+from fourfold.types import blank_array
 
 # Devices of which nothing is known but what all of their kind have.
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
@@ -109,7 +108,7 @@ def prepare_model(
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         ports = compiled.plan.inputs
-        player.run([np.zeros(port.type.shape, port.type.dtype.numpy) for port in ports])
+        player.run([blank_array(port.type) for port in ports])
         for one in players:
             binary = _binary(one)
             if binary is not None:

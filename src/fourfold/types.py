@@ -48,6 +48,11 @@ class DType(Enum):
         return self in _NUMPY
 
     @property
+    def array_dtype(self) -> np.dtype:
+        """The same, and for text `object`: such arrays hold str or bytes."""
+        return np.dtype(object) if self is DType.STRING else self.numpy
+
+    @property
     def size(self) -> int:
         """Bytes of one element."""
         return self.numpy.itemsize
@@ -154,6 +159,13 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
+
+
+def blank_array(type_: TensorType) -> np.ndarray:
+    """An array of a type that says nothing: zeros, or empty texts."""
+    if type_.dtype is DType.STRING:
+        return np.full(type_.shape, b"", object)
+    return np.zeros(type_.shape, type_.dtype.numpy)
 
 
 @contextmanager

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_writer import graph, helper, model, node, value
+from onnx_writer import graph, helper, model, node, small_model, value
 
 from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
@@ -17,6 +18,7 @@ from fourfold.formats.protobuf_writer import varint
 
 ROUNDS = 4000  # mutations of each file
 SECONDS = 3.0  # for one file: a loop that trusts a length takes far longer
+MEMORY = 256 << 20  # bytes that reading one of them may take at any time
 NUMBERS = (0, 1, 2, 3, 7, 16, 127, 128, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1)
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "onnx"
 
@@ -138,6 +140,33 @@ def test_every_truncation(name: str) -> None:
     data = WRITTEN[name]()
     found = [damage_found(data[:length], keep=False) for length in range(len(data))]
     assert all(error is not None for error in found[: len(data) // 2])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        small_model(
+            "MaxUnpool",
+            {"x": (1, 1, 2, 2)},
+            {"at": np.zeros((1, 1, 2, 2), np.int64)},
+            kernel_shape=[2, 2],
+            strides=[20000, 20000],
+        ),
+        small_model(
+            "ConvTranspose",
+            {"x": (1, 1, 2, 2)},
+            {"w": np.ones((1, 1, 3, 3), np.float32)},
+            dilations=[10000, 10000],
+        ),
+    ],
+)
+def test_sizes_that_attributes_ask_for_are_refused_first(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        assert damage_found(data, keep=False) is not None
+        assert tracemalloc.get_traced_memory()[1] < MEMORY
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared models are not here")

@@ -6,6 +6,7 @@ import random
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from paddle_cases import CASES, pir_model
 from paddle_writer import Operator, Program, parameters_file, program_file, write_model
@@ -92,15 +93,38 @@ def chain(operators: list[tuple[str, dict[str, object]]]) -> Program:
     return Program({"v0": (1, 1, 8, 8)}, {}, made, [f"v{len(made)}"])
 
 
+def adaptive(height: int, width: int) -> dict[str, object]:
+    return {"ksize": [height, width], "pooling_type": "avg", "adaptive": True}
+
+
+def steps(start: float, end: float, step: float, dtype: type = np.float32) -> Program:
+    """A range whose ends are parameters."""
+    numbers = {"start": start, "end": end, "step": step}
+    parameters = {name: np.array([number], dtype) for name, number in numbers.items()}
+    inputs = {"Start": ["start"], "End": ["end"], "Step": ["step"]}
+    return Program({"x": (1,)}, parameters, [Operator("range", inputs, {"Out": ["y"]})], ["y"])
+
+
 @pytest.mark.parametrize(
     "program",
     [
+        steps(0, 2**24, 1, np.int64),
+        steps(0, 1, 1e-8),
+        steps(0, float("inf"), 1),
+        steps(float("nan"), 1, 1),
+        steps(0, 1, 0),
         Program({"x": (1, 2**31, 2**31)}, {}, [], ["x"]),
         Program({"x": (1, 2**62, 4)}, {}, [], ["x"]),
         chain([("tile", {"repeat_times": [2**20, 2**20, 1, 1]})]),
         chain([("expand_v2", {"shape": [2**30, 2**30, 8, 8]})]),
         chain([("nearest_interp_v2", {"out_h": 2**30, "out_w": 2**30})]),
-        chain([("pool2d", {"ksize": [2**30, 2**30], "pooling_type": "avg", "adaptive": True})]),
+        chain([("pool2d", adaptive(2**30, 2**30))]),
+        Program(
+            {"x": (1, 1, 8, 100003)},
+            {},
+            [Operator("pool2d", {"X": ["x"]}, {"Out": ["y"]}, adaptive(8, 9973))],
+            ["y"],
+        ),
         chain([("pool2d", {"ksize": [3, 3], "paddings": [2**30, 2**30]})]),
         chain([("fill_any_like", {"dtype": 99}), ("unsqueeze2", {"axes": [0] * 5000})]),
         chain([("fill_constant", {"dtype": 5, "shape": [2**15, 2**15], "value": 1.0})]),

@@ -23,6 +23,7 @@ from tflite_writer import Operator, Tensor, write
 
 from fourfold.errors import FourfoldError
 from fourfold.formats import read_model
+from fourfold.metadata import read_about, write_about
 
 READ = 2500  # bits and words of each written file that are changed, and the file read
 COMPILED = 150  # fields of each written file that are changed, and the file compiled
@@ -42,7 +43,8 @@ def originals() -> Originals:
 
 def damage_found(data: bytes) -> FourfoldError | None:
     try:
-        read_model(data)
+        found = read_model(data)
+        read_about(write_about(found.metadata, found.signatures))
     except FourfoldError as error:
         return error
     return None

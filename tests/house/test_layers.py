@@ -14,6 +14,7 @@ ROOMS = (
     "errors",
     "types",
     "timings",
+    "metadata",
     "pixels",
     "pictures",
     "custom",

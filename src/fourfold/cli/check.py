@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from fourfold import players
+from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, show_json, show_table
 from fourfold.config import Config
@@ -32,9 +33,11 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
     verdict = None if device is NULL_GPU else _verdict(device, config)
     if as_json:
         about = {"model": arguments.model, "device": str(device), "self_test": verdict}
-        show_json({**about, **report.to_json()})
+        described = about_as_data(report.metadata, report.signatures)
+        show_json({**about, **report.to_json(), **described})
     else:
         _show(title, report)
+        show_about(report.metadata, report.signatures)
         if verdict is not None:
             click.echo(f"{device.name} in a self-test: {verdict}")
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import click
 
+from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import InputError
+from fourfold.metadata import ModelMetadata, Signatures, read_about
 from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
 
@@ -31,6 +33,12 @@ def command(file: str, as_json: bool) -> None:
     prepared.file.verify()
     report = _describe(prepared)
     (show_json if as_json else _show)({"file": file, **report})
+    if not as_json:
+        for number, name in enumerate(prepared.models):
+            metadata, signatures = _about(prepared, number)
+            if metadata or signatures:
+                click.echo(f"{name}:")
+            show_about(metadata, signatures)
 
 
 def _describe(prepared: Prepared) -> dict[str, Any]:
@@ -44,6 +52,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
             "precision": plan["precision"],
             "shapes": plan["shapes"],
             "pixels": plan["pixels"],
+            "signature": plan.get("signature", ""),
             "generic": plan["generic"],
             "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
@@ -62,8 +71,19 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         {"device": one["device"], "choices": len(prepared.choices(one["device"]))}
         for one in index["choices"]
     ]
-    head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": index["models"]}
+    models = [
+        {**one, **about_as_data(*_about(prepared, number))}
+        for number, one in enumerate(index["models"])
+    ]
+    head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": models}
     return {**head, "plans": plans, "binaries": binaries, "choices": choices}
+
+
+def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
+    """What a model says of itself: all of its plans have the same."""
+    rows = (*prepared.index["plans"], *prepared.index["hybrid_plans"])
+    found = next((prepared.about(row) for row in rows if row["model"] == model), b"")
+    return read_about(found)
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:

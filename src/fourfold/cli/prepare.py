@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import click
 from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import json_option, parse_shape
+from fourfold.cli._options import json_option, parse_shape, signature_option
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.config import PRECISIONS, Config
 from fourfold.device import DeviceInfo
@@ -50,6 +51,7 @@ FILE = click.Path(exists=True, path_type=Path)
     "--everywhere/--only-here", default=True, help="Generic plans for all kinds of devices."
 )
 @scaling_options
+@signature_option
 @json_option
 def command(
     models: tuple[Path, ...],
@@ -83,11 +85,12 @@ def _read_options(
     level: str,
     deadline: float | None,
     scaling: Scaling,
+    signature: str | None,
 ) -> tuple[CompileOptions, Level]:
     """What is to be compiled, and how hard to look for its best kernels."""
     sizes = dict(parse_shape(text) for text in shapes)
     options = CompileOptions.from_config(config, precision, sizes, scaling.only_pixels())
-    return options, level_named(level, deadline)
+    return replace(options, signature=signature), level_named(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:

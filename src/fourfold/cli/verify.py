@@ -23,7 +23,7 @@ from fourfold.cli._show import shape_text, show_json, show_table
 from fourfold.config import Config
 from fourfold.cpu.protocol import CpuEngine
 from fourfold.errors import InputError
-from fourfold.report.rival import find_rival
+from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.verify import (
     Layer,
     Verification,
@@ -71,7 +71,8 @@ def verify_sample(
     session.reset()
     ours = list(session.run(arrays).values())
     names = [info.name for info in session.outputs]
-    theirs = engine.open_model(arguments.model, arrays, None)()
+    model = model_of_signature(arguments.model, arguments.signature)
+    theirs = engine.open_model(model, arrays, None)()
     outputs = compare_outputs(ours, theirs, names, session.precision)
     on_the_way: tuple[Layer, ...] = ()
     if layers:

@@ -11,9 +11,10 @@ from pkgutil import iter_modules
 
 from fourfold.errors import FourfoldError, InputError, ModelError
 from fourfold.formats.format import Format, one_file
-from fourfold.formats.model import Model, Signature, SourceGraph
+from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
+from fourfold.metadata import Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import silent_arithmetic
 

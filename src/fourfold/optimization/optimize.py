@@ -11,7 +11,7 @@ from fourfold.optimization.optimizer import VerifyOption
 from fourfold.optimization.options import TARGETS, OptimizeOptions, QuantizationRequest
 from fourfold.optimization.report import OptimizeReport
 from fourfold.optimization.run import ModelOption, OptimizationRun, PathName, listed_sources
-from fourfold.pixels import Pixels
+from fourfold.pixels import PixelsOfPicture
 from fourfold.prepare import Progress
 from fourfold.quantization.samples import SamplesOption
 from fourfold.types import Shape
@@ -32,7 +32,7 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
     ranges: str | None = None,
     max_loss: float | None = None,
     keep: Collection[str] = (),
-    pixels: Pixels | None = None,
+    pixels: PixelsOfPicture | None = None,
     device: str | int | DeviceInfo | None = None,
     tune: str = "none",
     verify: VerifyOption | None = None,

@@ -27,11 +27,18 @@ class LossTrials:
     score: Score | None = None
     expected: list[Arrays] = field(default_factory=list)
 
+    @property
+    def plain_device(self) -> DeviceInfo | None:
+        """The device without what only some roundings can use: all simulations are to be the same
+        kernels, whichever of their roundings are fine.
+        """
+        return None if self.device is None else self.device.with_facts({"dot_products": ""})
+
     def loss(self, exact: Collection[str], storage: StorageAssignment) -> Loss:
         """The loss when these layers alone stay float."""
         nodes = {n for one in self.assigner.layers if one.name in exact for n in one.nodes}
         meter = LossMeter(self.score)
-        with GraphRunner(simulate(storage, nodes), self.device) as runner:
+        with GraphRunner(simulate(storage, nodes), self.plain_device) as runner:
             for number, arrays in enumerate(self.samples):
                 meter.add(number, self._float_outputs(number), runner.run(arrays))
         return meter.loss()
@@ -65,7 +72,7 @@ def find_sensitive(
     steps.expect(len(loose))
     costs: dict[str, float] = {}
     # As long as one player of these kernels lives, no other has to build them.
-    with GraphRunner(simulate(storage), trials.device):
+    with GraphRunner(simulate(storage), trials.plain_device):
         for name in loose:
             costs[name] = trials.loss(set(names) - {name}, storage).value
             steps.done(f"measuring {name}")

@@ -14,6 +14,7 @@ import numpy as np
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Graph, Node
 from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.quantization.layers import is_fused
 from fourfold.quantization.rules import AVERAGES, MOVES
 from fourfold.quantization.storage import StorageAssignment, fresh_name
 from fourfold.types import DType, TensorType
@@ -57,7 +58,8 @@ class _Work:
         self.nodes.append(Node("fake_quantize", (exact,), (output,), rounding))
 
     def _keeps_grid(self, node: Node) -> bool:
-        return node.op in MOVES and node.op not in AVERAGES
+        moves = node.op in MOVES and node.op not in AVERAGES
+        return moves or (node.op == "relu" and is_fused(self.storage.graph, node))
 
     def _places(self, node: Node) -> int:
         places = [at for name, at in self.storage.operands if name == node.outputs[0]]
@@ -98,10 +100,10 @@ class _Work:
     def _rounding(self, stored: StoredAs, exact: bool) -> FakeQuantize:
         assert stored.quantization is not None
         scale, point = stored.quantization.scale[0], stored.quantization.zero_point[0]
-        low, high = _LIMITS[stored.dtype]
-        if exact:
-            return FakeQuantize(scale * (high - low) * _FINEST, -_FAR, _FAR)
-        return FakeQuantize(scale, low - point, high - point)
+        low, high = (limit - point for limit in _LIMITS[stored.dtype])
+        if exact:  # a grid that begins at zero still does: that is a kernel of its own
+            return FakeQuantize(scale * (high - low) * _FINEST, -_FAR if low else 0, _FAR)
+        return FakeQuantize(scale, low, high)
 
     def _new_name(self, name: str) -> str:
         return fresh_name(name, self.taken)

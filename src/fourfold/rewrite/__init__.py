@@ -33,6 +33,7 @@ from fourfold.rewrite.sink_reshapes import sink_reshapes
 from fourfold.rewrite.sink_transposes import sink_transposes
 from fourfold.rewrite.split_detection import split_detection
 from fourfold.rewrite.split_transposed import split_transposed
+from fourfold.rewrite.write_planes import write_planes
 from fourfold.types import silent_arithmetic
 
 Pass = Callable[[Graph], Graph]
@@ -45,13 +46,13 @@ PIPELINE: tuple[Pass, ...] = (
     drop_identities,  # every node changes its input, except copies to outputs
     hoist_transposes,  # no transpose stands behind a pad that it could stand before
     merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
-    read_planes,  # no transpose stands where planes of an input could be read as they lie
     find_prelu,  # no prelu is spelled out in other ops
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels
     find_spectrum,  # nor the absolute values of a transform in one direction
     find_mean,  # nor a mean of pixels
     find_variance,  # nor a variance
+    read_planes,  # no transpose stands where planes of an input could be read as they lie
     share_equal,  # no two nodes compute the same
     merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers
@@ -65,6 +66,26 @@ PIPELINE: tuple[Pass, ...] = (
     sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
     inline_pointwise,  # nor before one that could compute it on the way
+    write_planes,  # no transpose stands where planes of an output could be written as they lie
+)
+# For graphs that are written to files: the same order, without what fuses nodes or makes ops that
+# only kernels know.
+WRITABLE: tuple[Pass, ...] = (
+    fold_constants,
+    keep_axes,
+    sink_transposes,
+    drop_identities,
+    hoist_transposes,
+    merge_reshapes,
+    find_prelu,
+    find_hard_swish,
+    find_softmax,
+    find_mean,
+    share_equal,
+    drop_unused,
+    fold_dilation,
+    merge_pads,
+    fold_scales,
 )
 
 
@@ -88,4 +109,4 @@ def _check_ports(before: Graph, after: Graph, name: str) -> None:
         assert old == new, f"{name} changed the {ports} of '{after.name}'"
 
 
-__all__ = ["PIPELINE", "Pass", "check", "rewrite"]
+__all__ = ["PIPELINE", "WRITABLE", "Pass", "check", "rewrite"]

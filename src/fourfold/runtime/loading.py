@@ -14,7 +14,7 @@ from fourfold.plan import Compiled
 from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.log import log_once
-from fourfold.store.prepared import Prepared, facts_in_row, is_for
+from fourfold.store.prepared import Prepared, Wanted, facts_in_row, is_for
 from fourfold.store.shipped import known_choices
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
     options = request.compile_options
-    row = prepared.best(
-        prepared.choose_model(request.name),
-        request.device,
+    wanted = Wanted(
         None if request.any_precision else options.precision,
         options.shapes or None,
         options.precision,
         request.pixels_text,
-        ask=partial(players.ask_facts, store=store),
+        options.signature or "",
     )
+    ask = partial(players.ask_facts, store=store)
+    row = prepared.best(prepared.choose_model(request.name), request.device, wanted, ask)
     players.note_facts(request.device, facts_in_row(row, request.device))
     return row
 

@@ -27,6 +27,9 @@ def random_inputs(ports: Iterable[InputPort], seed: int) -> dict[str, np.ndarray
 
 def _random(port: InputPort, generator: np.random.Generator) -> np.ndarray:
     dtype, shape = np.dtype(port.dtype), tuple(port.shape)
+    if dtype.kind == "O":  # words of five letters
+        letters = generator.integers(ord("a"), ord("z"), (*shape, 5), np.uint8, endpoint=True)
+        return np.asarray(letters.view("S5")[..., 0])
     if dtype.kind in "iu":  # bytes are pixels; wider numbers are places, which must stay small
         limits = np.iinfo(dtype)
         low, high = (limits.min, limits.max) if dtype.itemsize == 1 else (0, 1)

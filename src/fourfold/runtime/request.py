@@ -58,6 +58,7 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "quantized": str(options.quantized),
         "follow": str(options.follow_batch),
         "pixels": request.pixels_text,
+        "signature": options.signature or "",
     }
     device = players.recall_facts(request.device, store)
     return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}

@@ -70,7 +70,7 @@ def compiled_sections(compiled: Compiled) -> Sequence[Section]:
 
 
 def read_compiled(file: Container) -> Compiled:
-    return read_plan(file, 1, 2, 3)
+    return read_plan(file, *range(1, len(file.names))[:4])
 
 
 def read_binary(file: Container) -> bytes:

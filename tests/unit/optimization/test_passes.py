@@ -6,8 +6,8 @@ import pytest
 from random_graphs import Random, assert_equal
 from small_networks import small_network
 
-from fourfold.optimization.passes import WRITABLE, PassResult, fuse, run_passes, simplify
-from fourfold.rewrite import PIPELINE, check
+from fourfold.optimization.passes import PassResult, fuse, run_passes, simplify
+from fourfold.rewrite import PIPELINE, WRITABLE, check
 
 
 def ignore(name: str) -> None:

@@ -35,7 +35,7 @@ def test_trials_are_built_as_plans_are() -> None:
         probes.ADDRESS,
         probes.ANSWER,
     )
-    for program in (*alone, *probes.STORAGES.values(), *probes.CLAIMS.values()):
+    for program in (*alone, *probes.SELF_TEST.values(), *probes.CLAIMS.values()):
         assert program.options == build_options()
         assert probes.joined([program]).options == build_options()
 

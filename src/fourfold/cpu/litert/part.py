@@ -12,7 +12,7 @@ from fourfold.cpu.litert.interpreter import make_interpreter
 from fourfold.cpu.protocol import Direct, Lock
 from fourfold.cpu.refusal import first_line, refused_part
 from fourfold.plan.tensor_binding import TensorBinding, TensorId
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
 
 class LitertPart:
@@ -75,7 +75,11 @@ class LitertPart:
         )
 
     def _view(self, binding: TensorBinding) -> np.ndarray:
-        """The result where it lies. An empty one or one without a buffer has to be copied."""
+        """The result where it lies. An empty one or one without a buffer has to be copied, and so
+        has text, which LiteRT would take for an array of pointers.
+        """
+        if binding.type is None or binding.type.dtype is DType.STRING:
+            return np.asarray(self._interpreter.get_tensor(binding.tensor))
         try:
             found: np.ndarray = self._interpreter.tensor(binding.tensor)()
         except (ValueError, RuntimeError):

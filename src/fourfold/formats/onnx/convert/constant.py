@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.budget import check_shape
+from fourfold.formats.constant_results import give_full, give_range
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
@@ -44,14 +42,8 @@ def _constant(op: Operation) -> np.ndarray:
 @converts("ConstantOfShape")
 def constant_of_shape(op: Operation) -> None:
     """a constant, if the shape is one."""
-    sizes = op.integers(0, "shape")
     value = op.tensor_attribute("value")
-    value = np.zeros(1, np.float32) if value is None else value
-    if value.size != 1 or len(sizes) > 16:
-        raise ValueError(f"cannot fill {list(sizes)} with {value.size} values")
-    check_shape(sizes)
-    op.reserve(TensorType(DType.of(value), sizes))
-    op.give_constant(np.full(sizes, value.reshape(-1)[0], value.dtype))
+    give_full(op, op.integers(0, "shape"), np.zeros(1, np.float32) if value is None else value)
 
 
 @converts("Shape")
@@ -71,17 +63,7 @@ def size(op: Operation) -> None:
 @converts("Range")
 def range_(op: Operation) -> None:
     """a constant, if its ends are."""
-    start, limit, step = (op.constant(i, w) for i, w in enumerate(("start", "limit", "step")))
-    if not start.size == limit.size == step.size == 1 or step.reshape(-1)[0] == 0:
-        raise ValueError("start, limit and step must be single numbers, and the step not zero")
-    first, last, by = (array.reshape(-1)[0].item() for array in (start, limit, step))
-    if not all(math.isfinite(number) for number in (first, last, by)):
-        raise ValueError(f"a range from {first} to {last} by {by} has no end")
-    count = max(math.ceil((last - first) / by), 0)
-    type = TensorType(DType.of(start), (count,))
-    check_shape(type.shape)
-    op.reserve(type)
-    op.give_constant((first + np.arange(count) * by).astype(type.dtype.numpy))
+    give_range(op, *(op.constant(i, what) for i, what in enumerate(("start", "limit", "step"))))
 
 
 @converts("EyeLike")

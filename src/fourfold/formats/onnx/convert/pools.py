@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from fourfold.formats.budget import check_shape
 from fourfold.formats.onnx.convert.window import as_pair, channels_first, channels_last, read_window
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
@@ -136,6 +137,8 @@ def max_unpool(op: Operation) -> None:
     sizes = zip(x.shape[2:], window.stride, window.filter, window.padding, strict=True)
     inner = ((size - 1) * step + taps - sum(pads) for size, step, taps, pads in sizes)
     shape = (*x.shape[:2], *inner)
+    check_shape(shape)
+    op.reserve(x.with_shape(*shape))
     zeros = op.add_constant(np.zeros(math.prod(shape), x.dtype.numpy), "zeros")
     flat, updates = (op.reshaped(op.input(n), (x.elements,), f"flat{n}") for n in (1, 0))
     put = ScatterElements()

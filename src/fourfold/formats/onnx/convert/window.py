@@ -246,8 +246,8 @@ def _spread_filters(op: Operation, window: Window) -> str:
         known = op.known(weights)
         if known is None:
             raise Unconvertible("its filter lies apart and is computed at run time")
+        op.reserve(op.type_of(weights).with_shape(*known.shape[:2], *window.reach))
         spread = np.zeros((*known.shape[:2], *window.reach), known.dtype)
-        op.reserve(op.type_of(weights).with_shape(*spread.shape))
         taps: tuple[slice, ...] = tuple(slice(None, None, gap) for gap in window.dilation)
         spread[(slice(None), slice(None), *taps)] = known
         weights = op.add_constant(spread, "spread")

@@ -14,6 +14,7 @@ from fourfold.op.window import NO_PADDING, Padding, Pair
 from fourfold.ops.concat import Concat
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose import Transpose
+from fourfold.types import DType, TensorType
 
 MOST_CUTS = 64  # rows or columns of a result whose windows are cut out one by one
 
@@ -93,6 +94,7 @@ def _bounds(size: int, count: int) -> list[tuple[int, int]]:
 def _mean_along(op: Operation, image: str, axis: int, count: int) -> str:
     """A mean of windows of different lengths is a product by a matrix."""
     size = op.type_of(image).shape[axis]
+    op.reserve(TensorType(DType.F32, (count, size)))
     matrix = np.zeros((count, size), np.float32)
     for row, (first, end) in enumerate(_bounds(size, count)):
         matrix[row, first:end] = 1.0 / (end - first)

@@ -37,6 +37,10 @@ _WEIGHTS = {
     DType.U8: (DType.U8,),
     DType.I16: (DType.I8, DType.I4),
 }
+# Kernels of one type that bring each input to the grid of the output, where others copy.
+_RESCALING = {("concat", DType.U8)}
+# Hybrid kernels that read a scale for each channel even where there is one for all.
+_BY_CHANNEL = {"depthwise_conv2d": 3}
 
 
 @dataclass(frozen=True)
@@ -56,19 +60,27 @@ def forms_of(node: Node, rule: WriteRule, values: Values) -> Forms:
     if found is not None:
         return found
     inputs: list[StoredAs | None] = [None] * len(node.inputs)
-    if rule.hybrid and rule.weights is not None:
-        inputs[rule.weights] = _hybrid_weights(node, rule.weights, values)
+    if rule.weights is not None:
+        inputs[rule.weights] = _hybrid_weights(node, rule, rule.weights, values)
     return Forms(tuple(inputs), (None,) * len(node.outputs))
 
 
-def _hybrid_weights(node: Node, index: int, values: Values) -> StoredAs | None:
+def _hybrid_weights(node: Node, rule: WriteRule, index: int, values: Values) -> StoredAs | None:
     """Integer weights beside real values: LiteRT rounds the values while it runs."""
     name = node.inputs[index]
     form = None if name is None else values.form(name)
-    if name not in values.graph.constants or form is None or form.quantization is None:
+    known = name is not None and name in values.graph.constants
+    if name is None or not known or form is None or form.quantization is None:
         return None
     symmetric = not any(form.quantization.zero_point)
-    return form if form.dtype in (DType.I8, DType.I4) and symmetric else None
+    if form.dtype not in rule.hybrid or not symmetric:
+        return None
+    axis = _BY_CHANNEL.get(node.op)
+    if axis is None or form.quantization.axis is not None:
+        return form
+    count = values.graph.constants[name].shape[axis]
+    spread = Quantization(form.quantization.scale * count, (0,) * count, axis)
+    return StoredAs(form.dtype, spread)
 
 
 def _integer_forms(node: Node, rule: WriteRule, values: Values) -> Forms | None:
@@ -92,7 +104,8 @@ def _integer_forms(node: Node, rule: WriteRule, values: Values) -> Forms | None:
         values.form(name) if graph.types[name].dtype is DType.F32 else None for name in node.outputs
     ]
     inputs = tuple(forms.get(index) for index in range(len(node.inputs)))
-    choose = {Grids.SAME: _same, Grids.FIXED: _fixed, Grids.ANY: _any}[rule.grids]
+    grids = Grids.ANY if (node.op, dtype) in _RESCALING else rule.grids
+    choose = {Grids.SAME: _same, Grids.FIXED: _fixed, Grids.ANY: _any}[grids]
     return choose(_Choice(node, rule, values, dtype, inputs, tuple(results)))
 
 
@@ -144,12 +157,13 @@ def _any(choice: _Choice) -> Forms | None:
         if not real or index == rule.bias:
             continue
         form = choice.inputs[index]
-        wanted = _WEIGHTS[choice.dtype] if index == rule.weights else (choice.dtype,)
+        weights = index == rule.weights and rule.bias is not None
+        wanted = _WEIGHTS[choice.dtype] if weights else (choice.dtype,)
         if form is None or form.quantization is None or form.dtype not in wanted:
             return None
-        if index != rule.weights and form.quantization.axis is not None:
+        if not weights and form.quantization.axis is not None:
             return None
-    if rule.weights is None:
+    if rule.bias is None:
         return Forms(choice.inputs, choice.results)
     return _weighted(choice)
 

@@ -14,6 +14,8 @@ Types = frozenset[DType]
 
 NARROW: Types = frozenset({DType.I8, DType.U8})
 SMALL: Types = NARROW | {DType.I16}
+BYTES: Types = frozenset({DType.I8})
+NIBBLES: Types = BYTES | {DType.I4}
 
 
 class Grids(Enum):
@@ -29,7 +31,7 @@ class Grids(Enum):
 class WriteRule:
     """How one op is written. `integers` are the types of quantised values that LiteRT's kernels
     know, where their grids are as `grids` says. `weights` and `bias` are the numbers of inputs;
-    `hybrid` says that weights may be integers beside real values. `fuses` says that an
+    `hybrid` are the types that weights may have beside real values. `fuses` says that an
     activation that follows can be a setting of the operator.
     """
 
@@ -38,7 +40,7 @@ class WriteRule:
     integers: Types = frozenset()
     weights: int | None = None
     bias: int | None = None
-    hybrid: bool = False
+    hybrid: Types = frozenset()
     fuses: bool = False
 
 
@@ -51,7 +53,7 @@ def writes(
     integers: Types = SMALL,
     weights: int | None = None,
     bias: int | None = None,
-    hybrid: bool = False,
+    hybrid: Types = frozenset(),
     fuses: bool = False,
 ) -> Callable[[Write], Write]:
     """Registers a function for ops of ours; its docstring says what it writes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.records import FileRecord, SignatureRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
+from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.tflite.write_graph.forms import forms_of
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.tflite.write_graph.roundings import keep_roundings
+from fourfold.formats.tflite.write_graph.states import States
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
@@ -30,8 +32,10 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 
 def file_of(model: WritableModel) -> FileRecord:
     """The file as records; raises an UnsupportedError that names all that cannot be written."""
+    model = replace(model, graph=expand_nodes(model.graph))
     model = keep_roundings(model, rules())
-    walk = _Walk(model, _values(model))
+    values = _values(model)
+    walk = _Walk(model, values, States(values))
     walk.take_inputs()
     for node, activation in fused_nodes(model):
         walk.write(node, activation)
@@ -74,9 +78,11 @@ def _grids(graph: Graph) -> Mapping[str, Quantization]:
     """What the integers of values stand for that the graph itself has as integers."""
     found: dict[str, Quantization] = {}
     for node in graph.nodes:
-        if isinstance(node.attributes, Dequantize) and node.inputs[0] is not None:
+        source = node.inputs[0] if isinstance(node.attributes, Dequantize) else None
+        if source is not None and graph.types[source].dtype.is_integer:
+            assert isinstance(node.attributes, Dequantize)
             grid = Quantization((node.attributes.scale,), (node.attributes.zero_point,))
-            found.setdefault(node.inputs[0], grid)
+            found.setdefault(source, grid)
     return found
 
 
@@ -102,6 +108,7 @@ def fused_nodes(model: WritableModel) -> Iterator[tuple[Node, int]]:
 class _Walk:
     model: WritableModel
     values: Values
+    states: States
     refusals: list[Refusal] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
 
@@ -113,9 +120,7 @@ class _Walk:
         sizes = self.model.open_sizes or ((),) * len(self.graph.arguments)
         for value, signature in zip(self.graph.arguments, sizes, strict=True):
             self.inputs.append(self.values.declare(value, signature))
-        for state in self.graph.states:
-            self.refuse(state, "state", "states are not written yet")
-            self.values.declare(state)
+        self.states.read()
 
     def refuse(self, name: str, op: str, reason: str) -> None:
         self.refusals.append(Refusal(name, op, reason))
@@ -126,8 +131,6 @@ class _Walk:
         try:
             if rule is None:
                 raise Unconvertible("TFLite has no operator for it")
-            if node.tail:
-                raise Unconvertible("it has a tail; graphs are written before nodes are fused")
             forms = forms_of(node, rule, self.values)
             writer = NodeWriter(
                 node,
@@ -146,6 +149,7 @@ class _Walk:
                 self.values.own.setdefault(value, self.values.result(value, None, own=True))
 
     def file(self) -> FileRecord:
+        self.states.keep()
         outputs = self._outputs()
         draft, names = self.values.draft, self.model
         signature = SignatureRecord(
@@ -154,10 +158,12 @@ class _Walk:
             {name: one.index for name, one in zip(names.output_names, outputs, strict=True)},
             0,
         )
-        graph = draft.subgraph(self.graph.name, self.inputs, outputs)
+        graphs = [draft.subgraph(self.graph.name, self.inputs, outputs)]
+        if self.graph.states:
+            graphs.append(self.states.starting_graph())
         buffers = tuple(draft.buffers)
         description = self.model.description
-        return FileRecord(SCHEMA_VERSION, description, (graph,), buffers, (signature,))
+        return FileRecord(SCHEMA_VERSION, description, tuple(graphs), buffers, (signature,))
 
     def _outputs(self) -> list[Tensor]:
         """The tensors of the outputs, each one of its own and under the caller's name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.formats.tflite.write_graph.rule import BYTES, NIBBLES, Grids, writes
 from fourfold.ops.batch_matmul import BatchMatmul
 from fourfold.types import DType
 
@@ -13,7 +13,7 @@ def _is_hybrid(to: NodeWriter, weights: int) -> bool:
     return to.inputs[weights] is not None and to.inputs[0] is None
 
 
-@writes("fully_connected", grids=Grids.ANY, weights=1, bias=2, hybrid=True, fuses=True)
+@writes("fully_connected", grids=Grids.ANY, weights=1, bias=2, hybrid=NIBBLES, fuses=True)
 def fully_connected(to: NodeWriter) -> None:
     """FULLY_CONNECTED, all axes but the last kept."""
     x, weights = to.input(0), to.input(1)
@@ -40,8 +40,14 @@ def fully_connected(to: NodeWriter) -> None:
     "batch_matmul",
     grids=Grids.ANY,
     integers=frozenset({DType.I8, DType.I16}),
-    hybrid=True,
+    weights=1,
+    hybrid=BYTES,
 )
 def batch_matmul(to: NodeWriter) -> None:
     """BATCH_MATMUL."""
-    to.give("BATCH_MATMUL", to.all_inputs(), adj_y=to.attributes(BatchMatmul).transposed)
+    to.give(
+        "BATCH_MATMUL",
+        to.all_inputs(),
+        adj_y=to.attributes(BatchMatmul).transposed,
+        asymmetric_quantize_inputs=_is_hybrid(to, 1),
+    )

@@ -40,6 +40,9 @@ def _following(shape: Shape) -> Shape:
 @writes("transpose", grids=Grids.SAME)
 def transpose(to: NodeWriter) -> None:
     """TRANSPOSE."""
+    if not to.type(0).shape:
+        to.give_tensor(to.input(0))
+        return
     order = to.integers(to.attributes(Transpose).permutation, "order")
     to.give("TRANSPOSE", [to.input(0), order])
 
@@ -124,6 +127,11 @@ def batches(to: NodeWriter) -> None:
     """SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND."""
     attributes = to.node.attributes
     assert isinstance(attributes, SpaceToBatch | BatchToSpace)
-    block = to.integers(attributes.block, "block")
-    around = to.integers(_pairs(attributes.before, attributes.after), "around")
-    to.give(f"{to.node.op.upper()}_ND", [to.input(0), block, around])
+    # The operators want a number for every axis between the first and the last.
+    rest = to.type(0).rank - 2 - len(attributes.block)
+    if rest < 0 or to.type(0).rank not in (3, 4):
+        raise to.refuse(f"TFLite does not cut {to.type(0)} into such blocks")
+    ones, zeros = (1,) * rest, (0,) * rest
+    block = to.integers(attributes.block + ones, "block")
+    around = _pairs(attributes.before + zeros, attributes.after + zeros)
+    to.give(f"{to.node.op.upper()}_ND", [to.input(0), block, to.integers(around, "around")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fourfold.formats.tflite.schema import TYPES
@@ -50,18 +52,6 @@ def reduce(to: NodeWriter) -> None:
     _reduce(to, _PLAIN[to.node.op])
 
 
-@writes("variance")
-def variance(to: NodeWriter) -> None:
-    """SQUARED_DIFFERENCE, then MEAN."""
-    attributes, x = to.attributes(Reduce), to.input(0)
-    squares = to.step("SQUARED_DIFFERENCE", [x, to.input(1)], x.shape)
-    if not attributes.axes:
-        to.give_tensor(squares)
-        return
-    axes = to.integers(attributes.axes, "axes")
-    to.give("MEAN", [squares, axes], keep_dims=attributes.keep_dims)
-
-
 @writes("softmax", grids=Grids.FIXED)
 def softmax(to: NodeWriter) -> None:
     """SOFTMAX."""
@@ -83,15 +73,19 @@ def l2_normalize(to: NodeWriter) -> None:
 @writes("local_response")
 def local_response(to: NodeWriter) -> None:
     """LOCAL_RESPONSE_NORMALIZATION."""
-    a = to.attributes(LocalResponse)
-    to.give(
-        "LOCAL_RESPONSE_NORMALIZATION",
-        [to.input(0)],
-        radius=a.radius,
-        bias=a.bias,
-        alpha=a.alpha,
-        beta=a.beta,
-    )
+    a, x = to.attributes(LocalResponse), to.input(0)
+    fields: dict[str, Any] = {
+        "radius": a.radius,
+        "bias": a.bias,
+        "alpha": a.alpha,
+        "beta": a.beta,
+    }
+    op, image = "LOCAL_RESPONSE_NORMALIZATION", (1, 1, x.type.pixels, x.type.channels)
+    if len(x.shape) == len(image):
+        to.give(op, [x], **fields)
+        return
+    made = to.step(op, [to.reshaped(x, image)], image, **fields)
+    to.give("RESHAPE", [made, to.shape(x.shape)], new_shape=x.shape)
 
 
 @writes("cumsum")

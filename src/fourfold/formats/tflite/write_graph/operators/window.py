@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.formats.tflite.write_graph.draft import Tensor
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.formats.tflite.write_graph.rule import BYTES, Grids, writes
 from fourfold.op.window import Pair, Pool2d, pool_window, same, windows
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.conv3d import Conv3d
@@ -42,14 +42,14 @@ def kind_of(
     return SAME if wanted == list(around) else None
 
 
-@writes("conv2d", grids=Grids.ANY, weights=1, bias=2, hybrid=True, fuses=True)
+@writes("conv2d", grids=Grids.ANY, weights=1, bias=2, hybrid=BYTES, fuses=True)
 def conv2d(to: NodeWriter) -> None:
     """CONV_2D, behind a PAD where the padding is neither SAME nor VALID."""
     attributes = to.attributes(Conv2d)
     _convolve(to, "CONV_2D", attributes)
 
 
-@writes("depthwise_conv2d", grids=Grids.ANY, weights=1, bias=2, hybrid=True, fuses=True)
+@writes("depthwise_conv2d", grids=Grids.ANY, weights=1, bias=2, hybrid=BYTES, fuses=True)
 def depthwise_conv2d(to: NodeWriter) -> None:
     """DEPTHWISE_CONV_2D, behind a PAD where the padding is neither SAME nor VALID."""
     attributes = to.attributes(DepthwiseConv2d)
@@ -82,28 +82,42 @@ def transpose_conv2d(to: NodeWriter) -> None:
     """TRANSPOSE_CONV; where its padding cannot be said, all of the result and a SLICE."""
     attributes, x, weights = to.attributes(TransposeConv2d), to.input(0), to.input(1)
     filter, stride, padding = weights.shape[1:3], attributes.stride, attributes.padding
-    around = (padding.height, padding.width)
     whole = tuple(
         (size - 1) * step + taps
         for size, step, taps in zip(x.shape[1:3], stride, filter, strict=True)
     )
+    around = (padding.height, padding.width)
     kind = kind_of(attributes.size, filter, stride, (1, 1), around)
-    bias = to.optional(2)
-    fields = {"stride_h": stride[0], "stride_w": stride[1]}
     if kind == SAME or (kind == VALID and whole == attributes.size):
-        inputs = [to.shape(to.result_type().shape), weights, x, bias]
-        to.give("TRANSPOSE_CONV", inputs[: 4 if bias else 3], padding=kind, **fields)
+        inputs = [to.shape(to.result_type().shape), weights, x]
+        inputs += [to.input(2)] if to.has(2) else []
+        fields = {"padding": kind, "stride_h": stride[0], "stride_w": stride[1]}
+        to.give("TRANSPOSE_CONV", inputs, **fields)
         return
-    batch, channels = x.shape[0], weights.shape[0]
-    last = (padding.top + attributes.size[0], padding.left + attributes.size[1])
-    if last[0] > whole[0] or last[1] > whole[1] or to.products is not None:
-        raise to.refuse(f"its result of {attributes.size} reaches beyond what its input hits")
-    shape = (batch, *whole, channels)
-    inputs = [to.shape(shape), weights, x, bias]
+    if to.products is not None:
+        raise to.refuse("its padding is neither SAME nor VALID, and its values are quantised")
+    shape = (x.shape[0], *whole, weights.shape[0])
     full = to.temporary("TRANSPOSE_CONV", x.type.with_shape(*shape))
-    to.draft.operator("TRANSPOSE_CONV", inputs[: 4 if bias else 3], [full], padding=VALID, **fields)
+    to.draft.operator(
+        "TRANSPOSE_CONV",
+        [to.shape(shape), weights, x],
+        [full],
+        padding=VALID,
+        stride_h=stride[0],
+        stride_w=stride[1],
+    )
+    # A stride can leave rows at the end that nothing hits.
+    last = (padding.top + attributes.size[0], padding.left + attributes.size[1])
+    beyond = [(0, max(0, end - size)) for end, size in zip(last, whole, strict=True)]
+    if any(map(any, beyond)):
+        full = padded(to, full, beyond)
     begin = to.integers((0, padding.top, padding.left, 0), "begin")
-    to.give("SLICE", [full, begin, to.integers(to.result_type().shape, "size")])
+    size = to.integers(to.result_type().shape, "size")
+    if not to.has(2):
+        to.give("SLICE", [full, begin, size])
+        return
+    kept = to.step("SLICE", [full, begin, size], to.result_type().shape)
+    to.give("ADD", [kept, to.input(2)])
 
 
 @writes("conv3d", fuses=True)
