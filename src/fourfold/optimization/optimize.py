@@ -19,7 +19,7 @@ from fourfold.optimization.output_file import check_output, format_of_output
 from fourfold.optimization.prepared_file import Preparation, add_prepared
 from fourfold.optimization.report import OptimizeReport
 from fourfold.options import CompileOptions
-from fourfold.pixels import Pixels
+from fourfold.pixels import PixelsOfPicture
 from fourfold.players.null import NULL_GPU
 from fourfold.prepare import Progress
 from fourfold.quantization.progress import ProgressCounter
@@ -50,7 +50,7 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
     ranges: str | None = None,
     max_loss: float | None = None,
     keep: Collection[str] = (),
-    pixels: Pixels | None = None,
+    pixels: PixelsOfPicture | None = None,
     device: str | int | DeviceInfo | None = None,
     tune: str = "none",
     verify: VerifyOption | None = None,

@@ -22,7 +22,7 @@ from fourfold.optimization.answers import Answers, Arrays, Run, compare_answers
 from fourfold.optimization.cut import cut_model
 from fourfold.optimization.options import CPU, OptimizeOptions, QuantizationRequest
 from fourfold.optimization.output_file import PREPARED, writable_formats
-from fourfold.optimization.passes import WRITABLE, PassResult, fuse, simplify
+from fourfold.optimization.passes import PassResult, fuse, simplify
 from fourfold.optimization.report import OptimizedModel
 from fourfold.options import CompileOptions
 from fourfold.placement import Placement
@@ -33,7 +33,7 @@ from fourfold.quantization.report import QuantizeReport
 from fourfold.quantization.samples import SamplesOption, read_samples
 from fourfold.quantization.simplify import simplify_model
 from fourfold.report.rival import find_rival
-from fourfold.rewrite import PIPELINE
+from fourfold.rewrite import PIPELINE, WRITABLE
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
 

@@ -7,42 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fourfold.graph import Graph
-from fourfold.rewrite import PIPELINE, Pass
-from fourfold.rewrite.drop_identities import drop_identities
-from fourfold.rewrite.drop_unused import drop_unused
-from fourfold.rewrite.find_hard_swish import find_hard_swish
-from fourfold.rewrite.find_mean import find_mean
-from fourfold.rewrite.find_prelu import find_prelu
-from fourfold.rewrite.find_softmax import find_softmax
-from fourfold.rewrite.fold_constants import fold_constants
-from fourfold.rewrite.fold_dilation import fold_dilation
+from fourfold.rewrite import PIPELINE, WRITABLE, Pass
 from fourfold.rewrite.fold_scales import fold_scales
-from fourfold.rewrite.hoist_transposes import hoist_transposes
-from fourfold.rewrite.keep_axes import keep_axes
-from fourfold.rewrite.merge_pads import merge_pads
-from fourfold.rewrite.merge_reshapes import merge_reshapes
-from fourfold.rewrite.share_equal import share_equal
-from fourfold.rewrite.sink_transposes import sink_transposes
 from fourfold.types import silent_arithmetic
 
-# As in the order of all passes, less those that fuse or make ops which only kernels know.
-WRITABLE: tuple[Pass, ...] = (
-    fold_constants,
-    keep_axes,
-    sink_transposes,
-    drop_identities,
-    hoist_transposes,
-    merge_reshapes,
-    find_prelu,
-    find_hard_swish,
-    find_softmax,
-    find_mean,
-    share_equal,
-    drop_unused,
-    fold_dilation,
-    merge_pads,
-    fold_scales,
-)
 Listener = Callable[[str], None]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, ReadOptions, formats, read_model
-from fourfold.pixels import Pixels
+from fourfold.pixels import PixelsOfPicture
 from fourfold.quantization.measure import Score
 from fourfold.quantization.method import method_named
 from fourfold.quantization.progress import Progress, ProgressCounter
@@ -39,7 +39,7 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
     keep: Collection[str] = (),
     judge: SamplesOption | None = None,
     score: Score | None = None,
-    pixels: Pixels | None = None,
+    pixels: PixelsOfPicture | None = None,
     shapes: Mapping[str, Shape] | None = None,
     integer_ports: bool = False,
     device: str | int | DeviceInfo | None = None,

@@ -9,33 +9,9 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.graph import Graph
-from fourfold.rewrite import Pass
-from fourfold.rewrite.drop_identities import drop_identities
-from fourfold.rewrite.drop_unused import drop_unused
-from fourfold.rewrite.find_hard_swish import find_hard_swish
-from fourfold.rewrite.find_prelu import find_prelu
-from fourfold.rewrite.fold_constants import fold_constants
-from fourfold.rewrite.fold_dilation import fold_dilation
-from fourfold.rewrite.fold_scales import fold_scales
-from fourfold.rewrite.hoist_transposes import hoist_transposes
-from fourfold.rewrite.merge_reshapes import merge_reshapes
-from fourfold.rewrite.share_equal import share_equal
-from fourfold.rewrite.sink_transposes import sink_transposes
+from fourfold.rewrite import WRITABLE
 from fourfold.types import silent_arithmetic
 
-_PASSES: tuple[Pass, ...] = (
-    fold_constants,
-    sink_transposes,
-    drop_identities,
-    hoist_transposes,
-    merge_reshapes,
-    find_prelu,
-    find_hard_swish,
-    share_equal,
-    drop_unused,
-    fold_dilation,
-    fold_scales,
-)
 _INTEGERS = frozenset({"dequantize", "fake_quantize", "quantize"})
 
 
@@ -47,7 +23,7 @@ def simplify_model(model: Model) -> Model:
         why = f"its value '{done.outputs[0]}' is one of integers that stand for real numbers"
         raise InputError("the model is quantised already", why, "pass the float model")
     graph = model.main
-    for run in _PASSES:
+    for run in WRITABLE:
         graph = run(graph)
     return replace(model, main=graph)
 
