@@ -132,7 +132,8 @@ def _words(numbers: float | Sequence[float]) -> str:
 
 
 # Of the only picture, of inputs by name, or 'auto': of those whose scaling the metadata give.
-PixelsOption = Pixels | Mapping[str, Pixels] | Literal["auto"]
+PixelsOfPicture = Pixels | Literal["auto"]
+PixelsOption = PixelsOfPicture | Mapping[str, Pixels]
 
 
 def own_pixels(inputs: Sequence[TensorMetadata], order: str = "") -> dict[int, Pixels]:

@@ -18,7 +18,8 @@ from fourfold.cli import main
 from fourfold.cpu import litert
 from fourfold.cpu.litert import interpreter
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError, UnsupportedError
+from fourfold.errors import InputError, ModelError, UnsupportedError
+from fourfold.formats import ReadOptions, read_model
 from fourfold.options import CompileOptions
 from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
@@ -222,11 +223,63 @@ def test_commands_take_it(tmp_path: Path, device: DeviceInfo, command: str) -> N
     path, words = tmp_path / "m.tflite", tmp_path / "words.npy"
     path.write_bytes(classifier())
     np.save(words, np.array(GIVEN))
-    more = {"run": ["--input", str(words)], "verify": [], "check": []}[command]
+    more = {
+        "run": ["--input", str(words), "--output", str(tmp_path / "out")],
+        "verify": [],
+        "check": [],
+    }[command]
     result = CliRunner().invoke(
         main, [command, str(path), "--device", device.name, "--json", *more]
     )
     assert result.exit_code == 0, result.output
     if command == "run":
+        saved = np.load(tmp_path / "out" / "answer.npy")
+        assert saved.tolist() == expected(GIVEN)[0]
         report = json.loads(result.stdout)
         assert report["outputs"][0]["values"] == [one.decode() for one in expected(GIVEN)[0]]
+
+
+def test_run_reads_a_text_file(tmp_path: Path, device: DeviceInfo) -> None:
+    path, words = tmp_path / "m.tflite", tmp_path / "words.txt"
+    path.write_bytes(classifier())
+    words.write_text("\n".join(GIVEN) + "\n", encoding="utf-8")
+    result = CliRunner().invoke(
+        main, ["run", str(path), "--device", device.name, "--input", str(words)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "first of answer" in result.stdout
+    assert "positive" in result.stdout
+
+
+TEXT = packed(["yes", "no"]).tobytes()
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"\1\0\0",
+        b"\xff\xff\xff\xff" + TEXT[4:],
+        b"\3\0\0\0" + TEXT[4:],
+        TEXT[:4] + b"\4\0\0\0" + TEXT[8:],
+        TEXT[:8] + b"\0\0\0\x7f" + TEXT[12:],
+        TEXT[:12] + b"\x7f\0\0\0" + TEXT[16:],
+        TEXT[:-1],
+    ],
+)
+def test_text_that_lies_about_itself_is_damage(damaged: bytes) -> None:
+    """LiteRT would read wherever it points to."""
+
+    def model(text: bytes) -> bytes:
+        data = np.frombuffer(text, np.uint8)
+        tensors = [
+            writer.Tensor("words", (2,), "str"),
+            writer.Tensor("key", (2,), "str", data=data),
+            writer.Tensor("same", (2,), "bool"),
+        ]
+        compared = writer.Operator("EQUAL", ["words", "key"], ["same"], "EqualOptions")
+        return writer.write(tensors, [compared], ["words"], ["same"])
+
+    keep = ReadOptions(keep_unsupported=True)
+    assert read_model(model(TEXT), keep).input_names == ("words",)
+    with pytest.raises(ModelError, match="text"):
+        read_model(model(damaged), keep)

@@ -17,7 +17,7 @@ from fourfold.cli._options import Command, ModelArguments
 from fourfold.errors import InputError
 from fourfold.metadata import TensorMetadata
 from fourfold.pictures import MODES, read_picture
-from fourfold.pixels import AUTO, ORDERS, Pixels, PixelsOption
+from fourfold.pixels import AUTO, ORDERS, Pixels, PixelsOfPicture
 
 RANGE = "0,1"
 ORDER_HELP = (
@@ -39,7 +39,7 @@ class Scaling:
     stated: bool = False  # whether the caller said any of the numbers
 
     @property
-    def pixels(self) -> PixelsOption | None:
+    def pixels(self) -> PixelsOfPicture | None:
         """The same as an option of a session, where bytes go in."""
         if not self.order:
             return None
@@ -53,7 +53,7 @@ class Scaling:
         std = 255 / (self.high - self.low)
         return Pixels(-self.low * std, std, self.order)
 
-    def only_pixels(self) -> PixelsOption | None:
+    def only_pixels(self) -> PixelsOfPicture | None:
         """The same for who reads no pictures: without an order there is nothing to scale."""
         if not self.order and self.stated:
             what, why = "it is not said what the bytes hold", "--range, --mean and --std scale them"

@@ -134,7 +134,8 @@ def _write(path: Path, array: np.ndarray) -> None:
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".npy")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            np.save(file, array, allow_pickle=False)
+            plain = array.astype(bytes) if array.dtype == object else array
+            np.save(file, plain, allow_pickle=False)
         Path(aside).chmod(0o644)
         Path(aside).replace(path)
     finally:

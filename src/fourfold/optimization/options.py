@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fourfold.errors import InputError, nearest
 from fourfold.options import PlacementOptions
-from fourfold.pixels import Pixels
+from fourfold.pixels import PixelsOfPicture
 from fourfold.quantization.method import method_named
 from fourfold.quantization.quantizer import QuantizeOptions
 from fourfold.quantization.samples import SamplesOption
@@ -65,7 +65,7 @@ class OptimizeOptions:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     quantization: QuantizationRequest | None = None
-    pixels: Pixels | None = None  # how pictures among the samples become numbers
+    pixels: PixelsOfPicture | None = None  # how pictures among the samples become numbers
 
     def __post_init__(self) -> None:
         for name in self.targets:

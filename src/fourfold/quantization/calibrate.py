@@ -46,7 +46,7 @@ class _Statistics:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Observed:
     """The values whose ranges are wanted, and those of whose channels the means are."""
 
     ranges: Collection[str] = ()
@@ -59,15 +59,15 @@ class Wanted:
 
 def wanted_values(
     graph: Graph, layers: Sequence[LayerNodes], method: Method, correct_bias: bool
-) -> Wanted:
+) -> Observed:
     """What a method must know of the values, whichever layers stay float in the end."""
     changed = {name for layer in layers for name in layer.nodes}
     sums = [n for n in graph.nodes if n.op in CHANNEL_AXIS and n.outputs[0] in changed]
     means = {str(node.inputs[0]) for node in sums} if correct_bias else set()
     if method.values is None:
-        return Wanted(means=means)
+        return Observed(means=means)
     nodes = integer_nodes(graph, layers, (), method)
-    return Wanted(share_grids(graph, nodes, method.values).observed, means)
+    return Observed(share_grids(graph, nodes, method.values).observed, means)
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Calibration:
     graph: Graph
     device: DeviceInfo | None
     make: Callable[[], RangeEstimator]
-    wanted: Wanted
+    wanted: Observed
     statistics: dict[str, _Statistics] = field(default_factory=dict)
 
     def run(self, samples: Samples, steps: ProgressCounter) -> Observations:

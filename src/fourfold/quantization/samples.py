@@ -14,7 +14,7 @@ import numpy as np
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.pictures import EXTENSIONS, MODES, read_picture
-from fourfold.pixels import Pixels
+from fourfold.pixels import AUTO, Pixels, PixelsOfPicture, own_pixels
 from fourfold.types import TensorType
 
 Sample = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
@@ -69,7 +69,10 @@ class Samples:
 
 
 def read_samples(
-    given: SamplesOption | None, model: Model, pixels: Pixels | None, least: int = LEAST_SAMPLES
+    given: SamplesOption | None,
+    model: Model,
+    pixels: PixelsOfPicture | None,
+    least: int = LEAST_SAMPLES,
 ) -> Samples:
     """The samples that a caller passed, of which there must be some."""
     names = zip(model.input_names, model.main.arguments, strict=True)
@@ -78,13 +81,20 @@ def read_samples(
         what, why = "no samples were passed", "the ranges of values are found by running them"
         raise InputError(what, why, "pass samples=: a folder of pictures or arrays, or an iterable")
     if isinstance(given, str | os.PathLike):
-        sources = _from_path(Path(given), ports, pixels)
+        sources = _from_path(Path(given), ports, _scaling(pixels, model))
     else:
         sources = [partial(_same, sample) for sample in given]
     if len(sources) < least:
         what, why = f"there are {len(sources)} samples", "so few say little of others"
         raise InputError(what, why, f"pass at least {least}, better 100")
     return Samples(sources, ports)
+
+
+def _scaling(pixels: PixelsOfPicture | None, model: Model) -> Pixels | None:
+    """How pictures become numbers: as the caller says, or else as the model's metadata do."""
+    if pixels == AUTO:
+        return Pixels.from_metadata(model)
+    return own_pixels(model.metadata.inputs).get(0) if pixels is None else pixels
 
 
 def _same(sample: Sample) -> Sample:
