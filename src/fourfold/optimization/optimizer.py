@@ -156,13 +156,14 @@ class Optimizer:
             self.steps.expect(len(PIPELINE))
             fused = fuse(graph, self.steps.done)
         placement = self.place(self.source if written is None else written.content)
+        before = self._operators()
         return OptimizedModel(
             name=self.name,
             format=self.format.name,
             written_as="" if written is None else written.form.name,
             bytes_before=self.size,
-            operators_before=self._operators(),
-            operators_after=len(placement.rows),
+            operators_before=before,
+            operators_after=before if written is None else len(placement.rows),
             passes=results,
             fused=fused,
             placement=placement,

@@ -94,6 +94,19 @@ def test_a_quantised_file_is_smaller_and_near(model: Path, method: str) -> None:
     assert report.to_json()["models"][0]["quantization"]["method"] == method
 
 
+def test_the_answers_of_a_quantised_file_are_measured_alone(model: Path) -> None:
+    report = optimize(
+        model,
+        model.with_name("out.onnx"),
+        quantize="int8",
+        calibrate=list(IMAGES),
+        verify=[IMAGES[0]],
+    )
+    rows = report.models[0].answers.outputs
+    assert [row.verdict for row in rows] == ["measured", "measured"]
+    assert all(row.largest > 1e-4 for row in rows)
+
+
 def test_answers_are_compared_on_given_samples(model: Path) -> None:
     report = optimize(model, model.with_name("out.onnx"), verify=list(IMAGES))
     (one,) = report.models
@@ -254,4 +267,6 @@ def test_without_a_device_a_prepared_file_has_generic_plans(model: Path) -> None
     report = optimize(model, output)
     assert [row["device"] for row in report.prepared] == ["any cpu", "any gpu"]
     assert {one.name for one in report.models[0].fused if one.changes} >= {"fuse_pointwise"}
-    assert report.models[0].written_as == ""
+    (one,) = report.models
+    assert one.written_as == ""
+    assert one.operators_after == one.operators_before
