@@ -165,14 +165,19 @@ class Optimizer:
         if prepared and not any(isinstance(node.attributes, Foreign) for node in graph.nodes):
             self.steps.expect(len(PIPELINE))
             fused = fuse(graph, self.steps.done)
+<<<<<<< HEAD
         placement = self.place(self.readable if written is None else written.content)
+=======
+        placement = self.place(self.source if written is None else written.content)
+        before = self._operators()
+>>>>>>> optimize
         return OptimizedModel(
             name=self.name,
             format=self.format.name,
             written_as="" if written is None else written.form.name,
             bytes_before=self.size,
-            operators_before=self._operators(),
-            operators_after=len(placement.rows),
+            operators_before=before,
+            operators_after=before if written is None else len(placement.rows),
             passes=results,
             fused=fused,
             placement=placement,
