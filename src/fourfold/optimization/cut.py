@@ -10,7 +10,8 @@ from fourfold.formats import Model
 from fourfold.graph import Graph, Node
 from fourfold.metadata import ModelMetadata, TensorMetadata
 
-_NAMES = "cut at values by the names that they have in the file"
+_LONGEST = 200  # characters of a list of names
+_NAMES = "models are cut at values by the names that they have in the file"
 
 
 def cut_model(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> Model:
@@ -62,7 +63,12 @@ def known_values(model: Model) -> Mapping[str, str]:
 def _find(name: str, names: Mapping[str, str], kind: str) -> str:
     if name not in names:
         what = f"there is no value '{name}' to cut the model at as an {kind}"
-        raise InputError(what, _NAMES, nearest(name, names))
+        fix = nearest(name, names)
+        if len(fix) > _LONGEST:  # of names that are nothing like it
+            fix = (
+                f"{fix[:_LONGEST]}…: 'fourfold explain MODEL --stage graph' shows all {len(names)}"
+            )
+        raise InputError(what, _NAMES, fix)
     return names[name]
 
 

@@ -106,14 +106,14 @@ class GraphWriter(OperatorList):
 
     def orders(self, value: str) -> list[Order]:
         """The orders in which a value is there; constants are in any."""
-        if value in self.graph.constants:
-            return []
         origin, own = self._origin(value)
+        if origin in self.graph.constants:
+            return []
         return [tuple(own.index(axis) for axis in order) for order in self._forms[origin]]
 
     def best_order(self, values: Iterable[str | None], rank: int) -> Order:
         """The order in which fewest elements of these values move."""
-        names = [name for name in values if name is not None and name not in self.graph.constants]
+        names = [name for name in values if name is not None and self.orders(name)]
         whole = [order for name in names for order in self.orders(name) if len(order) == rank]
         candidates = dict.fromkeys((*whole, identity(rank)))
 
