@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fourfold.graph import Graph
-from fourfold.types import DType, Quantization
+from fourfold.types import DType, Quantization, Shape
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class WritableModel:
     `stored` names constants and values alike. A value that is not there is kept as the graph has
     it. A writer puts whatever conversions its format needs where two ways to keep a value meet.
     Inputs and outputs that are in `stored` are integers for the caller, others are floats.
+    `open_sizes` are the sizes of each input with -1 where the file is to leave one open, () where
+    it leaves none; without them, it leaves none at all.
     """
 
     graph: Graph
@@ -33,3 +35,4 @@ class WritableModel:
     output_names: tuple[str, ...]
     stored: Mapping[str, StoredAs] = field(default_factory=dict)
     description: str = ""
+    open_sizes: tuple[Shape, ...] = ()

@@ -72,6 +72,25 @@ PIPELINE: tuple[Pass, ...] = (
     inline_pointwise,  # nor before one that could compute it on the way
     write_planes,  # no transpose stands where planes of an output could be written as they lie
 )
+# For graphs that are written to files: the same order, without what fuses nodes or makes ops that
+# only kernels know.
+WRITABLE: tuple[Pass, ...] = (
+    fold_constants,
+    keep_axes,
+    sink_transposes,
+    drop_identities,
+    hoist_transposes,
+    merge_reshapes,
+    find_prelu,
+    find_hard_swish,
+    find_softmax,
+    find_mean,
+    share_equal,
+    drop_unused,
+    fold_dilation,
+    merge_pads,
+    fold_scales,
+)
 
 
 @silent_arithmetic()
@@ -94,4 +113,4 @@ def _check_ports(before: Graph, after: Graph, name: str) -> None:
         assert old == new, f"{name} changed the {ports} of '{after.name}'"
 
 
-__all__ = ["PIPELINE", "Pass", "check", "rewrite"]
+__all__ = ["PIPELINE", "WRITABLE", "Pass", "check", "rewrite"]

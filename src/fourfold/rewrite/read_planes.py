@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fourfold.graph import NONE, Graph, Node
+from fourfold.op.axis_orders import Order, permuted
 from fourfold.op.registry import registry
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.transpose import Transpose
-from fourfold.rewrite._axes import Order, moved_constant, permuted
+from fourfold.rewrite._axes import moved_constant
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import Shape
 

@@ -16,14 +16,17 @@ from fourfold.formats.conversion import DAMAGE, unsupported
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.options import ReadOptions
+from fourfold.formats.printable import printable
 from fourfold.formats.protobuf import Message
 from fourfold.formats.source import ModelSource, open_source
+from fourfold.metadata import ModelMetadata
 
 # Layers that cannot be without parameters.
 WEIGHTED = {"Convolution", "Deconvolution", "InnerProduct", "BatchNorm", "PReLU", "Normalize"}
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
+    options.refuse_signature("Caffe")
     files = find_files(source)
     try:
         net = _read_files(files)
@@ -36,7 +39,13 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     graph = conversion.finish([conversion.values.get(name, name) for name in net.outputs])
     if graph is None:
         raise unsupported(source.title, conversion.refusals)
-    return Model(graph, graph.arguments, unique(net.outputs), description=net.name)
+    return Model(
+        graph,
+        graph.arguments,
+        unique(net.outputs),
+        description=net.name,
+        read_metadata=lambda: ModelMetadata(name=printable(net.name)),
+    )
 
 
 def operators() -> Mapping[str, str]:

@@ -71,6 +71,7 @@ def read_file(content: Content) -> FileRecord:
         producer=producer.strip(),
         description=message.text(ModelField.DESCRIPTION),
         metadata=read_entries(message.messages(ModelField.METADATA)),
+        version=message.integer(ModelField.VERSION),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fourfold.errors import FourfoldError, InputError, ModelError
+from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats.conversion import DAMAGE, unsupported
 from fourfold.formats.inputs import open_sizes
 from fourfold.formats.model import Model
@@ -25,9 +25,7 @@ from fourfold.formats.source import ModelSource, open_source
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
-    if options.signature is not None:
-        what, why = f"no signature '{options.signature}'", "Paddle models have none"
-        raise InputError(what, why, "leave the signature out")
+    options.refuse_signature("Paddle")
     files = find_files(source)
     try:
         file = open_source(files.program)

@@ -10,4 +10,11 @@ def matches(source: ModelSource) -> bool:
     return source.content[4:8] == b"TFL3"
 
 
-FORMAT = Format("TFLite", (".tflite",), matches, f"{__name__}.reader", cpu_engine="litert")
+FORMAT = Format(
+    "TFLite",
+    (".tflite",),
+    matches,
+    f"{__name__}.reader",
+    cpu_engine="litert",
+    writer=f"{__name__}.write_graph",
+)

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from fourfold.errors import ModelError
+from fourfold.formats.budget import MAX_RANK
 from fourfold.formats.source import Content
+from fourfold.formats.tflite.constants import check_texts
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
 from fourfold.formats.tflite.records import (
@@ -22,9 +24,8 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import CUSTOM, element_type, operator_name
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
-MAX_RANK = 16
 _INDEX_TYPES: dict[int, type[np.integer]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
 _Codes = list[tuple[str, int, str]]
 
@@ -47,6 +48,9 @@ def _file(root: Table) -> FileRecord:
     subgraphs = tuple(_subgraph(table, codes, len(buffers)) for table in root.tables(2))
     if not subgraphs:
         raise ValueError("it holds no graph")
+    for tensor in (tensor for graph in subgraphs for tensor in graph.tensors):
+        if tensor.dtype is DType.STRING and buffers[tensor.buffer].size:
+            check_texts(tensor, buffers[tensor.buffer])
     return FileRecord(
         version=root.scalar(0, "I"),
         description=root.text(3),

@@ -1,0 +1,18 @@
+"""Ops as ONNX's operators: one function for each op or family, found by scanning this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from fourfold.formats.onnx.write_graph.rule import RULES, Write
+
+
+@cache
+def rules() -> Mapping[str, Write]:
+    """Every rule by the op's name."""
+    for info in iter_modules(__path__):
+        import_module(f"{__name__}.{info.name}")
+    return dict(sorted(RULES.items()))

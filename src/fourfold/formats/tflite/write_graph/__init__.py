@@ -1,0 +1,20 @@
+"""Writes a graph as a TFLite file: one rule for each op, found by scanning `operators`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fourfold.formats.tflite.write_graph.operators import rules
+from fourfold.formats.tflite.write_graph.serialise import serialise
+from fourfold.formats.tflite.write_graph.walk import file_of
+from fourfold.formats.writable import WritableModel
+
+
+def write(model: WritableModel) -> bytes:
+    """The bytes of the file, or an UnsupportedError that names every node it cannot say."""
+    return serialise(file_of(model))
+
+
+def operators() -> Mapping[str, str]:
+    """The ops that can be written, each with what it becomes in a few words."""
+    return {op: (rule.write.__doc__ or "").split("\n")[0] for op, rule in rules().items()}

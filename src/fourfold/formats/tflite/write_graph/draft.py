@@ -1,0 +1,157 @@
+"""The graph of a TFLite file under construction: its tensors, operators and buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fourfold.formats.names import UniqueNames
+from fourfold.formats.tflite.records import (
+    OperatorRecord,
+    QuantizationRecord,
+    SubgraphRecord,
+    TensorRecord,
+)
+from fourfold.formats.tflite.schema import CUSTOM
+from fourfold.formats.tflite.write_graph.option_tables import options_of
+from fourfold.formats.tflite.write_graph.versions import version_of
+from fourfold.formats.writable import StoredAs
+from fourfold.types import DType, Quantization, Shape, TensorType
+
+_SHARED = 256  # bytes of a constant up to which equal ones are looked for
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the file: its number, its type there, and what its integers stand for."""
+
+    index: int
+    type: TensorType
+    quantization: Quantization | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def stored(self) -> StoredAs | None:
+        """How it keeps real numbers, if not as floats."""
+        if self.quantization is None:
+            return None
+        return StoredAs(self.dtype, self.quantization)
+
+
+@dataclass
+class Draft:
+    """One graph of a file. Graphs of a file share `buffers`, whose first is empty by convention."""
+
+    buffers: list[np.ndarray] = field(default_factory=lambda: [np.empty(0, np.uint8)])
+    tensors: list[TensorRecord] = field(default_factory=list)
+    operators: list[OperatorRecord] = field(default_factory=list)
+    names: UniqueNames = field(default_factory=UniqueNames)
+    small: dict[tuple[str, Shape, bytes], Tensor] = field(default_factory=dict)
+
+    def tensor(
+        self,
+        name: str,
+        type: TensorType,
+        quantization: Quantization | None = None,
+        signature: Shape = (),
+    ) -> Tensor:
+        """A tensor that an operator writes, or the caller of the graph."""
+        return self._add(name, type, quantization, 0, signature)
+
+    def constant(self, name: str, array: np.ndarray) -> Tensor:
+        """A tensor whose elements are known. Small ones are there once, whatever their names."""
+        type = TensorType.of(array)
+        key = (type.dtype.value, type.shape, array.tobytes()) if array.nbytes <= _SHARED else None
+        if key is None or key not in self.small:
+            self.buffers.append(array)
+            made = self._add(name, type, None, len(self.buffers) - 1)
+            if key is None:
+                return made
+            self.small[key] = made
+        return self.small[key]
+
+    def stored_constant(
+        self, name: str, array: np.ndarray, dtype: DType, quantization: Quantization
+    ) -> Tensor:
+        """A constant whose integers stand for real numbers; those of four bits come as bytes."""
+        type = TensorType(dtype, tuple(array.shape))
+        self.buffers.append(_packed(array) if dtype is DType.I4 else array)
+        return self._add(name, type, quantization, len(self.buffers) - 1)
+
+    def _add(
+        self,
+        name: str,
+        type: TensorType,
+        quantization: Quantization | None,
+        buffer: int,
+        signature: Shape = (),
+    ) -> Tensor:
+        record = TensorRecord(
+            name=self.names.fresh(name),
+            dtype=type.dtype,
+            shape=type.shape,
+            buffer=buffer,
+            signature=signature or None,
+            quantization=None if quantization is None else _quantization(quantization),
+            has_rank=True,
+        )
+        self.tensors.append(record)
+        return Tensor(len(self.tensors) - 1, type, quantization)
+
+    def operator(
+        self,
+        op: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        **fields: object,
+    ) -> None:
+        options = options_of(op, fields)
+        version = (
+            version_of(op, [_record(self, one) for one in inputs if one], options, outputs[0].dtype)
+            if outputs
+            else 1
+        )
+        self.operators.append(
+            OperatorRecord(op, version, _indices(inputs), _indices(outputs), options)
+        )
+
+    def custom_operator(
+        self, code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], options: bytes
+    ) -> None:
+        raw = np.frombuffer(options, np.uint8)
+        ends = (_indices(inputs), _indices(outputs))
+        self.operators.append(OperatorRecord(CUSTOM, 1, *ends, None, code, raw))
+
+    def subgraph(
+        self, name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> SubgraphRecord:
+        ends = (_indices(inputs), _indices(outputs))
+        return SubgraphRecord(name, tuple(self.tensors), *ends, tuple(self.operators))
+
+
+def _indices(tensors: Sequence[Tensor | None]) -> tuple[int, ...]:
+    return tuple(-1 if tensor is None else tensor.index for tensor in tensors)
+
+
+def _record(draft: Draft, tensor: Tensor) -> TensorRecord:
+    return draft.tensors[tensor.index]
+
+
+def _quantization(quantization: Quantization) -> QuantizationRecord:
+    return QuantizationRecord(quantization.scale, quantization.zero_point, quantization.axis or 0)
+
+
+def _packed(array: np.ndarray) -> np.ndarray:
+    """Two signed numbers of four bits in each byte, the lower half first."""
+    flat = array.reshape(-1).astype(np.int8).view(np.uint8) & 0xF
+    pairs = np.append(flat, np.zeros(flat.size % 2, np.uint8)).reshape(-1, 2)
+    return np.asarray(pairs[:, 0] | pairs[:, 1] << 4, np.uint8)

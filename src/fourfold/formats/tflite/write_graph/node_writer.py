@@ -1,0 +1,159 @@
+"""One node while it is written: its values as tensors, and how it adds operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
+from fourfold.formats.tflite.write_graph.values import Values
+from fourfold.formats.writable import StoredAs
+from fourfold.graph import Node
+from fourfold.types import DType, Quantization, Shape, TensorType
+
+T = TypeVar("T")
+Inputs = Sequence[Tensor | None]
+
+
+@dataclass(frozen=True)
+class NodeWriter:
+    """What a rule sees of a node. `inputs` and `outputs` are how it reads and writes its values:
+    as integers of these grids, or as the graph has them (None). `activation` is to be fused,
+    `products` the scale of the sums that a quantised bias is added to.
+    """
+
+    node: Node
+    values: Values
+    inputs: tuple[StoredAs | None, ...]
+    outputs: tuple[StoredAs | None, ...]
+    activation: int = 0
+    bias: int | None = None
+    products: StoredAs | None = None
+    open_batch: bool = False
+
+    @property
+    def draft(self) -> Draft:
+        return self.values.draft
+
+    def attributes(self, kind: type[T]) -> T:
+        assert isinstance(self.node.attributes, kind)
+        return self.node.attributes
+
+    def has(self, index: int) -> bool:
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def name(self, index: int) -> str:
+        name = self.node.inputs[index]
+        assert name is not None
+        return name
+
+    def type(self, index: int) -> TensorType:
+        """The type that an input has in the graph."""
+        return self.values.graph.types[self.name(index)]
+
+    def result_type(self, index: int = 0) -> TensorType:
+        return self.values.graph.types[self.node.outputs[index]]
+
+    def array(self, index: int) -> np.ndarray | None:
+        """An input that is known, as the graph has it."""
+        return self.values.graph.constants.get(self.name(index))
+
+    def input(self, index: int) -> Tensor:
+        if index == self.bias and self.products is not None:
+            return self.values.kept(self.name(index), self.products)
+        form = self.inputs[index]
+        if form is None:
+            return self.values.plain(self.name(index))
+        return self.values.kept(self.name(index), form)
+
+    def optional(self, index: int) -> Tensor | None:
+        return self.input(index) if self.has(index) else None
+
+    def all_inputs(self) -> list[Tensor]:
+        return [self.input(index) for index in range(len(self.node.inputs)) if self.has(index)]
+
+    def constant(self, array: np.ndarray, part: str) -> Tensor:
+        return self.draft.constant(f"{self.node.outputs[0]}/{part}", array)
+
+    def integers(self, numbers: Sequence[object], part: str) -> Tensor:
+        return self.constant(np.array(numbers, np.int32), part)
+
+    def zeros(self, count: int) -> Tensor:
+        """The bias of a layer that has none; many runtimes insist on one."""
+        if self.products is None:
+            return self.constant(np.zeros(count, np.float32), "bias")
+        assert self.products.quantization is not None
+        dtype, name = self.products.dtype, f"{self.node.outputs[0]}/bias"
+        array = np.zeros(count, dtype.numpy)
+        return self.draft.stored_constant(name, array, dtype, self.products.quantization)
+
+    def number(self, value: float, like: Tensor, part: str) -> Tensor:
+        """A scalar of the element type of another tensor, real numbers on its grid."""
+        if like.quantization is None:
+            return self.constant(np.array(value, like.dtype.numpy), part)
+        limits, (scale,), (zero,) = (
+            np.iinfo(like.dtype.numpy),
+            like.quantization.scale,
+            like.quantization.zero_point,
+        )
+        step = zero if value == 0 else np.clip(value / scale + zero, limits.min, limits.max)
+        array = np.array(np.rint(step), like.dtype.numpy)
+        name = f"{self.node.outputs[0]}/{part}"
+        return self.draft.stored_constant(name, array, like.dtype, like.quantization)
+
+    def step(
+        self,
+        op: str,
+        inputs: Inputs,
+        shape: Shape,
+        dtype: DType | None = None,
+        **fields: object,
+    ) -> Tensor:
+        """An operator whose result is only needed on the way, like its first input but in shape
+        or element type.
+        """
+        first = inputs[0]
+        assert first is not None
+        made = self.temporary(op, TensorType(dtype or first.dtype, shape), first.quantization)
+        self.draft.operator(op, inputs, [made], **fields)
+        return made
+
+    def temporary(
+        self, op: str, type: TensorType, quantization: Quantization | None = None
+    ) -> Tensor:
+        kept = None if type.dtype.is_float else quantization
+        return self.draft.tensor(f"{self.node.outputs[0]}/{op.lower()}", type, kept)
+
+    def give(self, op: str, inputs: Inputs, output: int = 0, **fields: object) -> None:
+        """The operator that makes an output of the node."""
+        made = self.made(output)
+        self.draft.operator(op, inputs, [made], **fields)
+        self.values.settle(self.node.outputs[output], made)
+
+    def made(self, output: int = 0) -> Tensor:
+        """The tensor that an operator is to write an output to; `settle` it then."""
+        value, form = self.node.outputs[output], self.outputs[output]
+        return self.values.result(value, form, own=form == self.values.form(value))
+
+    def give_tensor(self, tensor: Tensor, output: int = 0) -> None:
+        """A tensor that is there already becomes an output of the node."""
+        self.values.settle(self.node.outputs[output], tensor)
+
+    def reshaped(self, tensor: Tensor, shape: Shape) -> Tensor:
+        if tensor.shape == shape:
+            return tensor
+        return self.step("RESHAPE", [tensor, self.shape(shape)], shape, new_shape=shape)
+
+    def shape(self, shape: Shape) -> Tensor:
+        return self.integers(shape, "shape")
+
+    def transposed(self, tensor: Tensor, order: Sequence[int]) -> Tensor:
+        shape = tuple(tensor.shape[axis] for axis in order)
+        return self.step("TRANSPOSE", [tensor, self.integers(order, "order")], shape)
+
+    def refuse(self, reason: str) -> Unconvertible:
+        return Unconvertible(reason)

@@ -1,0 +1,61 @@
+"""Custom operators: those of a user, and the last step of detectors."""
+
+from __future__ import annotations
+
+import numpy as np
+from flatbuffers import flexbuffers
+
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.rule import writes
+from fourfold.ops.custom import Custom
+from fourfold.ops.detection import Detection
+from fourfold.types import DType, TensorType
+
+
+@writes("custom")
+def custom(to: NodeWriter) -> None:
+    """The operator under its own name, with its own options."""
+    a = to.attributes(Custom)
+    outputs = [to.made(index) for index in range(len(to.node.outputs))]
+    inputs = [to.optional(index) for index in range(len(to.node.inputs))]
+    to.draft.custom_operator(a.name, inputs, outputs, a.options)
+    for index, made in enumerate(outputs):
+        to.give_tensor(made, index)
+
+
+@writes("detection")
+def detection(to: NodeWriter) -> None:
+    """TFLite_Detection_PostProcess, its four outputs as columns of one table."""
+    a = to.attributes(Detection)
+    rows = a.rows
+    shapes = {"boxes": (1, rows, 4), "classes": (1, rows), "scores": (1, rows), "count": (1,)}
+    found = [to.temporary(name, TensorType(DType.F32, shape)) for name, shape in shapes.items()]
+    to.draft.custom_operator(
+        "TFLite_Detection_PostProcess", to.all_inputs(), found, _detection_options(a)
+    )
+    columns = [
+        to.reshaped(one, (rows, width)) for one, width in zip(found, (4, 1, 1), strict=False)
+    ]
+    # The operator counts boxes, each of which may have a row for several classes.
+    each = 1 if a.by_class else min(a.classes_per_box, a.classes)
+    numbers = to.constant((np.arange(rows) // each).astype(np.float32)[:, None], "numbers")
+    columns.append(to.constant(np.ones((rows, 1), np.float32), "exists"))
+    table = to.step("CONCATENATION", columns, (rows, 7), axis=1)
+    exists = to.step("LESS", [numbers, found[3]], (rows, 1), DType.BOOL)
+    nothing = to.constant(np.zeros((rows, 7), np.float32), "nothing")
+    to.give("SELECT_V2", [exists, table, nothing])
+
+
+def _detection_options(a: Detection) -> bytes:
+    builder = flexbuffers.Builder()
+    with builder.Map():
+        builder.Int("max_detections", a.most)
+        builder.Int("max_classes_per_detection", a.classes_per_box)
+        builder.Int("detections_per_class", a.boxes_per_class)
+        builder.Bool("use_regular_nms", a.by_class)
+        builder.Float("nms_score_threshold", a.score)
+        builder.Float("nms_iou_threshold", a.overlap)
+        builder.Int("num_classes", a.classes)
+        for axis, scale in zip("yxhw", a.scales, strict=True):
+            builder.Float(f"{axis}_scale", scale)
+    return bytes(builder.Finish())

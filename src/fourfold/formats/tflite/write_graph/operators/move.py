@@ -1,0 +1,137 @@
+"""Ops that move elements about: concat, transpose, pad, slices, reshape, blocks."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.kernels.move import Block
+from fourfold.ops.batch_to_space import BatchToSpace
+from fourfold.ops.concat import Concat
+from fourfold.ops.mirror_pad import MirrorPad
+from fourfold.ops.pad import Pad
+from fourfold.ops.reshape import Reshape
+from fourfold.ops.slice import Slice
+from fourfold.ops.space_to_batch import SpaceToBatch
+from fourfold.ops.tile import Tile
+from fourfold.ops.transpose import Transpose
+from fourfold.types import Shape
+
+
+@writes("concat", grids=Grids.SAME, fuses=True)
+def concat(to: NodeWriter) -> None:
+    """CONCATENATION."""
+    axis = to.attributes(Concat).axis
+    to.give("CONCATENATION", to.all_inputs(), axis=axis, activation=to.activation)
+
+
+@writes("reshape", grids=Grids.SAME)
+def reshape(to: NodeWriter) -> None:
+    """RESHAPE; where the batch is open, its first axis follows."""
+    x, shape = to.input(0), to.attributes(Reshape).shape
+    wanted = _following(shape) if to.open_batch and x.shape[:1] == shape[:1] else shape
+    to.give("RESHAPE", [x, to.shape(wanted)], new_shape=wanted)
+
+
+def _following(shape: Shape) -> Shape:
+    return (-1, *shape[1:]) if 0 not in shape[1:] else shape
+
+
+@writes("transpose", grids=Grids.SAME)
+def transpose(to: NodeWriter) -> None:
+    """TRANSPOSE."""
+    if not to.type(0).shape:
+        to.give_tensor(to.input(0))
+        return
+    order = to.integers(to.attributes(Transpose).permutation, "order")
+    to.give("TRANSPOSE", [to.input(0), order])
+
+
+@writes("planes", grids=Grids.SAME)
+def planes(to: NodeWriter) -> None:
+    """TRANSPOSE of the channels to the end."""
+    rank = to.type(0).rank
+    to.give("TRANSPOSE", [to.input(0), to.integers((0, *range(2, rank), 1), "order")])
+
+
+@writes("tile", grids=Grids.SAME)
+def tile(to: NodeWriter) -> None:
+    """TILE."""
+    multiples = to.integers(to.attributes(Tile).multiples, "multiples")
+    to.give("TILE", [to.input(0), multiples])
+
+
+def _pairs(before: Shape, after: Shape) -> list[tuple[int, int]]:
+    return list(zip(before, after, strict=True))
+
+
+@writes("pad", grids=Grids.SAME)
+def pad(to: NodeWriter) -> None:
+    """PAD, or PADV2 for a value other than zero."""
+    attributes, x = to.attributes(Pad), to.input(0)
+    if not x.shape:
+        to.give_tensor(x)
+        return
+    amounts = to.integers(_pairs(attributes.before, attributes.after), "paddings")
+    if attributes.value == 0:
+        to.give("PAD", [x, amounts])
+        return
+    to.give("PADV2", [x, amounts, to.number(attributes.value, x, "outside")])
+
+
+@writes("mirror_pad", grids=Grids.SAME)
+def mirror_pad(to: NodeWriter) -> None:
+    """MIRROR_PAD."""
+    attributes, x = to.attributes(MirrorPad), to.input(0)
+    if not x.shape:
+        to.give_tensor(x)
+        return
+    amounts = to.integers(_pairs(attributes.before, attributes.after), "paddings")
+    mode = REFLECT if attributes.reflect else SYMMETRIC
+    to.give("MIRROR_PAD", [x, amounts], mode=mode)
+
+
+@writes("slice", grids=Grids.SAME)
+def slice_(to: NodeWriter) -> None:
+    """SLICE, or STRIDED_SLICE where steps are longer than one or go back."""
+    attributes, x = to.attributes(Slice), to.input(0)
+    if not x.shape:
+        to.give_tensor(x)
+        return
+    begin = to.integers(attributes.begin, "begin")
+    if set(attributes.strides) == {1}:
+        whole = to.open_batch and attributes.begin[0] == 0 and attributes.size[0] == x.shape[0]
+        size = (-1, *attributes.size[1:]) if whole else attributes.size
+        to.give("SLICE", [x, begin, to.integers(size, "size")])
+        return
+    ends, mask = [], 0
+    cuts = zip(attributes.begin, attributes.size, attributes.strides, strict=True)
+    for axis, (first, count, stride) in enumerate(cuts):
+        last = first + (count - 1) * stride
+        end = last + (1 if stride > 0 else -1)
+        # An end of -1 would count from the back.
+        mask |= (1 << axis) if end < 0 else 0
+        ends.append(max(end, 0))
+    strides = to.integers(attributes.strides, "strides")
+    to.give("STRIDED_SLICE", [x, begin, to.integers(ends, "end"), strides], end_mask=mask)
+
+
+@writes("depth_to_space", "space_to_depth", grids=Grids.SAME)
+def blocks(to: NodeWriter) -> None:
+    """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
+    to.give(to.node.op.upper(), [to.input(0)], block_size=to.attributes(Block).size)
+
+
+@writes("space_to_batch", "batch_to_space", grids=Grids.SAME)
+def batches(to: NodeWriter) -> None:
+    """SPACE_TO_BATCH_ND or BATCH_TO_SPACE_ND."""
+    attributes = to.node.attributes
+    assert isinstance(attributes, SpaceToBatch | BatchToSpace)
+    # The operators want a number for every axis between the first and the last.
+    rest = to.type(0).rank - 2 - len(attributes.block)
+    if rest < 0 or to.type(0).rank not in (3, 4):
+        raise to.refuse(f"TFLite does not cut {to.type(0)} into such blocks")
+    ones, zeros = (1,) * rest, (0,) * rest
+    block = to.integers(attributes.block + ones, "block")
+    around = _pairs(attributes.before + zeros, attributes.after + zeros)
+    to.give(f"{to.node.op.upper()}_ND", [to.input(0), block, to.integers(around, "around")])

@@ -1,0 +1,95 @@
+"""Ops between real numbers and the integers that stand for them."""
+
+from __future__ import annotations
+
+from math import isclose
+
+import numpy as np
+
+from fourfold.formats.tflite.schema import TYPES
+from fourfold.formats.tflite.write_graph.draft import Tensor
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.rule import writes
+from fourfold.formats.writable import StoredAs
+from fourfold.ops.dequantize import Dequantize
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
+from fourfold.types import DType, Quantization
+
+
+@writes("dequantize")
+def dequantize(to: NodeWriter) -> None:
+    """Nothing where the value is kept as these integers; else DEQUANTIZE, or its arithmetic."""
+    a, x = to.attributes(Dequantize), to.input(0)
+    grid = Quantization((a.scale,), (a.zero_point,))
+    if x.dtype in (DType.I8, DType.U8, DType.I16) and x.quantization == grid:
+        to.give_tensor(x)
+        return
+    codes = {"in_data_type": TYPES.index(x.dtype), "out_data_type": TYPES.index(DType.F32)}
+    real = to.step("CAST", [x], x.shape, DType.F32, **codes)
+    moved = to.step("SUB", [real, to.number(a.zero_point, real, "zero")], x.shape)
+    to.give("MUL", [moved, to.number(a.scale, real, "scale")])
+
+
+@writes("quantize")
+def quantize(to: NodeWriter) -> None:
+    """QUANTIZE, behind a clamp where the grid is only part of the type's."""
+    a = to.attributes(Quantize)
+    if a.to not in (DType.I8, DType.U8, DType.I16):
+        raise to.refuse(f"TFLite does not quantise to {a.to.value}")
+    form = StoredAs(a.to, Quantization((a.scale,), (a.zero_point,)))
+    limits = np.iinfo(a.to.numpy)
+    whole = (limits.min - a.zero_point, limits.max - a.zero_point)
+    if (a.low, a.high) == whole:
+        to.give_tensor(to.values.kept(to.name(0), form))
+        return
+    to.give_tensor(_rounded(to, _clamped(to, a), form))
+
+
+@writes("fake_quantize")
+def fake_quantize(to: NodeWriter) -> None:
+    """QUANTIZE to a type that holds the grid, and DEQUANTIZE where real numbers are read."""
+    a = to.attributes(FakeQuantize)
+    wanted = to.values.form(to.node.outputs[0])
+    if wanted is not None and to.values.form(to.name(0)) is not None:
+        to.give_tensor(to.values.kept(to.name(0), wanted))
+        return
+    form = _form(a)
+    if form is None:
+        raise to.refuse(f"a grid of {a.high - a.low + 1} numbers is none of TFLite's types")
+    exact = isclose(a.distance, a.scale, rel_tol=1e-6)
+    assert form.quantization is not None
+    limits = np.iinfo(form.dtype.numpy)
+    if limits.max - limits.min == a.high - a.low and exact:
+        to.give_tensor(to.values.kept(to.name(0), form))
+        return
+    rounded = _rounded(to, _clamped(to, a), form)
+    if exact:
+        to.give_tensor(rounded)
+        return
+    real = to.step("DEQUANTIZE", [rounded], rounded.shape, DType.F32)
+    to.give("MUL", [real, to.number(a.distance / a.scale, real, "distance")])
+
+
+def _form(grid: FakeQuantize) -> StoredAs | None:
+    """A type whose integers are enough for the grid; its lowest is the grid's first."""
+    for dtype in (DType.I8, DType.I16):
+        limits = np.iinfo(dtype.numpy)
+        if grid.high - grid.low <= limits.max - limits.min:
+            centred = dtype is DType.I16 and -limits.max - 1 <= grid.low <= grid.high <= limits.max
+            zero = 0 if centred else int(limits.min) - grid.low
+            if limits.min <= zero <= limits.max:
+                return StoredAs(dtype, Quantization((grid.scale,), (zero,)))
+    return None
+
+
+def _clamped(to: NodeWriter, grid: FakeQuantize | Quantize) -> Tensor:
+    x = to.input(0)
+    least, most = (to.number(one * grid.scale, x, "limit") for one in (grid.low, grid.high))
+    return to.step("MAXIMUM", [to.step("MINIMUM", [x, most], x.shape), least], x.shape)
+
+
+def _rounded(to: NodeWriter, x: Tensor, form: StoredAs) -> Tensor:
+    made = to.temporary("QUANTIZE", x.type.with_dtype(form.dtype), form.quantization)
+    to.draft.operator("QUANTIZE", [x], [made])
+    return made

@@ -1,0 +1,281 @@
+"""The version of an operator: the oldest that knows these element types, ranks and options.
+
+Runtimes refuse versions that are newer than they are, so no file asks for more than it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fourfold.formats.tflite.records import TensorRecord
+from fourfold.types import DType
+
+Inputs = Sequence[TensorRecord]
+_I8, _I16, _U8, _I64, _BOOL = DType.I8, DType.I16, DType.U8, DType.I64, DType.BOOL
+_HALF, _I4 = DType.F16, DType.I4
+
+# For operators where the element type of the first input decides alone; 1 for all others.
+_BY_TYPE: Mapping[str, Mapping[DType | None, int]] = {
+    "ABS": {DType.I32: 5, _I16: 3, _I8: 2, _U8: 2},
+    "ARG_MAX": {_BOOL: 3, _I8: 2},
+    "ARG_MIN": {_BOOL: 3, _I8: 2},
+    "AVERAGE_POOL_2D": {_I16: 3, _I8: 2},
+    "BROADCAST_TO": {_I8: 3, _I16: 3, None: 2},
+    "CONCATENATION": {DType.U32: 4, _I16: 3, _I8: 2},
+    "DEPTH_TO_SPACE": {_I8: 2},
+    "EQUAL": {_I16: 5, _I8: 2},
+    "EXP": {_I8: 2, _I16: 2},
+    "FLOOR_DIV": {_I16: 3, _I8: 3, DType.F32: 2},
+    "FLOOR_MOD": {_I16: 2, _I8: 2},
+    "GATHER_ND": {_BOOL: 5, _I16: 3},
+    "GELU": {_I8: 2, _U8: 2},
+    "GREATER": {_I8: 2},
+    "GREATER_EQUAL": {_I16: 3, _I8: 2},
+    "L2_NORMALIZATION": {_I8: 2},
+    "LEAKY_RELU": {_I16: 2},
+    "LESS": {_I16: 3, _I8: 2},
+    "LESS_EQUAL": {_I8: 2},
+    "LOG": {_I8: 2, _I16: 2},
+    "LOGISTIC": {_I16: 3, _I8: 2},
+    "LOG_SOFTMAX": {_I8: 2},
+    "MAX_POOL_2D": {_I16: 3, _I8: 2},
+    "MEAN": {_I16: 3, _I8: 2},
+    "MIRROR_PAD": {_I16: 3, _I8: 2},
+    "NOT_EQUAL": {_I16: 4, _I8: 2},
+    "PACK": {DType.U32: 4, _I16: 3, _I8: 2},
+    "REDUCE_MAX": {_I16: 3, _I8: 2},
+    "REDUCE_MIN": {_I16: 3, _I8: 2},
+    "REDUCE_PROD": {_I8: 2, _I16: 2},
+    "RELU": {_I16: 3, _I8: 2, _U8: 2},
+    "RELU6": {_I16: 3, _I8: 2},
+    "REVERSE_V2": {_I8: 3, _BOOL: 2},
+    "RSQRT": {_I16: 3, _I8: 2},
+    "SIGN": {DType.I32: 2},
+    "SOFTMAX": {_I16: 3, _I8: 2},
+    "SPACE_TO_DEPTH": {_I8: 2},
+    "SQRT": {_I8: 2, _I16: 2},
+    "SQUARED_DIFFERENCE": {_I8: 2},
+    "SUM": {_I8: 2},
+    "TANH": {_I16: 3, _I8: 2},
+    "TILE": {_I8: 3},
+    "TOPK_V2": {_I16: 3, _I8: 2},
+}
+
+
+def version_of(op: str, inputs: Inputs, options: object | None, result: DType) -> int:
+    """The version for these inputs and options, and the element type of the first output."""
+    if op in _SPECIAL:
+        return _SPECIAL[op](inputs, options, result)
+    known = _BY_TYPE.get(op, {})
+    first = inputs[0].dtype if inputs else None
+    return known.get(first, known.get(None, 1))
+
+
+def _scales(tensor: TensorRecord) -> int:
+    return len(tensor.quantization.scale) if tensor.quantization else 0
+
+
+def _hybrid(inputs: Inputs) -> bool:
+    return inputs[0].dtype is DType.F32 and inputs[1].dtype is _I8
+
+
+def _stretches(inputs: Inputs) -> bool:
+    """Whether shapes of more than four axes are spread over each other."""
+    return inputs[0].shape != inputs[1].shape and max(len(one.shape) for one in inputs) > 4
+
+
+def _conv_2d(inputs: Inputs, options: object, result: DType) -> int:
+    x, weights = inputs[0], inputs[1]
+    if x.shape[-1] != weights.shape[-1]:
+        return 6
+    if weights.dtype is _I4:
+        return 7
+    if _hybrid(inputs):
+        return 5 if _scales(weights) > 1 else 2
+    return {_I16: 4, _I8: 3}.get(x.dtype or result, 1)
+
+
+def _depthwise_conv_2d(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[1].dtype is _I4:
+        return 7
+    if _hybrid(inputs):
+        return 6 if _scales(inputs[1]) > 1 else 4
+    dilated = max(getattr(options, "dilation_h", 1), getattr(options, "dilation_w", 1)) > 1
+    return {_I16: 5, _I8: 3}.get(inputs[0].dtype or result, 2 if dilated else 1)
+
+
+def _fully_connected(inputs: Inputs, options: object, result: DType) -> int:
+    x, weights = inputs[0], inputs[1]
+    if weights.dtype is _I4:
+        return 13 if x.dtype is _I16 else 10
+    if _hybrid(inputs):
+        if _scales(weights) > 1:
+            return 12
+        return 9 if getattr(options, "asymmetric_quantize_inputs", False) else 3
+    if x.dtype is _I16:
+        return 7
+    if len(inputs) == 2:
+        return 6
+    if getattr(options, "keep_num_dims", False):
+        return 5
+    return 4 if x.dtype is _I8 else 1
+
+
+def _batch_matmul(inputs: Inputs, options: object, result: DType) -> int:
+    if _hybrid(inputs):
+        return 4 if getattr(options, "asymmetric_quantize_inputs", False) else 1
+    return {_I16: 3, _I8: 2}.get(inputs[0].dtype or result, 1)
+
+
+def _transpose_conv(inputs: Inputs, options: object, result: DType) -> int:
+    if getattr(options, "activation", 0):
+        return 4
+    if len(inputs) == 4:
+        return 3
+    return 2 if inputs[1].dtype is _I8 else 1
+
+
+def _gather(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[0].dtype is _I4:
+        return 7
+    if getattr(options, "batch_dims", 0):
+        return 5
+    return {_I16: 4, _BOOL: 3, _I8: 2}.get(inputs[0].dtype or result, 1)
+
+
+def _mul(inputs: Inputs, options: object, result: DType) -> int:
+    dtype, plain = inputs[0].dtype or result, not _scales(inputs[0])
+    if dtype is DType.U32 or (dtype is _I16 and plain):
+        return 7
+    # A product of scales beyond one also needs version 3, which costs nothing to ask for.
+    return {DType.C64: 6, _I64: 5, _I16: 4, _I8: 3}.get(dtype, 1)
+
+
+def _add(inputs: Inputs, options: object, result: DType) -> int:
+    dtype = inputs[0].dtype or result
+    if dtype is _I16:
+        return 3 if _scales(inputs[0]) else 5
+    return {_I64: 4, _I8: 2}.get(dtype, 1)
+
+
+def _sub(inputs: Inputs, options: object, result: DType) -> int:
+    dtype = inputs[0].dtype or result
+    if dtype in (_I16, _I64):
+        return 5 if dtype is _I16 else 4
+    if _stretches(inputs):
+        return 3
+    return 2 if dtype is _I8 else 1
+
+
+def _div(inputs: Inputs, options: object, result: DType) -> int:
+    return 2 if _stretches(inputs) else 1
+
+
+def _extreme(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[0].dtype is _I16:
+        return 4
+    if _stretches(inputs):
+        return 3
+    return 2 if inputs[0].dtype is _I8 else 1
+
+
+def _pad(inputs: Inputs, options: object, result: DType) -> int:
+    dtype = inputs[0].dtype or result
+    if dtype is _BOOL:
+        return 5
+    if len(inputs[0].shape) > 4:
+        return 4
+    return {_I16: 3, _I8: 2}.get(dtype, 1)
+
+
+def _transpose(inputs: Inputs, options: object, result: DType) -> int:
+    rank, dtype = len(inputs[0].shape), inputs[0].dtype or result
+    if rank > 5:
+        return 8 if rank > 6 else 6
+    if dtype is _I16:
+        return 5
+    if rank > 4:
+        return 4
+    return {_BOOL: 3, _I8: 2}.get(dtype, 1)
+
+
+def _slice(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[0].dtype is DType.U32:
+        return 6
+    if len(inputs[0].shape) > 4:
+        return 5
+    return {_I16: 4, _I8: 2}.get(inputs[0].dtype or result, 1)
+
+
+def _strided_slice(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[0].dtype is DType.U32:
+        return 7
+    if len(inputs[0].shape) > 4:
+        return 4
+    return {_BOOL: 3, _I8: 2}.get(inputs[0].dtype or result, 1)
+
+
+def _blocks(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[0].dtype is _I16:
+        return 4
+    if len(inputs[0].shape) != 4:
+        return 3
+    return 2 if inputs[0].dtype is _I8 else 1
+
+
+def _resize(inputs: Inputs, options: object, result: DType) -> int:
+    if inputs[0].dtype is _I16:
+        return 4
+    corners = getattr(options, "align_corners", False) and not hasattr(options, "new_height")
+    if corners or getattr(options, "half_pixel_centers", False):
+        return 3
+    return 2 if inputs[0].dtype is _I8 else 1
+
+
+def _dequantize(inputs: Inputs, options: object, result: DType) -> int:
+    if _scales(inputs[0]) > 1 and inputs[0].dtype is _I8:
+        return 5
+    return {_I4: 6, _I16: 3, _HALF: 3, _I8: 2}.get(inputs[0].dtype or result, 1)
+
+
+def _quantize(inputs: Inputs, options: object, result: DType) -> int:
+    return 2 if result is _I16 else 1
+
+
+def _cast(inputs: Inputs, options: object, result: DType) -> int:
+    both = {inputs[0].dtype, result}
+    order = ((5, {DType.F64, _HALF}), (4, {DType.U16}), (3, {_I8}), (2, {DType.U32}))
+    return next((version for version, dtypes in order if both & dtypes), 1)
+
+
+def _select_v2(inputs: Inputs, options: object, result: DType) -> int:
+    return 2 if result is DType.U32 else 1
+
+
+_SPECIAL: Mapping[str, Callable[[Inputs, object, DType], int]] = {
+    "ADD": _add,
+    "BATCH_MATMUL": _batch_matmul,
+    "BATCH_TO_SPACE_ND": _blocks,
+    "CAST": _cast,
+    "CONV_2D": _conv_2d,
+    "DEPTHWISE_CONV_2D": _depthwise_conv_2d,
+    "DEQUANTIZE": _dequantize,
+    "DIV": _div,
+    "FULLY_CONNECTED": _fully_connected,
+    "GATHER": _gather,
+    "MAXIMUM": _extreme,
+    "MINIMUM": _extreme,
+    "MUL": _mul,
+    "PAD": _pad,
+    "PADV2": _pad,
+    "QUANTIZE": _quantize,
+    "RESIZE_BILINEAR": _resize,
+    "RESIZE_NEAREST_NEIGHBOR": _resize,
+    "SELECT_V2": _select_v2,
+    "SLICE": _slice,
+    "SPACE_TO_BATCH_ND": _blocks,
+    "STRIDED_SLICE": _strided_slice,
+    "SUB": _sub,
+    "TRANSPOSE": _transpose,
+    "TRANSPOSE_CONV": _transpose_conv,
+}

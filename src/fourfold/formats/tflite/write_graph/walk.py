@@ -1,0 +1,188 @@
+"""Walks the nodes of a graph in order and writes each; what cannot be written is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fourfold.errors import Refusal, UnsupportedError
+from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.tflite.records import FileRecord, SignatureRecord
+from fourfold.formats.tflite.schema import ACTIVATIONS
+from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
+from fourfold.formats.tflite.write_graph.expand import expand_nodes
+from fourfold.formats.tflite.write_graph.forms import forms_of
+from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.operators import rules
+from fourfold.formats.tflite.write_graph.roundings import keep_roundings
+from fourfold.formats.tflite.write_graph.states import States
+from fourfold.formats.tflite.write_graph.values import Values
+from fourfold.formats.writable import StoredAs, WritableModel
+from fourfold.graph import Graph, Node
+from fourfold.ops.dequantize import Dequantize
+from fourfold.ops.quantize import Quantize
+from fourfold.types import Quantization, Shape
+
+SCHEMA_VERSION = 3
+SIGNATURE = "serving_default"
+_FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in ("", "tanh")}
+
+
+def file_of(model: WritableModel) -> FileRecord:
+    """The file as records; raises an UnsupportedError that names all that cannot be written."""
+    model = replace(model, graph=expand_nodes(model.graph))
+    model = keep_roundings(model, rules())
+    values = _values(model)
+    walk = _Walk(model, values, States(values))
+    walk.take_inputs()
+    for node, activation in fused_nodes(model):
+        walk.write(node, activation)
+    if walk.refusals:
+        raise UnsupportedError(
+            "the model cannot be written as a TFLite file",
+            walk.refusals,
+            "write a .fourfold file, which holds any model, or cut these nodes off the graph",
+        )
+    return walk.file()
+
+
+def _values(model: WritableModel) -> Values:
+    graph = model.graph
+    titles = dict(zip(graph.arguments, model.input_names, strict=True))
+    for value, name in zip(graph.results, model.output_names, strict=True):
+        if value not in titles and value not in graph.constants:
+            titles[value] = name
+    for node in graph.nodes:
+        _name_source(node, model, titles)
+    return Values(Draft(), graph, model.stored, _grids(graph), titles)
+
+
+def _name_source(node: Node, model: WritableModel, titles: dict[str, str]) -> None:
+    """What is an output without being changed is made under the name of the output."""
+    graph, source, result = model.graph, node.inputs[0] if node.inputs else None, node.outputs[0]
+    made = source is not None and source in graph.producers
+    if source is not None and made and source not in titles and result in titles:
+        grid = node.attributes
+        if isinstance(grid, Quantize):
+            form = StoredAs(grid.to, Quantization((grid.scale,), (grid.zero_point,)))
+            same = model.stored.get(source) == form
+        else:
+            same = node.op == "identity" and source not in model.stored
+        if same and source not in graph.outputs:
+            titles[source] = titles.pop(result)
+
+
+def _grids(graph: Graph) -> Mapping[str, Quantization]:
+    """What the integers of values stand for that the graph itself has as integers."""
+    found: dict[str, Quantization] = {}
+    for node in graph.nodes:
+        source = node.inputs[0] if isinstance(node.attributes, Dequantize) else None
+        if source is not None and graph.types[source].dtype.is_integer:
+            assert isinstance(node.attributes, Dequantize)
+            grid = Quantization((node.attributes.scale,), (node.attributes.zero_point,))
+            found.setdefault(source, grid)
+    return found
+
+
+def fused_nodes(model: WritableModel) -> Iterator[tuple[Node, int]]:
+    """Every node with the activation that it takes in: one that nobody else stands between."""
+    graph, known = model.graph, rules()
+    taken: set[str] = set()
+    for node in graph.nodes:
+        if node.outputs[0] in taken:
+            continue
+        rule, value = known.get(node.op), node.outputs[0]
+        readers = graph.readers.get(value, ())
+        alone = len(readers) == 1 and value not in graph.outputs and value not in model.stored
+        if rule is None or not rule.fuses or not alone or readers[0].op not in _FUSED:
+            yield node, 0
+            continue
+        final = readers[0].outputs[0]
+        taken.add(final)
+        yield node.renamed({value: final}), _FUSED[readers[0].op]
+
+
+@dataclass
+class _Walk:
+    model: WritableModel
+    values: Values
+    states: States
+    refusals: list[Refusal] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+
+    @property
+    def graph(self) -> Graph:
+        return self.model.graph
+
+    def take_inputs(self) -> None:
+        sizes = self.model.open_sizes or ((),) * len(self.graph.arguments)
+        for value, signature in zip(self.graph.arguments, sizes, strict=True):
+            self.inputs.append(self.values.declare(value, signature))
+        self.states.read()
+
+    def refuse(self, name: str, op: str, reason: str) -> None:
+        self.refusals.append(Refusal(name, op, reason))
+
+    def write(self, node: Node, activation: int) -> None:
+        """Adds the operators of a node, or the reason why there are none."""
+        rule = rules().get(node.op)
+        try:
+            if rule is None:
+                raise Unconvertible("TFLite has no operator for it")
+            forms = forms_of(node, rule, self.values)
+            writer = NodeWriter(
+                node,
+                self.values,
+                forms.inputs,
+                forms.outputs,
+                activation,
+                rule.bias,
+                forms.products,
+                open_batch=any(sizes[:1] == (-1,) for sizes in self.model.open_sizes),
+            )
+            rule.write(writer)
+        except Unconvertible as refusal:
+            self.refuse(node.name or node.outputs[0], node.op, str(refusal))
+            for value in node.outputs:
+                self.values.own.setdefault(value, self.values.result(value, None, own=True))
+
+    def file(self) -> FileRecord:
+        self.states.keep()
+        outputs = self._outputs()
+        draft, names = self.values.draft, self.model
+        signature = SignatureRecord(
+            SIGNATURE,
+            {name: one.index for name, one in zip(names.input_names, self.inputs, strict=True)},
+            {name: one.index for name, one in zip(names.output_names, outputs, strict=True)},
+            0,
+        )
+        graphs = [draft.subgraph(self.graph.name, self.inputs, outputs)]
+        if self.graph.states:
+            graphs.append(self.states.starting_graph())
+        buffers = tuple(draft.buffers)
+        description = self.model.description
+        return FileRecord(SCHEMA_VERSION, description, tuple(graphs), buffers, (signature,))
+
+    def _outputs(self) -> list[Tensor]:
+        """The tensors of the outputs, each one of its own and under the caller's name."""
+        found: list[Tensor] = []
+        draft = self.values.draft
+        taken = {tensor.index for tensor in self.inputs}
+        for value, name in zip(self.graph.results, self.model.output_names, strict=True):
+            form = self.values.form(value)
+            tensor = self.values.plain(value) if form is None else self.values.kept(value, form)
+            record = draft.tensors[tensor.index]
+            if tensor.index in taken or record.buffer or record.name != name:
+                copy = draft.tensor(name, tensor.type, tensor.quantization)
+                shape = draft.constant(f"{name}/shape", _sizes(tensor.shape))
+                draft.operator("RESHAPE", [tensor, shape], [copy], new_shape=tensor.shape)
+                tensor = copy
+            taken.add(tensor.index)
+            found.append(tensor)
+        return found
+
+
+def _sizes(shape: Shape) -> np.ndarray:
+    return np.array(shape, np.int32)
