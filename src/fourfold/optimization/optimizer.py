@@ -169,12 +169,8 @@ class Optimizer:
         if prepared and not any(isinstance(node.attributes, Foreign) for node in graph.nodes):
             self.steps.expect(len(PIPELINE))
             fused = fuse(graph, self.steps.done)
-<<<<<<< HEAD
         placement = self.place(self.readable if written is None else written.content)
-=======
-        placement = self.place(self.source if written is None else written.content)
         before = self._operators()
->>>>>>> optimize
         return OptimizedModel(
             name=self.name,
             format=self.format.name,
