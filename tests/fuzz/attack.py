@@ -1,9 +1,8 @@
-"""How damaged files of any format are read: only a FourfoldError comes out, soon."""
+"""How damaged files of any format are read: only a FourfoldError comes out."""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,21 +11,17 @@ from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.options import DEFAULTS
 from fourfold.metadata import read_about, write_about
 
-SECONDS = 3.0  # for one file: a loop that trusts a length takes far longer
-
 
 def damage_found(model: Path | bytes, options: ReadOptions = DEFAULTS) -> FourfoldError | None:
     """The error of a model that is not read, with all that an error says; what a model that is
     read says of itself can be kept.
     """
     found: FourfoldError | None = None
-    start = time.perf_counter()
     try:
         read = read_model(model, options)
         read_about(write_about(read.metadata, read.signatures))
     except FourfoldError as error:
         found = error
-    assert time.perf_counter() - start < SECONDS
     assert found is None or (found.what and found.why and found.fix)
     return found
 

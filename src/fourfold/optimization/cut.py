@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.graph import Graph, Node
+from fourfold.metadata import ModelMetadata, TensorMetadata
 
-_NAMES = "cut at values by the names that they have in the file"
+_LONGEST = 200  # characters of a list of names
+_NAMES = "models are cut at values by the names that they have in the file"
 
 
 def cut_model(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> Model:
@@ -34,7 +36,17 @@ def cut_model(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> Mo
         input_names=tuple(ports.values()),
         output_names=tuple(ends.values()),
         open_sizes=tuple(sizes.get(name, ()) for name in ports) if sizes else (),
+        read_metadata=lambda: _described(model, tuple(ports), tuple(ends)),
     )
+
+
+def _described(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> ModelMetadata:
+    """What is still said of the values that are left, in their new order."""
+    metadata, graph = model.metadata, model.main
+    known = dict(zip(graph.arguments, metadata.inputs, strict=False))
+    known |= dict(zip(graph.results, metadata.outputs, strict=False))
+    said = [tuple(known.get(name, TensorMetadata()) for name in ends) for ends in (inputs, outputs)]
+    return replace(metadata, inputs=said[0], outputs=said[1])
 
 
 def known_values(model: Model) -> Mapping[str, str]:
@@ -51,7 +63,12 @@ def known_values(model: Model) -> Mapping[str, str]:
 def _find(name: str, names: Mapping[str, str], kind: str) -> str:
     if name not in names:
         what = f"there is no value '{name}' to cut the model at as an {kind}"
-        raise InputError(what, _NAMES, nearest(name, names))
+        fix = nearest(name, names)
+        if len(fix) > _LONGEST:  # of names that are nothing like it
+            fix = (
+                f"{fix[:_LONGEST]}…: 'fourfold explain MODEL --stage graph' shows all {len(names)}"
+            )
+        raise InputError(what, _NAMES, fix)
     return names[name]
 
 

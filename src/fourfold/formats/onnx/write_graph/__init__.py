@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fourfold.errors import InputError, Refusal, UnsupportedError
+from fourfold.formats.onnx.schema import ELEMENTS
 from fourfold.formats.onnx.write_graph.file import write_file
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
 from fourfold.formats.onnx.write_graph.rules import rules
@@ -20,15 +21,17 @@ LARGEST = 2**31 - 1  # bytes of a protobuf message
 @silent_arithmetic()
 def write(model: WritableModel) -> bytes:
     """The model as an ONNX file; raises UnsupportedError with all that ONNX cannot say."""
+    refusals = _refused_ports(model.graph)
+    if refusals:
+        raise _unsupported(refusals)
     writer = GraphWriter(model)
-    refusals = [*_refused_states(model.graph)]
+    refusals += _refused_states(model.graph)
     for node in model.graph.nodes:
         reason = _write_node(writer, node)
         if reason is not None:
             refusals.append(Refusal(node.name or node.outputs[0], node.op, reason))
     if refusals:
-        fix = "leave such operators out with outputs= or inputs=, or write a .fourfold file"
-        raise UnsupportedError("the model cannot be written as ONNX", refusals, fix)
+        raise _unsupported(refusals)
     written = write_file(writer, model)
     if len(written) > LARGEST:
         why = f"it would have {len(written)} bytes, and protobuf ends at {LARGEST}"
@@ -40,6 +43,20 @@ def write(model: WritableModel) -> bytes:
 def operators() -> Mapping[str, str]:
     """The ops that can be written, each with what it becomes in a few words."""
     return {op: summary(rule) for op, rule in rules().items()}
+
+
+def _unsupported(refusals: Sequence[Refusal]) -> UnsupportedError:
+    fix = "leave such operators out with outputs= or inputs=, or write a .fourfold file"
+    return UnsupportedError("the model cannot be written as ONNX", refusals, fix)
+
+
+def _refused_ports(graph: Graph) -> list[Refusal]:
+    ports = dict.fromkeys((*graph.arguments, *graph.results))
+    return [
+        Refusal(name, "port", f"ONNX has no tensors of {graph.types[name].dtype.value}")
+        for name in ports
+        if graph.types[name].dtype not in ELEMENTS
+    ]
 
 
 def _refused_states(graph: Graph) -> list[Refusal]:
