@@ -11,7 +11,8 @@ from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.inputs import DeclaredInput, declare_inputs
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import TypeMismatch, Unconvertible
-from fourfold.graph import Graph
+from fourfold.graph import Graph, Node
+from fourfold.ops.foreign import Foreign
 from fourfold.types import DType
 
 DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
@@ -63,6 +64,7 @@ class Conversion:
     written: set[str] = field(default_factory=set)
     guessed: set[str] = field(default_factory=set)  # the file's types: what gives them was refused
     unknown: set[str] = field(default_factory=set)  # the same, where the file has no types
+    unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
 
     def declare(self, value: str) -> bool:
         """Takes the file's word for the type of a value; False where it has none."""
@@ -75,6 +77,17 @@ class Conversion:
     def can_be_passed(self, dtype: DType) -> bool:
         """Whether a caller can pass values of this type, and get them."""
         return dtype.has_numpy
+
+    def add_foreign(
+        self, inputs: tuple[str | None, ...], outputs: Sequence[str], node: Foreign, name: str
+    ) -> None:
+        """The node of an operator that the CPU engine runs; what it gives is not known now."""
+        for value, type in zip(outputs, node.types, strict=True):
+            self.builder.constants.pop(value, None)
+            self.builder.types[value] = type
+        self.builder.nodes.append(Node("foreign", inputs, tuple(outputs), node, name=name))
+        if node.dynamic:
+            self.unsized.update(outputs)
 
     def no_arrays(self, value: str) -> str:
         """Why a value cannot be an array here."""

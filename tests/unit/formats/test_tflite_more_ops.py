@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from flatbuffers import flexbuffers
+from runtimes import interpreter, run
 from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 from fourfold.cpu.reference import evaluate
@@ -15,7 +16,7 @@ from fourfold.errors import ModelError, UnsupportedError
 from fourfold.formats import read_model
 from fourfold.types import TensorType
 
-interpreters = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
+pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT is not installed")
 RANDOM = np.random.default_rng(11)
 SAME, VALID = 0, 1
 
@@ -26,15 +27,7 @@ def weights(name: str, *shape: int) -> Tensor:
 
 def litert(model: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """LiteRT's own kernels, without the delegate that would replace them."""
-    resolver = interpreters.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    interpreter = interpreters.Interpreter(
-        model_content=model, experimental_op_resolver_type=resolver
-    )
-    interpreter.allocate_tensors()
-    for detail, array in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(item["index"]) for item in interpreter.get_output_details()]
+    return run(interpreter("ai_edge_litert", model), inputs)
 
 
 def check(operator: Operator, *tensors: Tensor, low: float = -2.0, high: float = 2.0) -> None:

@@ -55,7 +55,6 @@ class Walk(Conversion):
     keep_unsupported: bool = False
     quantized: bool = True
     number: int = 0
-    unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     halves: set[str] = field(default_factory=set)  # values that the file has as half floats
     nibbles: set[str] = field(default_factory=set)  # constants and inputs of four bits
     own_types: Mapping[str, TensorType] = field(default_factory=dict)  # in the file's own batch
@@ -82,14 +81,8 @@ class Walk(Conversion):
         dynamic = dynamic or not self.unsized.isdisjoint(inputs)  # what was told may be wrong then
         known = tuple(self.builder.types[name] for name in inputs)
         attributes = Foreign("onnx", (self.number,), record.title, reason, types, known, dynamic)
-        for name, type in zip(operator.outputs, types, strict=True):
-            self.builder.constants.pop(name, None)
-            self.builder.types[name] = type
         inputs = tuple(name for name in inputs if name not in self.builder.constants)
-        node = Node("foreign", inputs, operator.outputs, attributes, name=operator.name)
-        self.builder.nodes.append(node)
-        if dynamic:
-            self.unsized.update(operator.outputs)
+        self.add_foreign(inputs, operator.outputs, attributes, operator.name)
         return True
 
     def _result_types(

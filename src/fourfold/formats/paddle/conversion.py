@@ -18,7 +18,6 @@ from fourfold.formats.paddle.convert import rules
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.records import OperatorRecord, Program, Variable
 from fourfold.formats.refusal import Unconvertible
-from fourfold.graph import Node
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, Shape, TensorType
 
@@ -27,14 +26,12 @@ EXAMPLE = 224
 
 @dataclass
 class ProgramConversion(OverwritingConversion):
-    """`left_out` are variables that no rule gives: they only count in training. `unsized` are
-    values whose shapes are known at run time alone. With `stands_in`, what is not converted is left
-    to Paddle.
+    """`left_out` are variables that no rule gives: they only count in training. With `stands_in`,
+    what is not converted is left to Paddle.
     """
 
     program: Program = field(default_factory=lambda: Program((), {}, (), {}, ()))
     left_out: set[str] = field(default_factory=set)
-    unsized: set[str] = field(default_factory=set)
     stands_in: bool = False
     number: int = 0  # of the operator that is converted
 
@@ -79,14 +76,8 @@ class ProgramConversion(OverwritingConversion):
         )
         read = tuple(self.builder.types[name] for name in inputs)
         node = Foreign("paddle", (self.number,), record.type, reason, types, read, dynamic)
-        for name, type_ in zip(operator.outputs, types, strict=True):
-            self.builder.types[name] = type_
         inputs = tuple(name for name in inputs if name not in self.builder.constants)
-        self.builder.nodes.append(
-            Node("foreign", inputs, operator.outputs, node, name=operator.name)
-        )
-        if dynamic:
-            self.unsized.update(operator.outputs)
+        self.add_foreign(inputs, operator.outputs, node, operator.name)
         return True
 
 

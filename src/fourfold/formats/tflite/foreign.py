@@ -20,7 +20,6 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.tensors import declared
-from fourfold.graph import Node
 from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, TensorType
 
@@ -69,22 +68,19 @@ class Leftover:
     def record(self) -> OperatorRecord:
         return self.graph.operators[self.number]
 
-    def add_to(self, builder: GraphBuilder) -> Node:
-        """Its node: what the file itself holds is left out of the inputs."""
-        inputs = tuple(self._input(index, builder) for index in self.record.inputs)
-        outputs = tuple(self.names[index] for index in self.record.outputs)
+    def inputs(self, builder: GraphBuilder) -> tuple[str | None, ...]:
+        """What it reads; what the file itself holds is left out."""
+        return tuple(self._input(index, builder) for index in self.record.inputs)
+
+    def attributes(self, builder: GraphBuilder) -> Foreign:
+        """What stands for it in a graph."""
         types = tuple(self._type(index) for index in self.record.outputs)
-        for name, type in zip(outputs, types, strict=True):
-            builder.constants.pop(name, None)
-            builder.types[name] = type
-        sizes = self._sizes_change(builder) or any(name in self.unsized for name in inputs if name)
-        title, number = self.record.title, self.number
         read = tuple(declared(self._tensor(i)) for i in self.record.inputs if i != -1)
-        attributes = Foreign("tflite", (number,), title, self.reason, types, read, sizes)
-        name = unit_name(self.record, number, self.names)
-        node = Node("foreign", inputs, outputs, attributes, name=name)
-        builder.nodes.append(node)
-        return node
+        sizes = self._sizes_change(builder) or any(
+            name in self.unsized for name in self.inputs(builder) if name
+        )
+        title, numbers = self.record.title, (self.number,)
+        return Foreign("tflite", numbers, title, self.reason, types, read, sizes)
 
     def _input(self, index: int, builder: GraphBuilder) -> str | None:
         if index == -1 or self.graph.tensors[index].variable:

@@ -39,7 +39,6 @@ from fourfold.formats.tflite.tensors import (
     tensor_names,
 )
 from fourfold.graph import Graph
-from fourfold.ops.foreign import Foreign
 from fourfold.types import DType
 
 MOST_DEPTH, MOST_VALUES = 8, 2**17  # of composites inside of each other, and what they become
@@ -80,7 +79,6 @@ class _Walk(Conversion):
     names: tuple[str, ...]
     keep_unsupported: bool = False
     number: int = 0
-    unsized: set[str] = field(default_factory=set)  # values whose sizes are known at run time only
     depth: int = 0  # how many composites this graph is inside of
 
     @cached_property
@@ -107,9 +105,10 @@ class _Walk(Conversion):
         if not self.keep_unsupported:
             return False
         graph = (self.file, self.record, self.names, self.number)
-        node = Leftover(*graph, reason, self.unsized).add_to(self.builder)
-        if isinstance(node.attributes, Foreign) and node.attributes.dynamic:
-            self.unsized.update(node.outputs)
+        left = Leftover(*graph, reason, self.unsized)
+        inputs, attributes = left.inputs(self.builder), left.attributes(self.builder)
+        name = unit_name(left.record, self.number, self.names)
+        self.add_foreign(inputs, operator.outputs, attributes, name)
         return True
 
     def take_graph_inputs(self, options: ReadOptions) -> None:
