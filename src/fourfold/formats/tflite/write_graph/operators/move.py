@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
 from fourfold.kernels.move import Block
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
@@ -116,7 +116,7 @@ def slice_(to: NodeWriter) -> None:
     to.give("STRIDED_SLICE", [x, begin, to.integers(ends, "end"), strides], end_mask=mask)
 
 
-@writes("depth_to_space", "space_to_depth", grids=Grids.SAME)
+@writes("depth_to_space", "space_to_depth", grids=Grids.SAME, integers=NARROW)
 def blocks(to: NodeWriter) -> None:
     """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
     to.give(to.node.op.upper(), [to.input(0)], block_size=to.attributes(Block).size)
