@@ -11,7 +11,7 @@ WAITING = ("resident", "reaches_host")
 HOST_ACCESS = ("persistent_mapping", "host_pointers")
 LIBERTIES = (*HOST_ACCESS, "forward_progress")
 # What a self-test tries: numbers of three sizes in buffers, and copies through pinned host memory.
-SELF_TESTS = ("floats", "halves", "bytes", "staging")
+SELF_TESTS = ("floats", "halves", "bytes", "branches", "staging")
 IMAGES = ("image_texels", "image_windows", "prefers_images")
 # Facts that no driver tells reliably: what it claims is tried before it is relied on.
 PROBED = (

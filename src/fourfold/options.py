@@ -27,6 +27,7 @@ class CompileOptions:
     quantized: bool = True  # whether quantised operators may run as their float view
     follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
+    signature: str | None = None  # the way to call the model, if not by its first graph
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import numpy as np
 
 from fourfold.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from fourfold.metadata import ModelMetadata, TensorMetadata
+
+    class HasMetadata(Protocol):
+        """A session, for one."""
+
+        @property
+        def metadata(self) -> ModelMetadata: ...
+
+
+AUTO: Literal["auto"] = "auto"
+IMAGE = "image"
 
 # What the bytes of a pixel hold, and for each channel of the model the byte that it comes from.
 ORDERS = {"rgb": (0, 1, 2), "bgr": (2, 1, 0), "rgba": (0, 1, 2), "bgra": (2, 1, 0), "gray": (0,)}
@@ -59,6 +73,32 @@ class Pixels:
         found = getattr(self, title)
         return found if isinstance(found, tuple) else (found,) * self.channels
 
+    @staticmethod
+    def from_metadata(
+        described: ModelMetadata | HasMetadata, name: str = "", order: str = ""
+    ) -> Pixels:
+        """As a model's metadata want it: of a session or of its `metadata`. `name` is that of the
+        input where several are images, `order` that of the bytes, if not as in the model.
+        """
+        metadata = cast("ModelMetadata", getattr(described, "metadata", described))
+        found = own_pixels(metadata.inputs, order)
+        if name:
+            found = {key: one for key, one in found.items() if metadata.inputs[key].name == name}
+        if len(found) != 1:
+            images = [one.name for one in metadata.inputs if one.content == IMAGE]
+            what = f"the metadata do not say how pixels{f' of {name!r}' if name else ''} are scaled"
+            why = f"{len(found)} of the images {images} come with a mean and a std"
+            fix = "pass a name= of one of them, or the numbers: fourfold.Pixels(mean=..., std=...)"
+            raise InputError(what, why, fix)
+        return next(iter(found.values()))
+
+    @staticmethod
+    def parse(text: str) -> Pixels:
+        """What `str` wrote."""
+        order, mean, std = text.split(", ")
+        means, deviations = (tuple(map(float, one.split()[1:])) for one in (mean, std))
+        return Pixels(means, deviations, order)
+
     @property
     def channels(self) -> int:
         """How many channels the model gets."""
@@ -91,22 +131,37 @@ def _words(numbers: float | Sequence[float]) -> str:
     return " ".join(map(repr, numbers)) if isinstance(numbers, tuple) else repr(numbers)
 
 
-PixelsOption = Pixels | Mapping[str, Pixels]  # of the only picture, or of inputs by name
+# Of the only picture, of inputs by name, or 'auto': of those whose scaling the metadata give.
+PixelsOfPicture = Pixels | Literal["auto"]
+PixelsOption = PixelsOfPicture | Mapping[str, Pixels]
+
+
+def own_pixels(inputs: Sequence[TensorMetadata], order: str = "") -> dict[int, Pixels]:
+    """Of those inputs, by their places, that are images and say how they are scaled."""
+    found = {}
+    for place, tensor in enumerate(inputs):
+        scaled = tensor.normalization
+        if tensor.content == IMAGE and scaled is not None and scaled.mean and scaled.std:
+            found[place] = Pixels(scaled.mean, scaled.std, order or tensor.color or "rgb")
+    return found
 
 
 def checked_pixels(given: object) -> PixelsOption | None:
     """What a caller passed, if it says how pixels are read."""
+    if given == AUTO:
+        return AUTO
     named = given if isinstance(given, Mapping) else {"": given}
     for name, one in named.items():
         if not isinstance(one, Pixels) and given is not None:
             what = f"pixels{f' of {name!r}' if name else ''} are {one!r}"
             why = "they say what the bytes of a picture hold"
-            raise InputError(what, why, "pass fourfold.Pixels(mean=..., std=..., order='rgb')")
+            fix = "pass fourfold.Pixels(mean=..., std=..., order='rgb'), or 'auto'"
+            raise InputError(what, why, fix)
     return given or None  # type: ignore[return-value]
 
 
 def pixels_text(given: PixelsOption | None) -> str:
     """The same in words, for keys."""
-    if given is None or isinstance(given, Pixels):
+    if given is None or isinstance(given, Pixels | str):
         return "" if given is None else str(given)
     return "; ".join(f"{name}: {one}" for name, one in sorted(given.items()))

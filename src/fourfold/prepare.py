@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
@@ -38,12 +36,14 @@ from fourfold.store.store import Store
 from fourfold.timings import Timings
 from fourfold.tune import LEVELS, Level, Listener, tune
 from fourfold.tune.race import Result
+from fourfold.types import blank_array
 
 # Devices of which nothing is known but what all of their kind have.
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 Progress = Callable[[int, int, str, float], None]
+ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 
 
@@ -95,10 +95,12 @@ def prepare_model(
     device: DeviceInfo,
     options: CompileOptions,
     choices: Mapping[str, str],
+    placement: PlacementOptions = ANYWHERE,
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
     timings = Timings()
-    compiled, players, player = _add_model(draft, model, device, options, choices, timings)
+    problem = PreparationProblem(model, device, options, placement)
+    compiled, players, player = _add_model(draft, problem, choices, timings)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
@@ -106,7 +108,7 @@ def prepare_model(
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         ports = compiled.plan.inputs
-        player.run([np.zeros(port.type.shape, port.type.dtype.numpy) for port in ports])
+        player.run([blank_array(port.type) for port in ports])
         for one in players:
             binary = _binary(one)
             if binary is not None:
@@ -117,39 +119,49 @@ def prepare_model(
     return {"launches": len(compiled.plan.launches), "binary": size, **timings}
 
 
+@dataclass(frozen=True)
+class PreparationProblem:
+    """A model, a device, and what the caller said: all that plans are made from."""
+
+    model: Path
+    device: DeviceInfo
+    options: CompileOptions
+    placement: PlacementOptions = ANYWHERE
+
+    def whole(self, choices: Mapping[str, str], timings: Timings) -> Compiled | None:
+        """The model in one plan; None where that cannot be, or the device is not wanted."""
+        if self.placement.only_cpu:
+            return None
+        try:
+            return compile_model(str(self.model), self.device, self.options, choices, timings)
+        except UnsupportedError:
+            return None
+
+    def parts(self, choices: Mapping[str, str]) -> HybridPlan | None:
+        """The model in parts; None where a part of it is no data."""
+        options = (self.device, self.options, self.placement)
+        hybrid = compile_hybrid(read_problem(str(self.model), self.model.name, *options), choices)
+        return hybrid if hybrid.is_data else None
+
+
 def _add_model(
-    draft: Draft,
-    model: Path,
-    device: DeviceInfo,
-    options: CompileOptions,
-    choices: Mapping[str, str],
-    timings: Timings,
+    draft: Draft, problem: PreparationProblem, choices: Mapping[str, str], timings: Timings
 ) -> tuple[Compiled, Sequence[Player], Player | HybridPlayer]:
     """A model in the draft, whole or in parts: what it takes, and who plays it."""
-    shapes = options.shapes
+    model, device, shapes = problem.model, problem.device, problem.options.shapes
     ready_to_play(device)  # what trials tell goes into the file, too
-    try:
-        compiled = compile_model(str(model), device, options, choices, timings)
-    except UnsupportedError:
-        hybrid = _compile_parts(model, device, options, choices)
+    compiled = problem.whole(choices, timings)
+    if compiled is None:
+        hybrid = problem.parts(choices)
         if hybrid is None:
-            raise _not_data(model) from None
+            raise _not_data(model)
         draft.add_hybrid(_number(draft, model), with_known_facts(device), hybrid, shapes)
-        threads = PlacementOptions().thread_count
+        threads = problem.placement.thread_count
         parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
         return hybrid.compiled, parts.players, parts
     draft.add_plan(_number(draft, model), with_known_facts(device), compiled, shapes)
     player = make_player(device, compiled.plan)
     return compiled, [player], player
-
-
-def _compile_parts(
-    model: Path, device: DeviceInfo, options: CompileOptions, choices: Mapping[str, str]
-) -> HybridPlan | None:
-    """A model in parts; None where a part of it is no data."""
-    problem = read_problem(str(model), model.name, device, options, PlacementOptions())
-    hybrid = compile_hybrid(problem, choices)
-    return hybrid if hybrid.is_data else None
 
 
 def _not_data(model: Path) -> InputError:
@@ -171,7 +183,11 @@ def _number(draft: Draft, model: Path) -> int:
 
 
 def prepare_generic(
-    draft: Draft, model: Path, options: CompileOptions, kinds: Iterable[str]
+    draft: Draft,
+    model: Path,
+    options: CompileOptions,
+    kinds: Iterable[str],
+    placement: PlacementOptions = ANYWHERE,
 ) -> list[dict[str, Any]]:
     """For each kind of device a plan that any such device can play, built from text there.
 
@@ -183,25 +199,23 @@ def prepare_generic(
     made = []
     for kind in sorted({kind if kind in GENERIC else "gpu" for kind in kinds}):
         device = GENERIC[kind]
-        plan = _add_generic(draft, model, device, options)
+        plan = _add_generic(draft, PreparationProblem(model, device, options, placement))
         if plan is not None:
             names = {"model": model.stem, "device": device.name, "precision": plan.precision}
             made.append({**names, "launches": len(plan.launches)})
     return made
 
 
-def _add_generic(
-    draft: Draft, model: Path, device: DeviceInfo, options: CompileOptions
-) -> Plan | None:
-    try:
-        compiled = compile_model(str(model), device, options, {}, Timings())
-    except UnsupportedError:
-        hybrid = _compile_parts(model, device, options, {})
+def _add_generic(draft: Draft, problem: PreparationProblem) -> Plan | None:
+    model, device, shapes = problem.model, problem.device, problem.options.shapes
+    compiled = problem.whole({}, Timings())
+    if compiled is None:
+        hybrid = problem.parts({})
         if hybrid is None:
             return None
-        draft.add_hybrid(_number(draft, model), device, hybrid, options.shapes, generic=True)
+        draft.add_hybrid(_number(draft, model), device, hybrid, shapes, generic=True)
         return hybrid.compiled.plan
-    draft.add_plan(_number(draft, model), device, compiled, options.shapes, generic=True)
+    draft.add_plan(_number(draft, model), device, compiled, shapes, generic=True)
     return compiled.plan
 
 

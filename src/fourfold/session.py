@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache as cache_once
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -30,14 +31,16 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
+    from fourfold import convert as conversions
     from fourfold import pixels as pixel_options
+    from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    pixel_options = lazy_import("fourfold.pixels")
+    conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
@@ -68,7 +71,8 @@ class Session:
     `kept_shapes` is for how many shapes the model stays ready (see `resize`);
     `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
     `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
-    the only picture, or a dict of them by name.
+    the only picture, or a dict of them by name. `signature` calls the model by one of
+    `session.signatures`: inputs and outputs have the names that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -88,6 +92,7 @@ class Session:
         quantized: bool = True,
         follow_batch: bool = True,
         kept_shapes: int | None = None,
+        signature: str | None = None,
         pixels: pixel_options.PixelsOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
@@ -107,12 +112,14 @@ class Session:
             self.device = CPU if on_cpu else players.find_device(wanted)
         pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
         options = CompileOptions.from_config(config, precision, shapes, pixels)
-        options = replace(options, quantized=quantized, follow_batch=follow_batch)
+        options = replace(
+            options, quantized=quantized, follow_batch=follow_batch, signature=signature
+        )
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
-        content = _path_or_bytes(source)
-        request = Request(content, self.device, config, options, placement_options, self.timings)
-        request = request._replace(name=model, token=model_token, any_precision=precision is None)
+        content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
+        request = Request(content, self.device, *how, model, model_token, precision is None)
+        request = request._replace(make_readable=_reader(content, store, config))
         self._lock, self._closed = threading.Lock(), False
         make = partial(ModelInstance, store=store, lock=self._lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
@@ -131,6 +138,18 @@ class Session:
     @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         return self._instance.outputs
+
+    @property
+    def metadata(self) -> ModelMetadata:
+        """What the model says of itself: its name and author, labels, how inputs are scaled. What
+        could not be read is among its `problems`.
+        """
+        return self._instance.about.metadata
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """The named ways to call the model; `signature=` chooses one."""
+        return self._instance.about.signatures
 
     @property
     def plan(self) -> Plan:
@@ -237,14 +256,33 @@ def explain_stage(
     precision: Precision | None = None,
     shapes: Mapping[str, Shape] | None = None,
     pixels: pixel_options.PixelsOption | None = None,
+    signature: str | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
-    options = CompileOptions.from_config(Config.from_environment(), precision, shapes, pixels)
+    config = Config.from_environment()
+    options = CompileOptions.from_config(config, precision, shapes, pixels)
+    options = replace(options, signature=signature)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    return str(compiler.stage_text(_path_or_bytes(model), stage, info, options))
+    readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
+    text = str(compiler.stage_text(readable.content, stage, info, options))
+    if not readable.origin:
+        return text
+    sign = "//" if stage == "kernels" else "#"
+    return f"{sign} {readable.origin}\n{text}"
+
+
+def _reader(
+    model: str | bytes, store: stores.Store | None, config: Config
+) -> Callable[[], conversions.ReadableModel]:
+    """The model as readers take it, made so when it is first asked for and then kept."""
+
+    def make() -> conversions.ReadableModel:
+        return conversions.make_readable(model, store, config.conversion_limit)
+
+    return cache_once(make)
 
 
 def _find_store(

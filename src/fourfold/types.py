@@ -48,6 +48,11 @@ class DType(Enum):
         return self in _NUMPY
 
     @property
+    def array_dtype(self) -> np.dtype:
+        """The same, and for text `object`: such arrays hold str or bytes."""
+        return np.dtype(object) if self is DType.STRING else self.numpy
+
+    @property
     def size(self) -> int:
         """Bytes of one element."""
         return self.numpy.itemsize
@@ -156,6 +161,13 @@ class TensorType:
         return f"{self.dtype.value}[{','.join(map(str, self.shape))}]"
 
 
+def blank_array(type_: TensorType) -> np.ndarray:
+    """An array of a type that says nothing: zeros, or empty texts."""
+    if type_.dtype is DType.STRING:
+        return np.full(type_.shape, b"", object)
+    return np.zeros(type_.shape, type_.dtype.numpy)
+
+
 @contextmanager
 def silent_arithmetic() -> Iterator[None]:
     """For arithmetic on the numbers of a model: they may be infinite, or too large for halves, and
@@ -179,7 +191,7 @@ def dequantize(array: np.ndarray, quantization: Quantization | None) -> np.ndarr
     return np.asarray(real, np.float32).reshape(array.shape)
 
 
-def quantize(array: np.ndarray, quantization: Quantization, dtype: DType) -> np.ndarray:
+def to_integers(array: np.ndarray, quantization: Quantization, dtype: DType) -> np.ndarray:
     """The integers that stand for real numbers, the nearest where a number is none of theirs."""
     shape = [1] * array.ndim
     if quantization.axis is not None:

@@ -82,7 +82,10 @@ def run_all(
             name, note = implementation.name, "" if found else "has no device here"
             rows += [] if found else [Row(name, "", "", threads, note=note)]
             for device in found:
-                rows.append(Row(name, device["device"], device["driver"], threads))
+                who = (name, device["device"], device["driver"], threads)
+                rows.append(Row(*who, note=device["refused"]))
+                if device["refused"]:
+                    continue
                 where = f"--device={device['address']}"
                 run_tests(rows[-1], setting, (*words, where), limit, _progress)
                 click.echo(err=True)

@@ -5,15 +5,26 @@ from __future__ import annotations
 import json
 import sys
 
+from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.players import ask_facts
 from fourfold.players.opencl.devices import devices
+from fourfold.players.verdict import check_verdict
+
+
+def describe(device: DeviceInfo) -> dict[str, str]:
+    """Who it is, and why its self-test refuses it: nothing where it does not."""
+    found = {"address": device.address, "device": device.name, "driver": device.driver}
+    try:
+        check_verdict(ask_facts(device, ["self_test"]), "fp32")
+    except DeviceError as error:
+        return {**found, "refused": f"refused: it {error.what.removeprefix(device.name).strip()}"}
+    return {**found, "refused": ""}
 
 
 def main() -> None:
     try:
-        found = [
-            {"address": one.address, "device": one.name, "driver": one.driver} for one in devices()
-        ]
+        found = [describe(one) for one in devices()]
     except DeviceError:
         found = []
     sys.stdout.write(json.dumps(found))

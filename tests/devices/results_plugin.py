@@ -11,6 +11,7 @@ import os
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from devices.implementations import LOG
 from devices.results import CRASHED
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_Teller(target))
     if works and "OCLGRIND_UNINITIALIZED" in os.environ:
         _use_large_buffers()
+        cl.Queue.fill = _fill_by_writing  # type: ignore[method-assign]
 
 
 def _use_large_buffers() -> None:
@@ -42,6 +44,15 @@ def _use_large_buffers() -> None:
     context = context_of(devices()[0])
     for buffer in [cl.Buffer(context, LARGE) for _ in range(MANY)]:
         buffer.release()
+
+
+def _fill_by_writing(
+    queue: cl.Queue, buffer: cl.Buffer, pattern: bytes, offset: int, size: int
+) -> None:
+    """Oclgrind takes a buffer that was filled for one as long as the pattern, and complains of what
+    a kernel writes behind that and reads again.
+    """
+    queue.write(buffer, np.frombuffer(pattern * (size // len(pattern)), np.uint8), offset)
 
 
 class _Teller:

@@ -16,11 +16,11 @@ import runtimes
 from devices.results import PRECISIONS
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite.file import read_file
 from fourfold.players import ask_facts
 from fourfold.report.verify import compare_outputs
+from fourfold.runtime.random_inputs import random_inputs
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 COUNT = 10

@@ -1,8 +1,8 @@
 """The Python blocks of the README, the tutorial, the guides and a few more pages run, each from top
 to bottom.
 
-A block is run when `run` stands behind its language. `model.tflite`, `quantized.tflite` and
-`lstm.tflite` are small models made here.
+A block is run when `run` stands behind its language. `model.tflite`, `animals.tflite`,
+`quantized.tflite` and `lstm.tflite` are small models made here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from docs.blocks import ROOT, blocks
-from docs.tiny_model import tiny_model, tiny_quantized_model
+from docs.tiny_model import tiny_described_model, tiny_model, tiny_quantized_model
 from stateful_models import sequence_lstm
 
 DOCS = ROOT / "docs"
@@ -24,6 +24,7 @@ PAGES += (DOCS / "internals" / "interpreter.md",)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
     (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
+    (tmp_path / "animals.tflite").write_bytes(tiny_described_model())
     (tmp_path / "lstm.tflite").write_bytes(sequence_lstm())
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}

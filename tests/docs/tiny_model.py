@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import metadata_writer as about
 import numpy as np
-from tflite_writer import Operator, Tensor, constant, write
+from tflite_writer import Operator, Signature, Tensor, constant, write
 
 CLASSES = 10
 
 
-def tiny_model() -> bytes:
+ANIMALS = ["cat", "dog", "bird", "fish", "horse", "sheep", "cow", "bear", "frog", "mouse"]
+
+
+def tiny_described_model() -> bytes:
+    """The same as `tiny_model`, with a signature, labels, and how pictures are scaled."""
+    scaling = about.unit(about.NORMALIZATION, {0: [127.5], 1: [127.5]})
+    picture = about.tensor("picture", content=about.image(), units=[scaling])
+    scores = about.tensor("animal", files=[about.file("labels.txt", about.AXIS_LABELS)])
+    notes = {"TFLITE_METADATA": about.flatbuffer(about.model("animals", [picture], [scores]))}
+    signature = Signature("classify", {"photo": 0}, {"animal": 8})
+    made = tiny_model(signatures=[signature], metadata=notes)
+    return made + about.archive({"labels.txt": "\n".join(ANIMALS).encode()})
+
+
+def tiny_model(**more: Any) -> bytes:
     """A convolution with relu6, a mean over the picture, a matrix product and a softmax."""
     generator = np.random.default_rng(3)
     filters = generator.standard_normal((8, 3, 3, 3)).astype(np.float32)
@@ -37,7 +54,7 @@ def tiny_model() -> bytes:
         Operator("FULLY_CONNECTED", ["pooled", "weights", None], ["logits"]),
         Operator("SOFTMAX", ["logits"], ["scores"], "SoftmaxOptions", {"Beta": 1.0}),
     ]
-    return write(tensors, operators, ["image"], ["scores"])
+    return write(tensors, operators, ["image"], ["scores"], **more)
 
 
 def tiny_quantized_model() -> bytes:

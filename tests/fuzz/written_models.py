@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import metadata_writer as about
 import numpy as np
 from tflite_writer import Level, Operator, Signature, Sparsity, Tensor, constant, write
 
@@ -79,8 +80,24 @@ def _weights() -> bytes:
     return write(tensors, operators, ["x"], ["y"])
 
 
+def _described() -> bytes:
+    """A model with metadata, an archive of labels, and two ways to call it."""
+    scaling = about.unit(about.NORMALIZATION, {0: [127.5], 1: [127.5]})
+    picture = about.tensor("image", content=about.image(), units=[scaling], dimensions=["a", "b"])
+    files = [about.file("labels.txt", about.AXIS_LABELS, "en"), about.file("c.txt", 4)]
+    units = [about.unit(about.SCORE_CALIBRATION, {1: 0.5}), about.unit(about.THRESHOLD, {0: 0.1})]
+    scores = about.tensor("scores", units=units, files=files, stats={0: [1.0], 1: [0.0]})
+    notes = {"TFLITE_METADATA": about.flatbuffer(about.model("m", [picture], [scores]))}
+    ways = [Signature(name, {"image": 0}, {"scores": 1}) for name in ("serve", "again")]
+    tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
+    operators = [Operator("LOGISTIC", ["x"], ["y"])]
+    made = write(tensors, operators, ["x"], ["y"], signatures=ways, metadata=notes)
+    return made + about.archive({"labels.txt": b"a\nb\nc\nd\n", "c.txt": b"1,2,3\n"})
+
+
 MODELS: dict[str, Callable[[], bytes]] = {
     "convolution": _convolution,
     "shapes": _shapes,
     "weights": _weights,
+    "described": _described,
 }

@@ -14,9 +14,12 @@ ROOMS = (
     "errors",
     "types",
     "timings",
+    "metadata",
     "pixels",
+    "pictures",
     "custom",
     "device",
+    "packages",
     "targets",
     "placement",
     "config",
@@ -32,6 +35,7 @@ ROOMS = (
     "split",
     "lower",
     "store",
+    "convert",
     "players",
     "tune",
     "cpu",
@@ -39,9 +43,11 @@ ROOMS = (
     "runtime",
     "prepare",
     "session",
+    "quantization",
     "delegate",
     "litert",
     "report",
+    "optimization",
     "capabilities",
     "__init__",
     "__main__",
@@ -61,7 +67,7 @@ STAGES = {
     "fourfold.players.probe": {"players", "compile"},
     "fourfold.lower.specialise.has_quantised_steps": {"lower", "compile"},
 }
-OPTIONAL = {("cli/_images.py", "PIL")}
+OPTIONAL = {("pictures.py", "PIL")}
 
 
 def targets(module: Module) -> list[tuple[ast.AST, str]]:

@@ -10,8 +10,8 @@ import runtimes
 from interpreted_devices import NVIDIA, X86
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.device import DeviceInfo
+from fourfold.runtime.random_inputs import random_inputs
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 REAL = ("resnet8_cifar_float", "vww_96_float", "face_detection_short_range", "trained_lstm")

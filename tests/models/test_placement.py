@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
+from fourfold.runtime.random_inputs import random_inputs
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 SPECTRUM = MODELS / "yamnet_audio_classifier_with_metadata.tflite"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.cpu.litert.interpreter import open_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
+from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"

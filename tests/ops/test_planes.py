@@ -1,4 +1,4 @@
-"""Images that come plane by plane: every kernel that reads them gives what pixels would give."""
+"""Images plane by plane: kernels that read or write them give what they would with pixels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fake_devices import target_of
+from interpreted_devices import NVIDIA
 from random_graphs import build
 
 from fourfold.cpu.reference import evaluate
@@ -58,26 +59,96 @@ TEXT = """
     const m: f32[1,3,3,6]
     const g: f32[6,3,3,1]
     const c: f32[3]
-    p = planes(x)
+    p = planes_to_pixels(x)
     {}
     output y
 """
+# The same with more channels than one slice has, some of them beyond the last whole one.
+WIDE_READERS = {
+    "conv2d": "y = conv2d(p, w; stride=(2,2), padding=Padding(1,1,0,1)) |> relu6",
+    "step by step": "y = conv2d(p, w; padding=Padding(1,1,1,1)) |> relu",
+    "1x1": "y = conv2d(p, q)",
+    "depthwise": "y = depthwise_conv2d(p, d; padding=Padding(1,1,1,1))",
+    "pool": "y = max_pool2d(p; filter=(3,3), stride=(2,2), padding=Padding(1,1,1,1))",
+    "mean": "y = mean(p; axes=(1,2), keep_dims=True)",
+    "pointwise": "y = mul(p, c) |> add(p) |> tanh",
+    "concat": "y = concat(p, p; axis=3)",
+    "slice": """s = slice(p; begin=(0,0,0,1), size=({images},11,13,5), strides=(1,1,1,1))
+        y = tanh(s)""",
+    "one image": """s = slice(p; begin=(0,0,0,0), size=(1,11,13,7), strides=(1,1,1,1))
+        y = tanh(s)""",
+    "resize": "y = resize_bilinear(p; size=(7,17))",
+    "softmax": "y = softmax(p)",
+}
+WIDE_TEXT = """
+    input x: f32[{images},7,11,13]
+    const w: f32[9,3,3,7]
+    const q: f32[17,1,1,7]
+    const d: f32[1,3,3,7]
+    const c: f32[7]
+    p = planes_to_pixels(x)
+    {}
+    output y
+"""
+# How planes are made, of seven channels and of two: by the kernel that makes their pixels.
+WRITERS = {
+    "conv2d": "p = conv2d(x, w; stride=(2,2), padding=Padding(1,1,0,1)) |> relu6",
+    "step by step": "p = conv2d(x, w; padding=Padding(1,1,1,1)) |> relu",
+    "1x1": "p = conv2d(x, q) |> add(z)",
+    "depthwise": """a = conv2d(x, q)
+        p = depthwise_conv2d(a, d; padding=Padding(1,1,1,1))""",
+    "transposed": """
+        p = transpose_conv2d(x, t; stride=(2,2), padding=Padding(0,0,0,0), size=(23,27))""",
+    "pool": """a = conv2d(x, q)
+        p = max_pool2d(a; filter=(3,3), stride=(2,2), padding=Padding(1,1,1,1))""",
+    "pointwise": "p = mul(z, s) |> tanh",
+    "concat": """a = conv2d(x, q)
+        b = conv2d(x, w; padding=Padding(1,1,1,1))
+        p = concat(a, b; axis=3)""",
+    "rows of pixels": """a = conv2d(x, q)
+        p = reshape(a; shape=({images},143,{outputs}))""",
+    "resize": """a = conv2d(x, q)
+        p = resize_bilinear(a; size=(23,17))""",
+    "softmax": """a = conv2d(x, q)
+        p = softmax(a)""",
+    "mean": """a = conv2d(x, q)
+        p = mean(a; axes=(2,), keep_dims=True)""",
+}
+WRITTEN = """
+    input x: f32[{images},11,13,5]
+    input z: f32[{images},11,13,{outputs}]
+    const w: f32[{outputs},3,3,5]
+    const q: f32[{outputs},1,1,5]
+    const d: f32[1,3,3,{outputs}]
+    const t: f32[{outputs},3,3,5]
+    const s: f32[{outputs}]
+    {}
+    y = transpose(p; permutation={order})
+    output y
+"""
 OPTIONS = KernelOptions(form="list")
+INTERPRETED = (NVIDIA,)
 
 
 def graph_of(reader: str, images: int = 1) -> Graph:
     return build(TEXT.format(images, READERS[reader]))
 
 
-def image(images: int = 1) -> np.ndarray:
+def image(images: int = 1, channels: int = 3) -> np.ndarray:
     rng = np.random.default_rng(5)
-    return rng.uniform(-2, 2, (images, 3, 11, 13)).astype(np.float32)
+    return rng.uniform(-2, 2, (images, channels, 11, 13)).astype(np.float32)
 
 
-def play(device: DeviceInfo, plan: Plan, x: np.ndarray) -> np.ndarray:
+def writing(writer: str, images: int, outputs: int) -> Graph:
+    order = "(0,2,1)" if writer == "rows of pixels" else "(0,3,1,2)"
+    sizes = {"images": images, "outputs": outputs}
+    return build(WRITTEN.format(WRITERS[writer].format(**sizes), order=order, **sizes))
+
+
+def play(device: DeviceInfo, plan: Plan, *inputs: np.ndarray) -> np.ndarray:
     player = make_player(device, plan)
     player.poison()
-    result = player.run([x])[0]
+    result = player.run(list(inputs))[0]
     player.close()
     assert not np.isnan(result).any()
     return result
@@ -111,12 +182,55 @@ def test_every_way_to_run_a_reader(reader: str, device: DeviceInfo) -> None:
         near(play(device, plan, x), wanted, 2e-5)  # Winograd's sums are rounded more
 
 
-def test_several_images_are_copied(device: DeviceInfo) -> None:
-    graph, x = rewrite(graph_of("conv2d", images=2)), image(2)
+@pytest.mark.parametrize("images", [1, 2, 3])
+def test_images_need_no_kernel(images: int, device: DeviceInfo) -> None:
+    graph, x = rewrite(graph_of("conv2d", images)), image(images)
     plan = make_plan(graph, device, OPTIONS)
-    assert len(plan.launches) == 2
+    assert len(plan.launches) == 1
     near(play(device, plan, x), evaluate(graph, {"x": x})["y"], 5e-6)
 
 
-def test_one_image_needs_no_kernel(device: DeviceInfo) -> None:
-    assert len(make_plan(rewrite(graph_of("conv2d")), device, OPTIONS).launches) == 1
+def as_gpu(device: DeviceInfo) -> DeviceInfo:
+    return replace(device, kind="gpu", max_work_group=256, resident=False)
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("reader", WIDE_READERS)
+def test_more_channels_and_images(reader: str, images: int, device: DeviceInfo) -> None:
+    text = WIDE_TEXT.format(WIDE_READERS[reader].format(images=images), images=images)
+    graph, x = build(text), image(images, 7)
+    wanted = evaluate(graph, {"x": x})["y"]
+    for facts in dict.fromkeys((device, as_gpu(device))):
+        plan = make_plan(rewrite(graph, verify=True), facts, OPTIONS)
+        assert not any("planes_to_pixels" in one.entry for one in plan.launches)
+        near(play(device, plan, x), wanted, 5e-6)
+
+
+@pytest.mark.parametrize(("images", "outputs"), [(1, 7), (2, 7), (1, 2)])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_planes_are_written(writer: str, images: int, outputs: int, device: DeviceInfo) -> None:
+    graph = writing(writer, images, outputs)
+    rng = np.random.default_rng(5)
+    inputs = {
+        name: rng.uniform(-2, 2, graph.types[name].shape).astype(np.float32)
+        for name in graph.inputs
+    }
+    wanted = evaluate(graph, inputs)["y"]
+    for facts in dict.fromkeys((device, as_gpu(device))):
+        plan = make_plan(rewrite(graph, verify=True), facts, OPTIONS)
+        near(play(device, plan, *inputs.values()), wanted, 2e-5)
+        made = {one.entry.rpartition("_")[0] for one in plan.launches}
+        assert made.isdisjoint(("transpose", "pixels_to_planes"))
+
+
+@pytest.mark.parametrize("images", [1, 2])
+@pytest.mark.parametrize("writer", ["conv2d", "1x1", "depthwise"])
+def test_matrix_units_write_planes(writer: str, images: int) -> None:
+    graph = writing(writer, images, 23)
+    rng = np.random.default_rng(5)
+    inputs = {
+        name: rng.uniform(-2, 2, graph.types[name].shape).astype(np.float32)
+        for name in graph.inputs
+    }
+    plan = make_plan(rewrite(graph), NVIDIA, KernelOptions("mixed", form="list"))
+    near(play(NVIDIA, plan, *inputs.values()), evaluate(graph, inputs)["y"], 1e-2)

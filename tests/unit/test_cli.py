@@ -18,12 +18,13 @@ from click.testing import CliRunner, Result
 import fourfold
 from fourfold.cli import main
 from fourfold.cli._images import Scaling, read_image
-from fourfold.cli._inputs import random_inputs, summarise
 from fourfold.cli._options import parse_shape
+from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.pixels import Pixels
+from fourfold.runtime.random_inputs import random_inputs
 
 DEVICE = DeviceInfo(
     name="Test GPU",
@@ -77,6 +78,7 @@ class FakeSession:
         shapes: Any,
         follow_batch: bool = True,
         pixels: Any = None,
+        signature: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append({"model": model, "device": device, "precision": precision})
@@ -320,10 +322,11 @@ def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) ->
 
     stages = Literal["graph", "plan"]
     pretend(monkeypatch, "explain", "fourfold.session", Stage=stages, explain_stage=explain_stage)
-    result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3")
-    assert result.output == "('plan', None, None, {'x': (2, 3)}, None)\n"
+    result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3", "--signature", "s")
+    assert result.output == "('plan', None, None, {'x': (2, 3)}, None, 's')\n"
     report = json.loads(invoke("explain", model, "--json").output)
-    assert report == {"model": model, "stage": "graph", "text": "('graph', None, None, None, None)"}
+    text = "('graph', None, None, None, None, None)"
+    assert report == {"model": model, "stage": "graph", "text": text}
 
 
 def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

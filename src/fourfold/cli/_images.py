@@ -15,11 +15,16 @@ import numpy as np
 
 from fourfold.cli._options import Command, ModelArguments
 from fourfold.errors import InputError
-from fourfold.pixels import ORDERS, Pixels
+from fourfold.metadata import TensorMetadata
+from fourfold.pictures import MODES, read_picture
+from fourfold.pixels import AUTO, ORDERS, Pixels, PixelsOfPicture
 
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 RANGE = "0,1"
-ORDER_HELP = "What bytes of a picture hold: they go in as they are, and the model scales them."
+ORDER_HELP = (
+    "What bytes of a picture hold: they go in as they are, and the model scales them. 'auto': as "
+    "its metadata say."
+)
+RANGE_HELP = "Of scaled pixels.  [default: 0,1, or what the model's metadata say]"
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,15 @@ class Scaling:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     order: str = ""  # of bytes that go in as they are; empty where the numbers go in
+    stated: bool = False  # whether the caller said any of the numbers
 
     @property
-    def pixels(self) -> Pixels | None:
+    def pixels(self) -> PixelsOfPicture | None:
         """The same as an option of a session, where bytes go in."""
         if not self.order:
             return None
+        if self.order == AUTO:
+            return AUTO
         if self.mean or self.std:
             return Pixels(self.mean or 0.0, self.std or 1.0, self.order)
         if self.high == self.low:
@@ -45,9 +53,9 @@ class Scaling:
         std = 255 / (self.high - self.low)
         return Pixels(-self.low * std, std, self.order)
 
-    def only_pixels(self) -> Pixels | None:
+    def only_pixels(self) -> PixelsOfPicture | None:
         """The same for who reads no pictures: without an order there is nothing to scale."""
-        if not self.order and self != Scaling():
+        if not self.order and self.stated:
             what, why = "it is not said what the bytes hold", "--range, --mean and --std scale them"
             raise InputError(what, why, f"add --pixels with one of {', '.join(ORDERS)}")
         return self.pixels
@@ -59,18 +67,30 @@ class Scaling:
         return self.low + (self.high - self.low) * pixels / np.float32(255)
 
 
+def own_scaling(tensor: TensorMetadata | None) -> Scaling | None:
+    """How the model wants an image scaled; None where it does not say."""
+    if tensor is None or tensor.normalization is None or tensor.content not in ("image", ""):
+        return None
+    mean, std = tensor.normalization.mean, tensor.normalization.std
+    return Scaling(mean=mean, std=std) if mean and std and all(std) else None
+
+
 def scaling_options(command: Command) -> Command:
     """--pixels, --range, --mean and --std, given to the command as one `scaling`."""
 
-    @click.option("--pixels", "order", type=click.Choice(tuple(ORDERS)), help=ORDER_HELP)
-    @click.option("--range", "limits", default=RANGE, show_default=True, metavar="LOW,HIGH")
+    @click.option("--pixels", "order", type=click.Choice((*ORDERS, AUTO)), help=ORDER_HELP)
+    @click.option("--range", "limits", metavar="LOW,HIGH", help=RANGE_HELP)
     @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
     @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
     @functools.wraps(command)
-    def wrapped(order: str | None, limits: str, mean: str, std: str, **rest: Any) -> None:
-        low, high = _numbers("--range", limits, 2)
+    def wrapped(order: str | None, limits: str | None, mean: str, std: str, **rest: Any) -> None:
+        low, high = _numbers("--range", limits or RANGE, 2)
         means, deviations = _numbers("--mean", mean), _numbers("--std", std)
-        command(scaling=Scaling(low, high, means, deviations, order or ""), **rest)
+        stated = bool(limits or mean or std)
+        if stated and order == AUTO:
+            what, why = "the numbers of --pixels auto are stated", "they are the model's own"
+            raise InputError(what, why, "leave --range, --mean and --std out, or name an order")
+        command(scaling=Scaling(low, high, means, deviations, order or "", stated), **rest)
 
     return wrapped
 
@@ -121,8 +141,7 @@ def read_image(
             f"it has {channels} channels",
             f"give one number for all channels, or {channels} with commas between",
         )
-    pixels = _pixels(path, (width, height), MODES[channels])
-    pixels = pixels.reshape(height, width, channels).astype(np.float32)
+    pixels = read_picture(path, (width, height), channels).astype(np.float32)
     if order.startswith("bgr"):
         pixels[..., :3] = pixels[..., 2::-1].copy()
     return np.ascontiguousarray(np.broadcast_to(_as_dtype(pixels, np.dtype(dtype), by), shape))
@@ -133,24 +152,3 @@ def _as_dtype(pixels: np.ndarray, dtype: np.dtype[Any], by: Scaling) -> np.ndarr
     if dtype.kind == "f":
         return by.apply(pixels).astype(dtype)
     return (pixels - 128 if dtype == np.int8 else pixels).astype(dtype)
-
-
-def _pixels(path: Path, size: tuple[int, int], mode: str) -> np.ndarray:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise InputError(
-            f"the picture {path.name} cannot be read",
-            "Pillow is not installed",
-            "pip install 'fourfold[images]', or pass the input as a .npy file",
-        ) from error
-    try:
-        with Image.open(path) as image:
-            small = image.convert(mode).resize(size, Image.Resampling.BILINEAR)
-            return np.asarray(small)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise InputError(
-            f"the file {path} cannot be read as a picture",
-            str(error),
-            "pass a picture that Pillow can open, or an array in a .npy file",
-        ) from error

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
+import click
 import numpy as np
 
-from fourfold.cli._images import Scaling, read_image
+from fourfold.cli._images import Scaling, own_scaling, read_image
+from fourfold.cli._show import number_text
 from fourfold.errors import InputError, nearest
-
-
-class InputPort(Protocol):
-    """What is needed to know of one input of a session."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> Any: ...
+from fourfold.runtime.random_inputs import InputPort, random_inputs
 
 
 def gather_inputs(
@@ -62,8 +53,11 @@ def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
             "check the path",
         )
     if path.suffix.lower() != ".npy":
-        order = getattr(port, "pixels", "").partition(",")[0]
-        return read_image(path, port.name, tuple(port.shape), port.dtype, scaling, order)
+        return (
+            _read_text(path)
+            if np.dtype(port.dtype).kind == "O"
+            else _read_picture(path, port, scaling)
+        )
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -75,35 +69,21 @@ def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
     return array
 
 
-def random_inputs(ports: Iterable[InputPort], seed: int) -> dict[str, np.ndarray]:
-    """The same numbers for the same seed, each input its own."""
-    pairs = enumerate(ports)
-    return {port.name: _random(port, np.random.default_rng([seed, place])) for place, port in pairs}
+def _read_picture(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
+    """A picture, scaled as the caller says, or else as the model does."""
+    order = getattr(port, "pixels", "").partition(",")[0]
+    own = None if order else own_scaling(getattr(port, "metadata", None))
+    if own is not None and not scaling.stated and np.dtype(port.dtype).kind == "f":
+        scaling = own
+        mean, std = (" ".join(map(number_text, one)) for one in (own.mean, own.std))
+        click.echo(f"{path.name}: mean {mean}, std {std}, as the model's metadata say", err=True)
+    return read_image(path, port.name, tuple(port.shape), port.dtype, scaling, order)
 
 
-def _random(port: InputPort, generator: np.random.Generator) -> np.ndarray:
-    dtype, shape = np.dtype(port.dtype), tuple(port.shape)
-    if dtype.kind in "iu":  # bytes are pixels; wider numbers are places, which must stay small
-        limits = np.iinfo(dtype)
-        low, high = (limits.min, limits.max) if dtype.itemsize == 1 else (0, 1)
-        return generator.integers(low, high, shape, dtype, endpoint=True)
-    if dtype.kind == "b":
-        return generator.integers(0, 2, shape).astype(dtype)
-    return np.asarray(generator.uniform(-1, 1, shape)).astype(dtype)
-
-
-def summarise(arrays: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-    """What the outputs look like, as plain data."""
-    return [_summary(name, array) for name, array in arrays.items()]
-
-
-def _summary(name: str, array: np.ndarray) -> dict[str, Any]:
-    numbers = array.astype(np.float64) if array.dtype.kind in "fiub" and array.size else None
-    row: dict[str, Any] = {"name": name, "shape": list(array.shape), "dtype": str(array.dtype)}
-    for key in ("min", "max", "mean"):
-        row[key] = None if numbers is None else float(getattr(numbers, key)())
-    if numbers is not None and array.ndim in (1, 2) and array.shape[-1] == array.size >= 10:
-        scores = numbers.ravel()
-        best = np.argsort(-scores, kind="stable")[:5]
-        row["top"] = [{"class": int(place), "score": float(scores[place])} for place in best]
-    return row
+def _read_text(path: Path) -> np.ndarray:
+    """A text a line."""
+    try:
+        return np.array(path.read_text(encoding="utf-8").splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        fix = "pass a text file, or an array of str in a .npy file"
+        raise InputError(f"the file {path} cannot be read as text", str(error), fix) from error

@@ -6,15 +6,19 @@ import functools
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import click
 
 import fourfold
 from fourfold.config import PRECISIONS, Config, Precision
+from fourfold.convert import ReadableModel, make_readable
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
+from fourfold.pixels import PixelsOption
+from fourfold.store.store import configured_store
 
 Command = Callable[..., None]
 
@@ -27,7 +31,8 @@ class ModelArguments:
     device: str | None
     precision: Precision | None
     shapes: Mapping[str, tuple[int, ...]] | None
-    pixels: fourfold.Pixels | None = None
+    pixels: PixelsOption | None = None
+    signature: str | None = None
 
     def open(self, follow_batch: bool = True) -> fourfold.Session:
         return fourfold.Session(
@@ -37,11 +42,19 @@ class ModelArguments:
             self.shapes,
             follow_batch=follow_batch,
             pixels=self.pixels,
+            signature=self.signature,
         )
+
+    @cached_property
+    def readable(self) -> ReadableModel:
+        """The model as readers take it, for who reads it without a session."""
+        config = Config.from_environment()
+        return make_readable(self.model, configured_store(config), config.conversion_limit)
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
-        return CompileOptions.from_config(config, self.precision, self.shapes, self.pixels)
+        given = (self.precision, self.shapes, self.pixels)
+        return replace(CompileOptions.from_config(config, *given), signature=self.signature)
 
 
 class ModelPath(click.Path):
@@ -53,8 +66,13 @@ class ModelPath(click.Path):
         return value
 
 
+signature_option = click.option(
+    "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
+)
+
+
 def model_options(command: Command) -> Command:
-    """MODEL, --device, --precision and --shape, given to the command as one `arguments`."""
+    """MODEL and what it is opened with, given to the command as one `arguments`."""
 
     @click.argument("model", type=ModelPath(exists=True))
     @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
@@ -66,16 +84,19 @@ def model_options(command: Command) -> Command:
         metavar="NAME=SIZES",
         help="As in --shape input=4,224,224,3",
     )
+    @signature_option
     @functools.wraps(command)
     def wrapped(
         model: str,
         device: str | None,
         precision: Precision | None,
         shapes: tuple[str, ...],
+        signature: str | None,
         **rest: Any,
     ) -> None:
-        sizes = dict(parse_shape(text) for text in shapes)
-        command(arguments=ModelArguments(model, device, precision, sizes or None), **rest)
+        sizes = dict(parse_shape(text) for text in shapes) or None
+        arguments = ModelArguments(model, device, precision, sizes, signature=signature)
+        command(arguments=arguments, **rest)
 
     return wrapped
 

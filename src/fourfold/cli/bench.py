@@ -19,13 +19,13 @@ import numpy as np
 
 import fourfold
 from fourfold.cli._images import pixels_options
-from fourfold.cli._inputs import random_inputs
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
-from fourfold.report.rival import find_rival
+from fourfold.report.rival import find_rival, model_of_signature
+from fourfold.runtime.random_inputs import random_inputs
 
 OURS = "fourfold"
 
@@ -61,8 +61,8 @@ def command(
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        given = real_inputs(session, inputs, arguments.pixels)
-        rival = open_rival(arguments.model, given, threads) if compare else {}
+        given = real_inputs(session, inputs)
+        rival = open_rival(arguments, given, threads) if compare else {}
         calls |= rival
         for name, call in calls.items():
             bar.add_task(f"warming up {name}", total=None)
@@ -79,26 +79,29 @@ def command(
 
 
 def real_inputs(
-    session: fourfold.Session, inputs: Mapping[str, np.ndarray], pixels: Pixels | None
+    session: fourfold.Session, inputs: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
     """What the CPU runtime gets: pictures as floats, ready made."""
-    if pixels is None:
-        return inputs
-    pictures = {one.name: pixels.real(inputs[one.name]) for one in session.inputs if one.pixels}
+    pictures = {
+        one.name: Pixels.parse(one.pixels).real(inputs[one.name])
+        for one in session.inputs
+        if one.pixels
+    }
     return {**inputs, **pictures}
 
 
 def open_rival(
-    model: str, inputs: Mapping[str, np.ndarray], threads: int | None
+    arguments: ModelArguments, inputs: Mapping[str, np.ndarray], threads: int | None
 ) -> Mapping[str, Call]:
     """The CPU runtime of the model's format by its title; none where there is nothing to measure
     beside, which is told.
     """
     try:
-        rival = find_rival(model)
+        rival = find_rival(arguments.readable.content)
         if rival.reason:
             click.echo(f"nothing is measured beside it: {rival.reason}", err=True)
             return {}
+        model = model_of_signature(arguments.readable.content, arguments.signature)
         run = rival.engine.open_model(model, inputs, threads or os.cpu_count() or 1)
     except (InputError, ModelError) as error:
         click.echo(f"{error.what}: {error.why}", err=True)

@@ -5,6 +5,7 @@ The store is a folder of the user (FOURFOLD_CACHE, or --folder here). It may be 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
 from fourfold.options import PlacementOptions
 from fourfold.players import find_device
-from fourfold.runtime.hybrid_loading import hybrid_key_parts
+from fourfold.runtime.hybrid_loading import hybrid_key_parts, why_made_anew
 from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.entry import HYBRID, PLAN
+from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Answer, explain
@@ -77,7 +78,8 @@ def info(store: Store, as_json: bool) -> None:
         "limit": store.limit,
         "bytes": sum(entry.size for entry in entries),
         "plans": sum(entry.kind in (PLAN, HYBRID) for entry in entries),
-        "binaries": sum(entry.kind == "binary" for entry in entries),
+        "binaries": sum(entry.kind == BINARY for entry in entries),
+        "models": sum(entry.kind == MODEL for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
         "facts": len(store.fact_rows()),
@@ -88,7 +90,8 @@ def info(store: Store, as_json: bool) -> None:
         return
     click.echo(f"folder    {report['folder']}")
     click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
-    click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries")
+    models = f", {report['models']} converted models" if report["models"] else ""
+    click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries{models}")
     click.echo(f"choices   {report['choices']}")
     click.echo(f"facts     {report['facts']} of devices, told by trials")
     click.echo(f"hits      {report['hits']}")
@@ -112,18 +115,22 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
     if HYBRID in kinds and PLAN not in kinds:
         parts = hybrid_key_parts(request, store)
     answer = explain(parts, entries, request.title)
+    outdated = why_made_anew(request, store, parts)
     if as_json:
-        show_json({"model": arguments.model, "parts": parts, **asdict(answer)})
+        found = {**asdict(answer), "outdated": outdated}
+        show_json({"model": arguments.model, "parts": parts, **found})
     else:
-        _show_answer(arguments.model, answer)
+        _show_answer(arguments.model, answer, outdated)
 
 
-def _show_answer(model: str, answer: Answer) -> None:
+def _show_answer(model: str, answer: Answer, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
         click.echo(
             f"{model}: kept {age(entry.made)} ago, {entry.hits} hits, {byte_count(entry.size)}"
         )
+        for reason in outdated:
+            click.echo(f"    it is made anew at the next start: {reason}")
     elif answer.entry is None:
         click.echo(f"{model}: nothing is kept for it; the next start keeps it")
     else:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from fourfold import players
+from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, show_json, show_table
 from fourfold.config import Config
@@ -17,7 +18,7 @@ from fourfold.device import DeviceInfo
 from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
-from fourfold.store.store import folder_store
+from fourfold.store.store import configured_store
 
 
 @click.command(help=__doc__)
@@ -28,25 +29,30 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
     wanted = arguments.device or config.device
     device = NULL_GPU if wanted == "null" else players.find_device(wanted)
     options, title = arguments.compile_options(config), Path(arguments.model).name
-    report = check_model(arguments.model, title, device, options)
+    content, origin = arguments.readable
+    report = check_model(content, title, device, options, origin)
     verdict = None if device is NULL_GPU else _verdict(device, config)
     if as_json:
         about = {"model": arguments.model, "device": str(device), "self_test": verdict}
-        show_json({**about, **report.to_json()})
+        described = about_as_data(report.metadata, report.signatures)
+        show_json({**about, **report.to_json(), **described})
     else:
         _show(title, report)
+        show_about(report.metadata, report.signatures)
         if verdict is not None:
             click.echo(f"{device.name} in a self-test: {verdict}")
 
 
 def _verdict(device: DeviceInfo, config: Config) -> str:
-    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    store = configured_store(config)
     return players.describe_verdict(players.ready_to_play(device, store))
 
 
 def _show(title: str, report: Report) -> None:
     placement = report.placement
     click.echo(f"{title}: {placement.summary}")
+    if placement.origin:
+        click.echo(placement.origin)
     alone = duration(placement.cpu_seconds)
     click.echo(f"estimated {duration(placement.seconds)} a run, {alone} on the CPU alone")
     show_parts(placement)

@@ -29,6 +29,7 @@ def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
         arguments.precision,
         arguments.shapes,
         arguments.pixels,
+        arguments.signature,
     )
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})

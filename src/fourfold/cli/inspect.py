@@ -6,14 +6,16 @@ Every checksum is checked on the way.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.errors import InputError
+from fourfold.metadata import ModelMetadata, Signatures, read_about
 from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
 
@@ -31,6 +33,12 @@ def command(file: str, as_json: bool) -> None:
     prepared.file.verify()
     report = _describe(prepared)
     (show_json if as_json else _show)({"file": file, **report})
+    if not as_json:
+        for number, name in enumerate(prepared.models):
+            metadata, signatures = _about(prepared, number)
+            if metadata or signatures:
+                click.echo(f"{name}:")
+            show_about(metadata, signatures)
 
 
 def _describe(prepared: Prepared) -> dict[str, Any]:
@@ -44,6 +52,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
             "precision": plan["precision"],
             "shapes": plan["shapes"],
             "pixels": plan["pixels"],
+            "signature": plan.get("signature", ""),
             "generic": plan["generic"],
             "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
@@ -62,8 +71,19 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         {"device": one["device"], "choices": len(prepared.choices(one["device"]))}
         for one in index["choices"]
     ]
-    head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": index["models"]}
+    models = [
+        {**one, **about_as_data(*_about(prepared, number))}
+        for number, one in enumerate(index["models"])
+    ]
+    head = {"bytes": prepared.file.size, "made_by": index["made_by"], "models": models}
     return {**head, "plans": plans, "binaries": binaries, "choices": choices}
+
+
+def _about(prepared: Prepared, model: int) -> tuple[ModelMetadata, Signatures]:
+    """What a model says of itself: all of its plans have the same."""
+    rows = (*prepared.index["plans"], *prepared.index["hybrid_plans"])
+    found = next((prepared.about(row) for row in rows if row["model"] == model), b"")
+    return read_about(found)
 
 
 def _weights(prepared: Prepared, sections: Sequence[int]) -> int:
@@ -82,7 +102,7 @@ def _show(report: dict[str, Any]) -> None:
     show_table(title, ("model", ">its file", ">age", "digest"), rows)
     plans = [
         (
-            one["model"],
+            _title(one),
             one["device"]["name"],
             one["device"]["kind"],
             "yes" if one["generic"] else "no",
@@ -96,12 +116,12 @@ def _show(report: dict[str, Any]) -> None:
     columns = ("model", "made for", "kind", "generic", "precision", ">weights", ">in all", ">age")
     show_table("plans (equal weights are kept once)", columns, plans)
     needed = [
-        (one["model"], one["device"]["name"], str(read_requirements(one["requirements"])))
+        (_title(one), one["device"]["name"], str(read_requirements(one["requirements"])))
         for one in report["plans"]
     ]
     show_table("what they require of a device", ("model", "made for", "requires"), needed)
     pictures = {
-        (one["model"], name, words)
+        (_title(one), name, words)
         for one in report["plans"]
         for name, words in one["pixels"].items()
     }
@@ -120,6 +140,11 @@ def _show(report: dict[str, Any]) -> None:
     if report["choices"]:
         counts = [(one["device"], one["choices"]) for one in report["choices"]]
         show_table("tuned choices", ("device", ">choices"), counts)
+
+
+def _title(plan: Mapping[str, Any]) -> str:
+    """A plan's model, and by which signature it is called."""
+    return f"{plan['model']}, {plan['signature']}" if plan["signature"] else str(plan["model"])
 
 
 def age(since: float) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import click
 from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import json_option, parse_shape
+from fourfold.cli._options import json_option, parse_shape, signature_option
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.config import PRECISIONS, Config
+from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
@@ -29,7 +31,7 @@ from fourfold.players import find_device
 from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
-from fourfold.store.store import Store, folder_store
+from fourfold.store.store import Store, configured_store
 from fourfold.tune import LEVELS, Level, level_named
 
 FILE = click.Path(exists=True, path_type=Path)
@@ -50,6 +52,7 @@ FILE = click.Path(exists=True, path_type=Path)
     "--everywhere/--only-here", default=True, help="Generic plans for all kinds of devices."
 )
 @scaling_options
+@signature_option
 @json_option
 def command(
     models: tuple[Path, ...],
@@ -64,13 +67,15 @@ def command(
     draft = _start(output, add)
     config = Config.from_environment()
     options, level = _read_options(config, **stated)
-    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    store = configured_store(config)
     found = [find_device(name) for name in devices or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]
     rows, generic = [], []
-    for model in models:
-        rows += [_prepare(draft, model, device, options, level, store) for device in found]
-        generic += prepare_generic(draft, model, options, kinds)
+    for path in models:
+        with readable_file(str(path), store, config.conversion_limit) as readable:
+            model = Path(readable)
+            rows += [_prepare(draft, model, device, options, level, store) for device in found]
+            generic += prepare_generic(draft, model, options, kinds)
     size = draft.write(output)
     report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
     (show_json if as_json else _show)({**report, "prepared": rows, "generic": generic})
@@ -83,11 +88,12 @@ def _read_options(
     level: str,
     deadline: float | None,
     scaling: Scaling,
+    signature: str | None,
 ) -> tuple[CompileOptions, Level]:
     """What is to be compiled, and how hard to look for its best kernels."""
     sizes = dict(parse_shape(text) for text in shapes)
     options = CompileOptions.from_config(config, precision, sizes, scaling.only_pixels())
-    return options, level_named(level, deadline)
+    return replace(options, signature=signature), level_named(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:

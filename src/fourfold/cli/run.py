@@ -1,7 +1,8 @@
 """Run a model once, and show or save what comes out.
 
-Inputs are arrays (.npy) or pictures, by name; those that are not given are random. A picture is
-resized to the input's height and width.
+Inputs are arrays (.npy), pictures, or text files of a text a line, by name; those that are not
+given are random. A picture is resized to the input's height and width, and scaled as the model's
+metadata say, or to 0..1. Outputs are shown by the labels that the model comes with.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import click
 import numpy as np
 
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._inputs import gather_inputs, summarise
+from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
+from fourfold.cli._outputs import TOP, summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
 
@@ -30,6 +32,9 @@ from fourfold.errors import InputError
 @model_options
 @click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
+@click.option(
+    "--top", type=click.IntRange(0), default=TOP, show_default=True, help="Classes that are shown."
+)
 @scaling_options
 @seed_option
 @json_option
@@ -37,6 +42,7 @@ def command(
     arguments: ModelArguments,
     files: tuple[str, ...],
     output: Path | None,
+    top: int,
     scaling: Scaling,
     seed: int,
     as_json: bool,
@@ -50,13 +56,14 @@ def command(
         seconds = time.perf_counter() - began
         device, precision = str(session.device), session.precision
         stages = dict(session.timings)
+        outputs = summarise(results, session.outputs, top)
     saved = {} if output is None else save(output, results)
     report = {
         "model": arguments.model,
         "device": device,
         "precision": precision,
         "seconds": {"start": start, "stages": stages, "run": seconds},
-        "outputs": summarise(results),
+        "outputs": outputs,
         "files": {name: str(path) for name, path in saved.items()},
     }
     (show_json if as_json else _show)(report)
@@ -75,15 +82,32 @@ def _show(report: Mapping[str, Any]) -> None:
     title = f"{Path(report['model']).name} on {report['device']}, {report['precision']}"
     show_table(title, ("output", ">shape", "type", ">min", ">max", ">mean"), rows)
     for row in report["outputs"]:
-        if "top" in row:
-            best = ((item["class"], number_text(item["score"])) for item in row["top"])
-            show_table(f"best of {row['name']}", (">class", ">score"), best)
+        _show_classes(row)
     seconds = report["seconds"]
     stages = ", ".join(f"{name} {duration(t)}" for name, t in seconds["stages"].items())
     click.echo(f"start {duration(seconds['start'])}{f' ({stages})' if stages else ''}")
     click.echo(f"first run {duration(seconds['run'])}")
     for name, path in report["files"].items():
         click.echo(f"saved {name} as {path}")
+
+
+def _show_classes(row: Mapping[str, Any]) -> None:
+    """What an output means: classes with labels and scores, or text."""
+    titles = {"top": "best of", "shares": "most of", "labels": "labels of"}
+    for key, title in titles.items():
+        if row.get(key):
+            names = [name for name in ("class", "label", "score", "share") if name in row[key][0]]
+            columns = [name if name == "label" else f">{name}" for name in names]
+            cells = ([_cell(name, item[name]) for name in names] for item in row[key])
+            show_table(f"{title} {row['name']}", columns, cells)
+    if "values" in row:
+        show_table(f"first of {row['name']}", ("text",), ((text,) for text in row["values"]))
+
+
+def _cell(name: str, item: Any) -> str:
+    if name == "share":
+        return f"{item:.1%}"
+    return number_text(item) if name in ("score", "class") else str(item)
 
 
 def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Path]:
@@ -110,7 +134,8 @@ def _write(path: Path, array: np.ndarray) -> None:
     descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".npy")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            np.save(file, array, allow_pickle=False)
+            plain = array.astype(bytes) if array.dtype == object else array
+            np.save(file, plain, allow_pickle=False)
         Path(aside).chmod(0o644)
         Path(aside).replace(path)
     finally:

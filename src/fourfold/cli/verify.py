@@ -17,19 +17,20 @@ import numpy as np
 
 import fourfold
 from fourfold.cli._images import Scaling
-from fourfold.cli._inputs import InputPort, random_inputs, read_input
+from fourfold.cli._inputs import read_input
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
 from fourfold.cli._show import shape_text, show_json, show_table
 from fourfold.config import Config
 from fourfold.cpu.protocol import CpuEngine
 from fourfold.errors import InputError
-from fourfold.report.rival import find_rival
+from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.verify import (
     Layer,
     Verification,
     compare_layers,
     compare_outputs,
 )
+from fourfold.runtime.random_inputs import InputPort, random_inputs
 
 Sample = tuple[str, dict[str, np.ndarray]]
 FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
@@ -45,7 +46,7 @@ def command(
     arguments: ModelArguments, folder: Path | None, layers: bool, seed: int, as_json: bool
 ) -> None:
     reports: dict[str, Any] = {}
-    rival = find_rival(arguments.model)
+    rival = find_rival(arguments.readable.content)
     if rival.reason:
         click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
     with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
@@ -70,14 +71,15 @@ def verify_sample(
     session.reset()
     ours = list(session.run(arrays).values())
     names = [info.name for info in session.outputs]
-    theirs = engine.open_model(arguments.model, arrays, None)()
+    model = model_of_signature(arguments.readable.content, arguments.signature)
+    theirs = engine.open_model(model, arrays, None)()
     outputs = compare_outputs(ours, theirs, names, session.precision)
     on_the_way: tuple[Layer, ...] = ()
     if layers:
         options = arguments.compile_options(Config.from_environment())
         options = replace(options, precision=session.precision, follow_batch=False)
         inputs = list(arrays.values())
-        on_the_way = compare_layers(arguments.model, session.device, options, inputs)
+        on_the_way = compare_layers(arguments.readable.content, session.device, options, inputs)
     device = str(session.device)
     return Verification(engine.title, session.precision, device, outputs, on_the_way)
 

@@ -67,7 +67,16 @@ def compile_model(
         plan = lowering.plan(recorded)
     names = (loaded.model.input_names, loaded.model.output_names)
     lasts = not any(isinstance(node.attributes, Custom) for node in loaded.model.main.nodes)
-    return Compiled(plan, *names, recorded.answers, loaded.open_sizes, lasts, loaded.pixels)
+    return Compiled(
+        plan,
+        *names,
+        recorded.answers,
+        loaded.open_sizes,
+        lasts,
+        pixels=loaded.pixels,
+        about=loaded.about,
+        signature=options.signature or "",
+    )
 
 
 def stage_text(model: str | bytes, stage: str, device: DeviceInfo, options: CompileOptions) -> str:

@@ -36,7 +36,15 @@ def compile_hybrid(problem: PlacementProblem, choices: Mapping[str, str]) -> Hyb
         problem.compile_options.precision,
     )
     names = (problem.model.input_names, problem.model.output_names)
-    compiled = Compiled(plan, *names, recorded.answers, loaded.open_sizes, pixels=loaded.pixels)
+    compiled = Compiled(
+        plan,
+        *names,
+        recorded.answers,
+        loaded.open_sizes,
+        pixels=loaded.pixels,
+        about=loaded.about,
+        signature=problem.compile_options.signature or "",
+    )
     inputs = dict.fromkeys(name for part in parts for name in part.inputs)
     crossing = {name: problem.type(name) for name in inputs if name in graph.types}
     return HybridPlan(parts, crossing, compiled, decision.placement.to_record())

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
+from fourfold.metadata import write_about
 from fourfold.options import CompileOptions
-from fourfold.pixels import Pixels
+from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
 
@@ -35,6 +36,11 @@ class LoadedModel:
         return tuple(byte_sizes(sizes, self.pictures.get(value)) for value, sizes in pairs)
 
     @property
+    def about(self) -> bytes:
+        """What the model says of itself, as files keep it."""
+        return write_about(self.model.metadata, self.model.signatures)
+
+    @property
     def pixels(self) -> dict[str, str]:
         """In words what bytes hold, by the caller's names of the inputs."""
         names = zip(self.model.input_names, self.model.main.arguments, strict=True)
@@ -52,6 +58,7 @@ def load_model(
     def read(shapes: Mapping[str, Shape]) -> Model:
         wanted = ReadOptions(
             shapes=shapes,
+            signature=options.signature,
             keep_unsupported=keep_unsupported,
             quantized=options.quantized,
             follow_batch=options.follow_batch,
@@ -60,14 +67,14 @@ def load_model(
 
     shapes, pixels = options.shapes, options.pixels
     if shapes and pixels is not None:
-        if isinstance(pixels, Pixels):
+        if not isinstance(pixels, Mapping):
             pixels = _by_input(read({}), pixels)
         shapes = real_shapes(shapes, pixels)
     found = read(shapes)
     return LoadedModel(found, find_pictures(found, pixels))
 
 
-def _by_input(model: Model, pixels: Pixels) -> dict[str, Pixels]:
+def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:
     """By the name of the input that they belong to."""
     values = find_pictures(model, pixels)
     names = zip(model.input_names, model.main.arguments, strict=True)

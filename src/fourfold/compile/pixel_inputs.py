@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.graph import Graph
-from fourfold.pixels import Pixels, PixelsOption
+from fourfold.pixels import AUTO, Pixels, PixelsOption, own_pixels
 from fourfold.rewrite.take_pixels import Pictures
 from fourfold.types import DType, Quantization, Shape, TensorType
 
@@ -20,6 +20,8 @@ def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
     if given is None:
         return {}
     values = dict(zip(model.input_names, model.main.arguments, strict=True))
+    if given == AUTO:
+        return _by_metadata(model)
     named = {_only(model.main, values, given): given} if isinstance(given, Pixels) else given
     for name, pixels in named.items():
         if name not in values:
@@ -27,6 +29,25 @@ def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
             raise InputError(what, why, nearest(name, values))
         _check(model.main, name, values[name], pixels)
     return {values[name]: pixels for name, pixels in named.items()}
+
+
+def _by_metadata(model: Model) -> Pictures:
+    """Images of floats whose scaling the metadata give; InputError where there is none."""
+    graph, found = model.main, own_pixels(model.metadata.inputs)
+    pictures = {
+        value: found[place]
+        for place, value in enumerate(graph.arguments)
+        if place in found and _fits(graph.types[value], found[place]) and value not in graph.outputs
+    }
+    if not pictures:
+        types = ", ".join(f"{name}: {graph.types[name]}" for name in graph.arguments)
+        what, why = (
+            "pixels='auto' finds no picture",
+            f"no mean and std are given for any of {types}",
+        )
+        fix = "pass a fourfold.Pixels, or bytes as they are where the model takes bytes"
+        raise InputError(what, why, fix)
+    return pictures
 
 
 def _only(graph: Graph, values: Mapping[str, str], pixels: Pixels) -> str:

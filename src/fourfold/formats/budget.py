@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from fourfold.types import Shape, TensorType
 
 MAX_ELEMENTS = 2**31
+MAX_RANK = 16
 FOLD_LIMIT = 64 << 20  # bytes of one result that is made from little
 FOLD_TOTAL = 512 << 20  # bytes of all results beyond what unpacking the file may take
 UNPACKED = 8  # numbers of four bits that become floats take eight times the room
 
 
 def check_shape(shape: Shape) -> None:
-    """Refuses sizes below zero and tensors that no machine could hold."""
+    """Refuses sizes below zero, and tensors that no machine could hold or no model has."""
+    if len(shape) > MAX_RANK:
+        raise ValueError(f"it has {len(shape)} axes; more than {MAX_RANK} make no sense")
     if min(shape, default=0) < 0:
         raise ValueError(f"its shape {list(shape)} has a negative size")
     if math.prod(shape) > MAX_ELEMENTS:

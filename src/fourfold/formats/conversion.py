@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
@@ -11,10 +12,23 @@ from fourfold.formats.inputs import DeclaredInput, declare_inputs
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.refusal import TypeMismatch, Unconvertible
 from fourfold.graph import Graph
+from fourfold.types import DType
 
 DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 EXPORT_AGAIN = "export the model again; if other tools accept the file, report it"
+DAMAGED = "download or export the file again; if other tools accept it, report it"
 SEE_OPS = "'fourfold ops' lists what is supported"
+
+
+@contextmanager
+def sound(title: str, kind: str, *others: type[Exception]) -> Iterator[None]:
+    """Damage of a file, and what a format calls that otherwise, becomes a ModelError."""
+    damage: tuple[type[Exception], ...] = (*DAMAGE, *others)
+    try:
+        yield
+    except damage as error:
+        what, why = f"{title} is not a sound {kind}", str(error) or type(error).__name__
+        raise ModelError(what, why, DAMAGED) from error
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,10 @@ class Conversion:
         """Puts a node in place of an operator for the CPU engine; False where none is wanted."""
         return False
 
+    def can_be_passed(self, dtype: DType) -> bool:
+        """Whether a caller can pass values of this type, and get them."""
+        return dtype.has_numpy
+
     def no_arrays(self, value: str) -> str:
         """Why a value cannot be an array here."""
         kind = self.builder.types[value].dtype.value
@@ -76,7 +94,7 @@ class Conversion:
         declare_inputs(self.builder, inputs, options)
         self.inputs = tuple(one.name for one in inputs)
         for name in self.inputs:
-            if not self.builder.types[name].dtype.has_numpy:
+            if not self.can_be_passed(self.builder.types[name].dtype):
                 self.refuse("input", name, self.no_arrays(name))
 
     def convert(self, operator: FileOperator, add_nodes: Callable[[], None]) -> None:

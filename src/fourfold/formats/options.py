@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fourfold.errors import InputError
 from fourfold.types import Shape
 
 
@@ -23,6 +24,12 @@ class ReadOptions:
     keep_unsupported: bool = False
     quantized: bool = True
     follow_batch: bool = True
+
+    def refuse_signature(self, title: str) -> None:
+        """For formats whose models can be called in one way only."""
+        if self.signature is not None:
+            what, why = f"no signature '{self.signature}'", f"{title} models have none"
+            raise InputError(what, why, "leave the signature out")
 
 
 DEFAULTS = ReadOptions()

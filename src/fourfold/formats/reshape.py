@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 
 from fourfold.formats.batch import axis_of_batch
+from fourfold.formats.budget import MAX_RANK
 from fourfold.types import Shape, TensorType
-
-MAX_RANK = 16
 
 
 @dataclass(frozen=True)

@@ -113,16 +113,6 @@ class PixelEncoding(Steps):
         return found
 
 
-class PlaneEncoding(Steps):
-    """Channels that lie a plane apart; the pixels of each are side by side."""
-
-    def lane(self, pointer: Pointer, start: Expression, lane: int) -> Expression:
-        return super().lane(pointer, start, lane * self._place.plane)
-
-    def element(self, pointer: Pointer, start: Expression, channel: Expression) -> Expression:
-        return super().element(pointer, start, channel * self._place.plane)
-
-
 def byte_table(channels: Sequence[Channel]) -> np.ndarray:
     """What every byte stands for, channel by channel."""
     numbers = np.arange(BYTES, dtype=np.float32)
@@ -132,6 +122,4 @@ def byte_table(channels: Sequence[Channel]) -> np.ndarray:
 def make_encoding(kernel: Kernel, place: Location, kind: str, writable: bool) -> Steps:
     if place.channels:
         return PixelEncoding(kernel, place, kind)
-    if place.plane:
-        return PlaneEncoding(kernel, place, kind, writable)
     return Steps(kernel, place, kind, writable)

@@ -47,14 +47,6 @@ class BufferArgument:
     memory: object
 
 
-@dataclass(frozen=True)
-class SizeArgument:
-    """An int parameter with its value for this launch."""
-
-    name: str
-    value: int
-
-
 class Variable(Expression):
     """A named value that may change."""
 

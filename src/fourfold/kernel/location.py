@@ -40,7 +40,8 @@ class Location:
     the next, in SLICED pixels from one slice to the next. A value inside another one has the
     other's pitch. With a `scale` there are integers, which stand for real numbers; with `channels`
     there are bytes of pixels, fewer than four channels of which are read as real numbers. With a
-    `plane`, fewer than four channels lie so many elements apart, each with its pixels side by side.
+    `plane`, channels lie so many elements apart, each with its pixels side by side; several images
+    of such planes lie `image` elements apart.
     """
 
     root: str
@@ -52,6 +53,7 @@ class Location:
     zero_point: int = 0
     channels: tuple[Channel, ...] = ()
     plane: int = 0
+    image: int = 0
 
     @property
     def converts(self) -> bool:
@@ -69,7 +71,7 @@ def dequantized_location(place: Location, scale: float, zero_point: int) -> Loca
 
     Bytes that count steps of one are read as whole numbers, and can be read as other steps, too.
     """
-    if place.scale not in (None, 1.0) or place.channels or place.plane:
+    if place.scale not in (None, 1.0) or place.channels:
         return None
     return replace(place, scale=scale, zero_point=place.zero_point + zero_point)
 
@@ -80,11 +82,17 @@ def picture_location(place: Location, channels: tuple[Channel, ...]) -> Location
     return replace(place, channels=channels) if plain and not place.plane else None
 
 
-def planes_location(place: Location, plane: int, row: int) -> Location | None:
-    """The same memory, its planes read as the channels of pixels; None if these lie otherwise."""
-    if place.layout is not Layout.ROWS or place.converts or place.plane or place.pitch != row:
+def planes_location(place: Location, planes: TensorType) -> Location | None:
+    """The memory of [images, channels, ...], seen as pixels with their channels; None if it is not
+    all in one piece.
+    """
+    if place.layout is not Layout.ROWS or place.channels or place.plane:
         return None
-    return replace(place, pitch=1, plane=plane)
+    if place.pitch != planes.shape[-1]:
+        return None
+    images, channels, *sizes = planes.shape
+    plane = math.prod(sizes)
+    return replace(place, pitch=1, plane=plane, image=channels * plane if images > 1 else 0)
 
 
 @dataclass(frozen=True)
@@ -130,10 +138,10 @@ def region_location(
     no view.
     """
     last = axis == outer.rank - 1
-    if last and (whole.channels or whole.plane):
+    if (last and whole.channels) or (whole.image and not last):
         return None
     if whole.layout is Layout.ROWS:
-        step = 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
+        step = whole.plane or 1 if last else math.prod(outer.shape[axis + 1 : -1]) * whole.pitch
     elif last:
         ends = start + inner.channels == outer.channels
         if start % 4 or (inner.channels % 4 and not ends):

@@ -4,8 +4,9 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from fourfold.kernel.addresses import Addresses
 from fourfold.kernel.byte_rounding import ByteRounding
 from fourfold.kernel.encoding import make_encoding
 from fourfold.kernel.expression import (
@@ -21,7 +22,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
-from fourfold.types import DType, Shape, TensorType
+from fourfold.types import DType, TensorType
 
 Finish = Callable[[Expression, Expression, Expression, int], Expression]
 
@@ -31,78 +32,15 @@ def compute_kind(dtype: DType, real: str) -> str:
     return real if dtype.is_float else "bool" if dtype is DType.BOOL else "int"
 
 
-class View:
-    """One tensor seen from a kernel. `pixel` counts all axes but the last, `slice` groups of four
-    channels.
-    """
+class View(Addresses):
+    """One tensor seen from a kernel: what is read from it and written to it."""
 
     def __init__(self, kernel: Kernel, pointer: Pointer, type: TensorType, at: Location) -> None:
-        self.kernel, self.pointer, self.type, self.location = kernel, pointer, type, at
+        super().__init__(kernel, pointer, type, at)
         self.kind = compute_kind(type.dtype, kernel.real)
         self.finish: Finish | None = None
         self.counting: ByteRounding | None = None  # how `store_four` makes bytes of real numbers
-        self.known: dict[Expression, list[Expression]] = {}  # coordinates of pixels
-        self.fixed = False  # whether axes are written out, for kernels that divide by them
         self.steps = make_encoding(kernel, at, self.kind, pointer.writable)
-
-    @property
-    def pixels(self) -> Expression:
-        return self.kernel.size(f"{self.pointer.name}_pixels", self.type.pixels)
-
-    @property
-    def slices(self) -> Expression:
-        return self.kernel.size(f"{self.pointer.name}_slices", self.type.slices)
-
-    @property
-    def channels(self) -> Expression:
-        return self.kernel.size(f"{self.pointer.name}_channels", self.type.channels)
-
-    @property
-    def pitch(self) -> Expression:
-        if self.location.pitch < 4 or self.location.channels:
-            return const(self.location.pitch)
-        return self.kernel.size(f"{self.pointer.name}_pitch", self.location.pitch)
-
-    @property
-    def whole(self) -> bool:
-        """Whether four channels can always be read and written at once."""
-        sliced = self.location.layout is Layout.SLICED
-        rows = self.type.channels % 4 == 0 or bool(self.location.channels)
-        return sliced or (self.location.aligned and rows)
-
-    def axis(self, index: int) -> Expression:
-        """The size of one axis."""
-        if self.fixed:
-            return const(self.type.shape[index])
-        return self.kernel.size(f"{self.pointer.name}_axis{index}", self.type.shape[index])
-
-    def coordinates(self, pixel: Expression) -> list[Expression]:
-        """Where a pixel is along each axis but the last."""
-        known = self.known.get(pixel)
-        return self._split(pixel, self.type.shape[:-1]) if known is None else known
-
-    def line_coordinates(self, line: Expression) -> list[Expression]:
-        """Where a line of pixels is along each axis but the last two."""
-        return [self.kernel.let(place, "at") for place in self._split(line, self.type.shape[:-2])]
-
-    def _split(self, number: Expression, leading: Shape) -> list[Expression]:
-        places: list[Expression] = []
-        rest = number
-        for index in range(len(leading) - 1, -1, -1):
-            outermost = all(size == 1 for size in leading[:index])
-            size = self.axis(index)
-            places.insert(0, rest if outermost and leading[index] != 1 else rest % size)
-            rest = rest // size
-            if index and leading[index] != 1:
-                rest = self.kernel.let(rest, "rest") if not outermost else const(0)
-        return places
-
-    def pixel(self, coordinates: Sequence[Operand]) -> Expression:
-        """The number of the pixel at these coordinates (all axes but the last)."""
-        index: Expression = const(0)
-        for axis, place in enumerate(coordinates):
-            index = index * self.axis(axis) + place
-        return index
 
     def load(
         self,
@@ -131,20 +69,12 @@ class View:
 
     def lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         """One channel of a slice, read alone. The caller knows that it exists."""
-        return self.steps.lane(self.pointer, self.step(pixel, slice_), lane)
-
-    def corner(self, pixel: Operand) -> Expression:
-        """Where a pixel is, in elements; with `step` and a lane it leads to its channels."""
-        return lift(pixel) * (4 if self.location.layout is Layout.SLICED else self.pitch)
-
-    def step(self, pixels: Operand, slice_: Operand) -> Expression:
-        """How far it is to a slice of another pixel, in elements."""
-        if self.location.layout is Layout.SLICED:
-            return (lift(slice_) * self.pitch + pixels) * 4
-        return lift(pixels) * self.pitch + lift(slice_) * 4
+        return self.lane_near(self.pointer, self.start(pixel, slice_), lane)
 
     def lane_near(self, near: Pointer, corner: Expression, lane: int) -> Expression:
         """One channel, from a pointer that went a `step` ahead."""
+        if self.location.plane:
+            return self.steps.element(near, corner, lane * self.apart)
         return self.steps.lane(near, corner, lane)
 
     def element(
@@ -155,7 +85,8 @@ class View:
         if self.location.layout is Layout.SLICED:
             start, channel = (channel // 4 * self.pitch + pixel) * 4, channel % 4
         else:
-            start = lift(pixel) * self.pitch
+            start = self.corner(pixel)
+            channel = channel * self.apart if self.location.plane else channel
         value = self.steps.element(self.pointer, start, channel)
         return value if inside is None else guarded(inside, value)
 
@@ -193,6 +124,8 @@ class View:
             self.kernel.store(self.pointer, self.index(pixel, slice_), value)
             return
         value = self.kernel.let(value, "result")
+        planes = self.location.plane
+        start = self.kernel.let(self.start(pixel, slice_), "to") if planes else const(0)
         for lane in range(4):
             exists = const(True) if rest == 0 else lift(slice_) * 4 + lane < self.channels
             if known is not None:
@@ -200,21 +133,10 @@ class View:
             if exists.number is not None and not exists.number:
                 continue
             with self.kernel.when(exists):
-                index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
+                index = start + lane * self.apart
+                if not planes:
+                    index = lift(pixel) * self.pitch + (lift(slice_) * 4 + lane)
                 self.kernel.store(self.pointer, index, value.lane(lane))
-
-    def index(self, pixel: Operand, slice_: Operand) -> Expression:
-        """The number of four channels among all such, where they can be read at once."""
-        if self.location.layout is not Layout.SLICED:
-            return lift(pixel) * (self.pitch // 4) + slice_
-        run = self.kernel.run
-        steps = None if run is None or slice_ is not run.slice else run.steps(lift(pixel))
-        if run is None or steps is None:
-            return lift(slice_) * self.pitch + pixel
-        if self.pointer.name not in run.starts:
-            start = lift(slice_) * self.pitch + run.pixel
-            run.starts[self.pointer.name] = self.kernel.let(start, "at")
-        return run.starts[self.pointer.name] + steps
 
     def _padded_lane(self, pixel: Operand, slice_: Operand, lane: int) -> Expression:
         channels = self.type.channels

@@ -114,6 +114,8 @@ def is_free(context: NodeContext) -> bool:
     before, after = context.locations[str(node.inputs[0])], context.locations[node.outputs[0]]
     if alias is None or alias.kind == "join":
         return False
+    if alias.inward:
+        return before == alias.converted(after)
     if alias.converts:
         return after == alias.converted(before)
     if alias.kind == "same":

@@ -30,9 +30,7 @@ def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location
     aliases = [(node, alias) for node, alias in _aliases(graph)]
     layouts = _choose_layouts(graph, aliases)
     parents = _choose_parents(graph, aliases, layouts)
-    converted = {
-        node.outputs[0]: (node.inputs[0], alias) for node, alias in aliases if alias.converts
-    }
+    converted = {_ends(node, alias): alias for node, alias in aliases if alias.converts}
     storage = Storage(graph, options)
     locations: dict[str, Location] = {}
 
@@ -50,8 +48,8 @@ def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location
         whole, outer, inner = resolve(parent), graph.types[parent], graph.types[name]
         if whole.layout is not own.layout:
             return None
-        if name in converted and converted[name][0] == parent:
-            return converted[name][1].converted(whole)
+        if (name, parent) in converted:
+            return converted[name, parent].converted(whole)
         if axis is None:
             return reshaped_location(whole, outer, inner)
         return region_location(whole, outer, inner, axis, start)
@@ -59,6 +57,12 @@ def choose_locations(graph: Graph, options: KernelOptions) -> dict[str, Location
     for name in layouts:
         resolve(name)
     return locations
+
+
+def _ends(node: Node, alias: Alias) -> tuple[str, str]:
+    """Of a conversion, the value that may lie inside the other one, and that one."""
+    source, result = str(node.inputs[0]), node.outputs[0]
+    return (source, result) if alias.inward else (result, source)
 
 
 def _aliases(graph: Graph) -> Iterator[tuple[Node, Alias]]:
@@ -143,7 +147,9 @@ def _choose_parents(
             if free(output) and first not in graph.constants:
                 region = alias.regions[0]
                 parents[output] = (str(first), region.axis, region.start)
-        elif not alias.converts and (output in graph.outputs or output in parents):
+        elif alias.inward or (
+            not alias.converts and (output in graph.outputs or output in parents)
+        ):
             if free(first) and not _above(parents, output, first):
                 parents[str(first)] = (output, None, 0)
         elif free(output) and first not in graph.constants:

@@ -57,8 +57,8 @@ class Alias:
     `kind` is 'same' (reshape: input and output hold the same elements in the same order), 'join'
     (each input is a box of the output), 'cut' (the output is a box of the input), 'dequantize'
     (the output is what the input's integers stand for: (stored - zero_point) * scale), 'picture'
-    (the output has `channels` of the input's bytes) or 'planes' (the output's channels lie a
-    `plane` apart in the input, which has rows of `row` elements).
+    (the output has `channels` of the input's bytes), 'read planes' (the output's channels are the
+    planes of the input) or 'write planes' (the other way round: the input lies in the output).
     """
 
     kind: str
@@ -66,18 +66,24 @@ class Alias:
     scale: float = 1.0
     zero_point: int = 0
     channels: tuple[Channel, ...] = ()
-    plane: int = 0
-    row: int = 0
+    planes: TensorType | None = None
 
     @property
     def converts(self) -> bool:
-        """Whether what is read is not what lies there."""
-        return self.kind in ("dequantize", "picture", "planes")
+        """Whether what is read, or written, is not what lies there."""
+        return self.kind in ("dequantize", "picture", "read planes", "write planes")
+
+    @property
+    def inward(self) -> bool:
+        """Whether it is the input that lies inside the output, and is converted."""
+        return self.kind == "write planes"
 
     def converted(self, place: Location) -> Location | None:
-        """The place of the output inside that of the input, if it can be read there."""
-        if self.plane:
-            return planes_location(place, self.plane, self.row)
+        """The place of the output inside that of the input, if it can be read there; if `inward`
+        the place of the input inside that of the output.
+        """
+        if self.planes is not None:
+            return planes_location(place, self.planes)
         if self.channels:
             return picture_location(place, self.channels)
         return dequantized_location(place, self.scale, self.zero_point)

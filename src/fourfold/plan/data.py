@@ -142,7 +142,9 @@ class Compiled:
     `signatures` are the sizes of each input with -1 where the model leaves one open; empty for an
     input of which it leaves none open. `lasts` is false where code of the caller, which may change
     without a trace, has a say in it: then it is good for this process only. `pixels` has the names
-    of inputs that come as bytes of a picture, with what those hold, in words.
+    of inputs that come as bytes of a picture, with what those hold, in words. `about` is what the
+    model says of itself, as `fourfold.metadata` writes it; `signature` is the one by which it is
+    called, '' where that is by its first graph.
     """
 
     plan: Plan
@@ -152,3 +154,5 @@ class Compiled:
     signatures: tuple[Shape, ...] = ()
     lasts: bool = True
     pixels: Mapping[str, str] = field(default_factory=dict)
+    about: bytes = b""
+    signature: str = ""

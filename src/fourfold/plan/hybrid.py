@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,9 +14,10 @@ from fourfold.errors import InputError, ModelError
 from fourfold.pixels import Pixels
 from fourfold.plan import Compiled, Container, Plan, Port, Program, Section, read_plan
 from fourfold.plan.record import (
+    about_sections,
     plan_sections,
     port_record,
-    read_pixels,
+    read_calling,
     read_port,
     read_quantization,
     texts,
@@ -91,7 +93,9 @@ def join_plans(
 
 
 def hybrid_sections(hybrid: HybridPlan) -> list[Section]:
-    """The record first; then for each part a plan's three sections, or a model for its engine."""
+    """The record first; then for each part a plan's three sections, or a model for its engine; and
+    last what the model says of itself.
+    """
     sections: list[Section] = []
     for part in hybrid.parts:
         if part.plan is not None:
@@ -100,7 +104,7 @@ def hybrid_sections(hybrid: HybridPlan) -> list[Section]:
         else:
             sections.append(Section("model", part.content))
     text = json.dumps(_record(hybrid), separators=(",", ":"), ensure_ascii=False)
-    return [Section("parts", text.encode()), *sections]
+    return [Section("parts", text.encode()), *sections, *about_sections(hybrid.compiled)]
 
 
 def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
@@ -110,7 +114,9 @@ def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
         rest = iter(numbers[1:])
         parts = tuple(_part(item, file, lambda: next(rest)) for item in record["parts"])
         types = {str(name): TensorType.parse(text) for name, text in record["types"].items()}
-        hybrid = HybridPlan(parts, types, _compiled(record, parts), dict(record["placement"]))
+        about = next((bytes(file.section(one, "about")) for one in rest), b"")
+        compiled = replace(_compiled(record, parts), about=about)
+        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]))
         _check_order(hybrid)
     except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
@@ -128,8 +134,8 @@ def _compiled(record: Mapping[str, Any], parts: Sequence[HybridPart]) -> Compile
     if (len(names[0]), len(names[1])) != (len(inputs), len(outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
     signatures = tuple(tuple(int(size) for size in one) for one in record["signatures"])
-    choices, pixels = dict(record["choices"]), read_pixels(record)
-    return Compiled(plan, *names, choices, signatures, pixels=pixels)
+    choices = dict(record["choices"])
+    return Compiled(plan, *names, choices, signatures, **read_calling(record))
 
 
 def _check_order(hybrid: HybridPlan) -> None:
@@ -158,6 +164,7 @@ def _record(hybrid: HybridPlan) -> dict[str, Any]:
         "output_names": list(compiled.output_names),
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
+        "signature": compiled.signature,
         "choices": dict(compiled.choices),
         "placement": hybrid.placement,
     }

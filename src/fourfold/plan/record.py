@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,25 +45,36 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "choices": dict(compiled.choices),
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
+        "signature": compiled.signature,
     }
 
 
-def plan_sections(compiled: Compiled) -> tuple[Section, Section, Section]:
+def plan_sections(compiled: Compiled) -> list[Section]:
+    """Three sections, and a fourth where the model says something of itself."""
     text = json.dumps(plan_record(compiled), separators=(",", ":"), ensure_ascii=False)
-    return (
+    return [
         Section("plan", text.encode()),
         Section("text", compiled.plan.program.text.encode()),
         Section("constants", compiled.plan.constants),
-    )
+        *about_sections(compiled),
+    ]
 
 
-def read_plan(file: Container, plan: int, text: int, constants: int) -> Compiled:
-    """The plan in three sections of a file; ModelError where they do not make one."""
+def about_sections(compiled: Compiled) -> list[Section]:
+    """What a model says of itself lies apart, since few starts read it."""
+    return [Section("about", compiled.about)] if compiled.about else []
+
+
+def read_plan(
+    file: Container, plan: int, text: int, constants: int, about: int | None = None
+) -> Compiled:
+    """The plan in sections of a file; ModelError where they do not make one."""
     source = bytes(file.section(text, "text"))
     data = np.frombuffer(file.section(constants, "constants"), np.uint8)
     try:
         record = json.loads(bytes(file.section(plan, "plan")))
-        return _compiled(record, source.decode(), data)
+        own = b"" if about is None else bytes(file.section(about, "about"))
+        return replace(_compiled(record, source.decode(), data), about=own)
     except _WRONG as error:
         why = f"its record of a plan does not fit: {error!r}"
         fix = "copy it again, or prepare the model again"
@@ -88,13 +100,16 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
         raise ValueError("there are not as many names as inputs and outputs")
     signatures = tuple(_signature(one) for one in record.get("signatures", ()))
-    choices, pixels = dict(record["choices"]), read_pixels(record)
-    return Compiled(plan, names[0], names[1], choices, signatures, pixels=pixels)
+    choices, called = dict(record["choices"]), read_calling(record)
+    return Compiled(plan, names[0], names[1], choices, signatures, **called)
 
 
-def read_pixels(record: Mapping[str, Any]) -> dict[str, str]:
-    """What inputs that come as bytes hold; records have it since there are such."""
-    return {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
+def read_calling(record: Mapping[str, Any]) -> dict[str, Any]:
+    """By which signature a model is called, and what inputs hold that come as bytes; records have
+    both since there are such.
+    """
+    pixels = {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
+    return {"pixels": pixels, "signature": _text(record.get("signature", ""))}
 
 
 def requirements_record(needed: Requirements) -> dict[str, Any]:

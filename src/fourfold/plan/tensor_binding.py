@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.pixels import Pixels
-from fourfold.types import DType, Quantization, TensorType, dequantize, quantize
+from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 Grid = tuple[Quantization, DType]
 TensorId = int | str  # how a format's own files and engines tell tensors apart
@@ -34,7 +34,7 @@ class TensorBinding:
             return self.pixels.real(array)
         if self.grid is None or not self.converts:
             return array
-        return quantize(array, *self.grid)
+        return to_integers(array, *self.grid)
 
     def into_graph(self, array: np.ndarray) -> np.ndarray:
         if self.grid is None or not self.converts:

@@ -26,6 +26,13 @@ def check_verdict(device: DeviceInfo, precision: str) -> None:
     """A DeviceError where results of a plan would be wrong; what is done instead is logged."""
     wrong = device.self_test.split(", ") if device.self_test else ()
     refused = [name for name in wrong if name in _ALWAYS]
+    if "branches" in wrong:
+        raise DeviceError(
+            f"{device.name} loses values",
+            f"a kernel of a self-test with many branches in a loop gives wrong results, as kernels "
+            f"of models would (driver {device.driver})",
+            "update its driver, or choose another device: 'fourfold devices' shows all",
+        )
     if refused:
         raise DeviceError(
             f"{device.name} does not compute right",

@@ -16,6 +16,7 @@ from fourfold.compile.placement import (
 )
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
+from fourfold.metadata import ModelMetadata, Signature
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.placement import Placement
 from fourfold.report.advice import Advice, Subject, advise
@@ -28,6 +29,8 @@ class Report:
 
     placement: Placement
     advice: tuple[Advice, ...]
+    metadata: ModelMetadata
+    signatures: Mapping[str, Signature]
 
     def to_json(self) -> dict[str, Any]:
         advice = [asdict(item) for item in self.advice]
@@ -35,15 +38,22 @@ class Report:
 
 
 def check_model(
-    source: str | bytes, title: str, device: DeviceInfo, options: CompileOptions
+    source: str | bytes,
+    title: str,
+    device: DeviceInfo,
+    options: CompileOptions,
+    origin: str = "",
 ) -> Report:
-    """What a session without further options would do with a model on a device with these facts."""
-    problem = read_problem(source, title, device, options, PlacementOptions())
+    """What a session without further options would do with a model on a device with these facts;
+    `origin` says who converted it, if anybody did.
+    """
+    problem = read_problem(source, title, device, options, PlacementOptions(), origin)
     decision = decide(problem, {})
     subject = _subject(problem, decision)
     if not decision.placement.whole:
         subject = _as_whole(source, problem, subject)
-    return Report(subject.placement, tuple(advise(subject)))
+    model = problem.model
+    return Report(subject.placement, tuple(advise(subject)), model.metadata, model.signatures)
 
 
 def _as_whole(source: str | bytes, problem: PlacementProblem, in_parts: Subject) -> Subject:

@@ -30,6 +30,9 @@ def deviation(ours: np.ndarray, theirs: np.ndarray) -> Deviation:
         return Deviation(float("inf"), float("inf"))
     if not ours.size:
         return Deviation(0.0, 0.0)
+    if theirs.dtype == object:  # text is the same or not
+        apart = np.array([str(a) != str(b) for a, b in zip(ours.flat, theirs.flat, strict=True)])
+        return Deviation(float(apart.max()), float(apart.mean()))
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     nan = int((np.isnan(a) & ~np.isnan(b)).sum())
     infinite = int((np.isinf(a) & ~np.isinf(b)).sum())

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fourfold.graph import Graph
 from fourfold.rewrite.check_graph import check
 from fourfold.rewrite.drop_identities import drop_identities
+from fourfold.rewrite.drop_roundings import drop_roundings
 from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
 from fourfold.rewrite.find_mean import find_mean
@@ -20,6 +21,7 @@ from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
 from fourfold.rewrite.fuse_diamonds import fuse_diamonds
 from fourfold.rewrite.fuse_pointwise import fuse_pointwise
+from fourfold.rewrite.hoist_roundings import hoist_roundings
 from fourfold.rewrite.hoist_transposes import hoist_transposes
 from fourfold.rewrite.inline_pointwise import inline_pointwise
 from fourfold.rewrite.keep_axes import keep_axes
@@ -33,6 +35,7 @@ from fourfold.rewrite.sink_reshapes import sink_reshapes
 from fourfold.rewrite.sink_transposes import sink_transposes
 from fourfold.rewrite.split_detection import split_detection
 from fourfold.rewrite.split_transposed import split_transposed
+from fourfold.rewrite.write_planes import write_planes
 from fourfold.types import silent_arithmetic
 
 Pass = Callable[[Graph], Graph]
@@ -45,14 +48,16 @@ PIPELINE: tuple[Pass, ...] = (
     drop_identities,  # every node changes its input, except copies to outputs
     hoist_transposes,  # no transpose stands behind a pad that it could stand before
     merge_reshapes,  # no reshape reads a reshape, no transpose a transpose; each does something
-    read_planes,  # no transpose stands where planes of an input could be read as they lie
     find_prelu,  # no prelu is spelled out in other ops
     find_hard_swish,  # nor a hard_swish
     find_softmax,  # nor a softmax over the channels
     find_spectrum,  # nor the absolute values of a transform in one direction
     find_mean,  # nor a mean of pixels
     find_variance,  # nor a variance
+    read_planes,  # no transpose stands where planes of an input could be read as they lie
     share_equal,  # no two nodes compute the same
+    hoist_roundings,  # joins of integers read them on the grid that they give
+    drop_roundings,  # nothing is rounded to a grid on which it lies
     merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers
     fold_dilation,  # no convolution works on blocks of a batch that gaps could stand for
@@ -65,6 +70,26 @@ PIPELINE: tuple[Pass, ...] = (
     sink_reshapes,  # no reshape stands between a pointwise node and one that could take it
     fuse_pointwise,  # no pointwise node stands behind a node that could take it as its tail
     inline_pointwise,  # nor before one that could compute it on the way
+    write_planes,  # no transpose stands where planes of an output could be written as they lie
+)
+# For graphs that are written to files: the same order, without what fuses nodes or makes ops that
+# only kernels know.
+WRITABLE: tuple[Pass, ...] = (
+    fold_constants,
+    keep_axes,
+    sink_transposes,
+    drop_identities,
+    hoist_transposes,
+    merge_reshapes,
+    find_prelu,
+    find_hard_swish,
+    find_softmax,
+    find_mean,
+    share_equal,
+    drop_unused,
+    fold_dilation,
+    merge_pads,
+    fold_scales,
 )
 
 
@@ -88,4 +113,4 @@ def _check_ports(before: Graph, after: Graph, name: str) -> None:
         assert old == new, f"{name} changed the {ports} of '{after.name}'"
 
 
-__all__ = ["PIPELINE", "Pass", "check", "rewrite"]
+__all__ = ["PIPELINE", "WRITABLE", "Pass", "check", "rewrite"]

@@ -12,22 +12,24 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fourfold.graph import NONE, Graph, Node
+from fourfold.op.axis_orders import (
+    Order,
+    composed,
+    full_rank,
+    inverse,
+    keeps_order,
+    permuted,
+    reshaped_order,
+)
 from fourfold.op.registry import registry
 from fourfold.ops.gather import Gather
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.transpose import Transpose
 from fourfold.rewrite._axes import (
-    Order,
-    composed,
-    full_rank,
     gathered_order,
     grouped_order,
-    inverse,
-    keeps_order,
     moved_attributes,
     moved_constant,
-    permuted,
-    reshaped_order,
 )
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import Shape, TensorType

@@ -15,9 +15,9 @@ from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
 from fourfold.players import Player, keep_facts, recall_facts
 from fourfold.runtime.binary_cache import start_player
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
-from fourfold.runtime.loading import find_row, log_missing, still_holds, tuned_choices
+from fourfold.runtime.loading import find_row, log_missing, tuned_choices, why_outdated
 from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.entry import HYBRID
+from fourfold.store.entry import HYBRID, PLAN, read_compiled
 from fourfold.store.keys import Parts, program_parts
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
@@ -103,9 +103,24 @@ def _from_store(request: Request, store: Store) -> HybridPlan | None:
     with request.timings.stage("open"):
         hybrid = store.find(HYBRID, hybrid_key_parts(request, store), _read_entry)
         choices, device = tuned_choices(request.device, store), recall_facts(request.device, store)
-        if hybrid is None or not still_holds(hybrid.compiled, choices, device):
+        if hybrid is None or why_outdated(hybrid.compiled, choices, device):
             return None
         return hybrid
+
+
+def why_made_anew(request: Request, store: Store, parts: Parts) -> tuple[str, ...]:
+    """Why what is kept under these parts, a plan or a model in parts, is not used; nothing where it
+    is, or where nothing is kept.
+    """
+    if parts["kind of entry"] == HYBRID:
+        hybrid = store.find(HYBRID, parts, _read_entry, counted=False)
+        compiled = None if hybrid is None else hybrid.compiled
+    else:
+        compiled = store.find(PLAN, parts, read_compiled, counted=False)
+    if compiled is None:
+        return ()
+    device = recall_facts(request.device, store)
+    return why_outdated(compiled, tuned_choices(request.device, store), device)
 
 
 def _read_entry(file: Any) -> HybridPlan:
@@ -167,10 +182,12 @@ def explain_placement(request: Request) -> placements.Placement:
 
 
 def _placement_problem(request: Request) -> placer.PlacementProblem:
+    readable = request.readable
     return placer.read_problem(
-        request.model,
+        readable.content,
         request.title,
         request.device,
         request.compile_options,
         request.placement_options,
+        readable.origin,
     )

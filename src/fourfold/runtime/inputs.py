@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,8 +13,17 @@ from fourfold.errors import InputError, nearest
 from fourfold.plan import Port
 from fourfold.types import Quantization, Shape
 
+if TYPE_CHECKING:
+    from fourfold.metadata import TensorMetadata
+
+    ReadMetadata = Callable[[], TensorMetadata | None]
+
 Inputs = Mapping[str, np.ndarray] | Sequence[np.ndarray] | np.ndarray
 Shapes = Mapping[str, Shape] | Shape
+
+
+def _nothing() -> None:
+    """Most models say nothing of their tensors."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +32,8 @@ class TensorInfo:
 
     `signature` has the sizes of an input with -1 where the model leaves one open; it is empty
     where the model leaves none open. `pixels` says in words what the bytes of a picture hold, and
-    is empty for all else.
+    is empty for all else. An array of text has the type `object`. What the model's metadata say
+    is read when it is asked for.
     """
 
     name: str
@@ -30,6 +42,23 @@ class TensorInfo:
     quantization: Quantization | None = None
     signature: Shape = ()
     pixels: str = ""
+    read_metadata: ReadMetadata = field(default=_nothing, compare=False, repr=False)
+
+    @property
+    def metadata(self) -> TensorMetadata | None:
+        """What the model says of it; None where it says nothing."""
+        return self.read_metadata()
+
+    @property
+    def description(self) -> str:
+        found = self.metadata
+        return "" if found is None else found.description
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of its classes: of the places along its last axis, or of its numbers."""
+        found = self.metadata
+        return () if found is None else found.label_texts() or found.label_texts(kind="value")
 
     def admits(self, shape: Shape) -> bool:
         """Whether the model itself says that the input may have this shape."""
@@ -42,6 +71,7 @@ def describe_ports(
     names: Sequence[str],
     signatures: Sequence[Shape] = (),
     pixels: Mapping[str, str] | None = None,
+    read: Callable[[int], TensorMetadata | None] | None = None,
 ) -> tuple[TensorInfo, ...]:
     """What a caller needs to know of a plan's inputs or outputs, by the model's own names."""
     known, pixels = dict(zip(names, signatures, strict=False)), pixels or {}
@@ -49,12 +79,13 @@ def describe_ports(
         TensorInfo(
             name=name,
             shape=port.type.shape,
-            dtype=port.type.dtype.numpy,
+            dtype=port.type.dtype.array_dtype,
             quantization=port.quantization,
             signature=known.get(name, ()),
             pixels=pixels.get(name, ""),
+            read_metadata=_nothing if read is None else partial(read, place),
         )
-        for port, name in zip(ports, names, strict=True)
+        for place, (port, name) in enumerate(zip(ports, names, strict=True))
     )
 
 
@@ -118,6 +149,8 @@ def _by_name(infos: Sequence[TensorInfo], inputs: Inputs) -> Mapping[str, np.nda
 def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
     """The array in a form that can be uploaded; its type must be the model's own."""
     array = np.asarray(array)
+    if info.dtype == object:
+        array = _texts(info, array)
     if array.dtype != info.dtype:
         what = f"input {info.name!r} is {array.dtype}, not {info.dtype}"
         fix = f"pass array.astype(np.{info.dtype}), scaled as the model expects it"
@@ -128,3 +161,16 @@ def _checked(info: TensorInfo, array: np.ndarray) -> np.ndarray:
         fix = f"reshape the array, or the model: session.resize({{{info.name!r}: {array.shape}}})"
         raise InputError(what, why, fix)
     return np.asarray(array, order="C")
+
+
+def _texts(info: TensorInfo, array: np.ndarray) -> np.ndarray:
+    """Text as bytes, each an object of its own, whichever way the caller has it."""
+    texts = [one.encode() if isinstance(one, str) else one for one in array.ravel().tolist()]
+    wrong = next((one for one in texts if not isinstance(one, bytes)), None)
+    if wrong is not None or array.dtype.kind not in "OUS":
+        kind = array.dtype if wrong is None else type(wrong).__name__
+        fix = "pass an array of str or bytes: np.array(['one text', 'another'])"
+        raise InputError(f"input {info.name!r} is {kind}, not text", "the model reads text", fix)
+    found = np.empty(len(texts), object)
+    found[:] = texts
+    return found.reshape(array.shape)

@@ -13,6 +13,7 @@ from fourfold.cpu.protocol import Lock, Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
+from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
 from fourfold.runtime.inputs import Inputs, TensorInfo, describe_ports
 from fourfold.runtime.loading import (
@@ -111,11 +112,17 @@ class ModelInstance:
             self.direct = self._hybrid.player.direct(self._lock) or not_direct
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
-        self.origin, self.plan = origin, compiled.plan
+        self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
         self.inputs = describe_ports(
-            self.plan.inputs, compiled.input_names, compiled.signatures, compiled.pixels
+            self.plan.inputs,
+            compiled.input_names,
+            compiled.signatures,
+            compiled.pixels,
+            self.about.input,
         )
-        self.outputs = describe_ports(self.plan.outputs, compiled.output_names)
+        self.outputs = describe_ports(
+            self.plan.outputs, compiled.output_names, read=self.about.output
+        )
 
     @property
     def placement(self) -> Placement:

@@ -14,7 +14,7 @@ from fourfold.plan import Compiled
 from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.keys import device_key, program_parts
 from fourfold.store.log import log_once
-from fourfold.store.prepared import Prepared, facts_in_row, is_for
+from fourfold.store.prepared import Prepared, Wanted, facts_in_row, is_for
 from fourfold.store.shipped import known_choices
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
 def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mapping[str, Any]:
     """What a prepared file has for a request: a row of its index."""
     options = request.compile_options
-    row = prepared.best(
-        prepared.choose_model(request.name),
-        request.device,
+    wanted = Wanted(
         None if request.any_precision else options.precision,
         options.shapes or None,
         options.precision,
         request.pixels_text,
-        ask=partial(players.ask_facts, store=store),
+        options.signature or "",
     )
+    ask = partial(players.ask_facts, store=store)
+    row = prepared.best(prepared.choose_model(request.name), request.device, wanted, ask)
     players.note_facts(request.device, facts_in_row(row, request.device))
     return row
 
@@ -97,7 +97,7 @@ class PlanLoader:
         with self._request.timings.stage("open"):
             compiled = self._store.find_plan(plan_key_parts(self._request, self._store))
             device = players.recall_facts(self._request.device, self._store)
-            if compiled is None or not still_holds(compiled, self._choices, device):
+            if compiled is None or why_outdated(compiled, self._choices, device):
                 return None
             return LoadedPlan(compiled, self._binary(self._store, compiled), "store")
 
@@ -123,12 +123,15 @@ def tuned_choices(device: DeviceInfo, store: Store | None) -> Mapping[str, str]:
     return shipped if store is None else {**shipped, **store.choices(device_key(device))}
 
 
-def still_holds(compiled: Compiled, tuned: Mapping[str, str], device: DeviceInfo) -> bool:
-    """Whether every choice that the plan rests on is still the choice that is kept, and no limit of
-    the device is below what the plan needs.
+def why_outdated(
+    compiled: Compiled, tuned: Mapping[str, str], device: DeviceInfo
+) -> tuple[str, ...]:
+    """Why a plan that was kept is not played: a choice that it rests on is no longer the one that
+    is kept, or a limit of the device is below what it needs. Nothing where it is.
     """
     same = all(tuned.get(key) == choice for key, choice in compiled.choices.items())
-    return same and not compiled.plan.requirements.over_limits(device)
+    better = () if same else ("tuning has found better choices since",)
+    return (*better, *compiled.plan.requirements.over_limits(device))
 
 
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
@@ -138,6 +141,6 @@ def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model
     compiled: Compiled = compile_model(
-        request.model, request.device, request.compile_options, tuned, request.timings
+        request.readable.content, request.device, request.compile_options, tuned, request.timings
     )
     return compiled

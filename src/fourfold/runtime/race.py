@@ -16,6 +16,7 @@ from fourfold.runtime.hybrid_loading import LoadedHybrid, hybrid_key_parts, load
 from fourfold.runtime.request import Request
 from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
+from fourfold.types import blank_array
 
 GAIN = 0.95  # the CPU must be clearly faster, since the caller named a device
 ROUNDS, SECONDS = 25, 2.0
@@ -68,7 +69,7 @@ def _race(request: Request, player: Runnable) -> tuple[str, float]:
 def _times(on_device: Runnable, on_cpu: Runnable) -> tuple[float, float]:
     """Median seconds of both, run in turns on zeros; the first round does not count."""
     ports = on_device.plan.inputs
-    arrays = [np.zeros(port.type.shape, port.type.dtype.numpy) for port in ports]
+    arrays = [blank_array(port.type) for port in ports]
     times: tuple[list[float], list[float]] = ([], [])
     stop = time.perf_counter() + SECONDS
     for number in range(ROUNDS + 1):

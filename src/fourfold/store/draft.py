@@ -19,7 +19,8 @@ from fourfold.store.prepared import LISTS, Prepared, describe_device, describe_f
 from fourfold.types import Shape
 from fourfold.version import VERSION
 
-SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels")  # then it takes another's place
+# What is equal for two plans of which the second takes the first's place.
+SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels", "signature")
 
 
 class Draft:
@@ -102,6 +103,7 @@ class Draft:
             "precision": plan.precision,
             "shapes": {one: list(size) for one, size in shapes.items()},
             "pixels": dict(compiled.pixels),
+            "signature": compiled.signature,
             "requirements": requirements_record(plan.requirements),
             "sections": [self._section(one) for one in sections],
             "engine": VERSION,
@@ -120,7 +122,9 @@ class Draft:
 
     def _replace(self, name: str, row: dict[str, Any], same: tuple[str, ...]) -> None:
         rows = self._lists[name]
-        self._lists[name] = [one for one in rows if any(one[key] != row[key] for key in same)]
+        self._lists[name] = [
+            one for one in rows if any(one.get(key, "") != row[key] for key in same)
+        ]
         self._lists[name].append(row)
 
     def _section(self, section: Section) -> int:

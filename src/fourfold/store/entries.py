@@ -65,7 +65,10 @@ class Entries:
         self.database = MemoryDatabase() if folder is None else Database(folder)
         self.contents: Contents = MemoryContents() if folder is None else FolderContents(folder)
 
-    def find(self, kind: str, parts: Parts, read: Callable[[Container], R]) -> R | None:
+    def find(
+        self, kind: str, parts: Parts, read: Callable[[Container], R], counted: bool = True
+    ) -> R | None:
+        """What is kept for these parts; that it was used is noted if `counted`."""
         key = key_of(parts)
         name = self._name(key)
         if name is None:
@@ -82,7 +85,8 @@ class Entries:
             log_once(f"a kept {kind} is made anew: {reason}")
             self.forget(key)
             return None
-        self._note_use(key)
+        if counted:
+            self._note_use(key)
         return found
 
     def has(self, parts: Parts) -> bool:

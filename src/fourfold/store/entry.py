@@ -12,8 +12,8 @@ from fourfold.plan import Compiled, Container, Section, read_plan
 from fourfold.plan.record import plan_sections
 from fourfold.store.keys import Parts, key_of
 
-PLAN, BINARY, HYBRID = "plan", "binary", "hybrid"
-KINDS = (PLAN, BINARY, HYBRID)
+PLAN, BINARY, HYBRID, MODEL = "plan", "binary", "hybrid", "model"  # a converted one
+KINDS = (PLAN, BINARY, HYBRID, MODEL)
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,12 @@ def compiled_sections(compiled: Compiled) -> Sequence[Section]:
 
 
 def read_compiled(file: Container) -> Compiled:
-    return read_plan(file, 1, 2, 3)
+    return read_plan(file, *range(1, len(file.names))[:4])
 
 
 def read_binary(file: Container) -> bytes:
     return bytes(file.section(1, "binary"))
+
+
+def read_converted(file: Container) -> bytes:
+    return bytes(file.section(1, "model"))

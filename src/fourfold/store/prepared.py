@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import InputError, ModelError, nearest
@@ -35,6 +34,23 @@ def is_prepared(source: str | bytes) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+class Wanted(NamedTuple):
+    """What a plan is looked for by, beside the model and the device; None and '' leave it open.
+
+    `pixels` says in words which inputs are to come as bytes. Of several precisions the `preferred`
+    one is taken.
+    """
+
+    precision: str | None = None
+    shapes: Mapping[str, Shape] | None = None
+    preferred: str = "fp32"
+    pixels: str = ""
+    signature: str = ""
+
+
+ANYTHING = Wanted()
 
 
 class Prepared:
@@ -76,22 +92,19 @@ class Prepared:
         self,
         model: int,
         device: DeviceInfo,
-        precision: str | None,
-        shapes: Mapping[str, Shape] | None,
-        preferred: str = "fp32",
-        pixels: str = "",
+        wanted: Wanted = ANYTHING,
         ask: AskFacts = ask_nothing,
     ) -> Mapping[str, Any]:
         """The row of the index that fits a device best: of a plan, or of a hybrid one.
 
-        `pixels` says in words which inputs are to come as bytes; empty where that is left open.
         What must be known of the device to decide, and is not known yet, is asked of `ask`.
         """
         try:
             rows = [*self.index["plans"], *self.index["hybrid_plans"]]
             rows = [one for one in rows if one["model"] == model]
-            rows = self._suitable(self._for_pixels(rows, pixels), precision, shapes)
-            rows.sort(key=lambda one: _distance(one, device, preferred))
+            rows = self._for_pixels(self._for_signature(rows, wanted.signature), wanted.pixels)
+            rows = self._suitable(rows, wanted.precision, wanted.shapes)
+            rows.sort(key=lambda one: _distance(one, device, wanted.preferred))
             return self._first_playable(rows, device, ask)
         except _WRONG as error:
             raise self._damaged(error) from error
@@ -124,8 +137,27 @@ class Prepared:
         except _WRONG as error:
             raise self._damaged(error) from error
 
+    def about(self, row: Mapping[str, Any]) -> bytes:
+        """What the model of a row says of itself, as `fourfold.metadata` writes it."""
+        names, last = self.file.names, row["sections"][-1]
+        return bytes(self.file.section(last, "about")) if names[last] == "about" else b""
+
+    def _for_signature(self, rows: list[Any], signature: str) -> list[Any]:
+        """Without a signature those that were prepared without one, or the only one there is."""
+        known = sorted({_signature(one) for one in rows})
+        if signature not in known and not (len(known) == 1 and not signature):
+            names = ", ".join(f"'{one}'" for one in known if one) or "no signature"
+            what = f"{self.file.title} was not prepared for the signature '{signature}'"
+            fix = "pass signature= with one of these, or add it with 'fourfold prepare --add'"
+            if not signature:
+                what = f"{self.file.title} has {len(known)} signatures"
+            raise InputError(what, f"it was prepared for {names}", fix)
+        return [one for one in rows if _signature(one) in (signature or known[0], signature)]
+
     def _for_pixels(self, rows: list[Any], pixels: str) -> list[Any]:
-        found = [one for one in rows if not pixels or pixels in _pixel_texts(one)]
+        # Whatever a file was prepared for is what 'auto' stands for.
+        found = [one for one in rows if not pixels or pixels in ("auto", *_pixel_texts(one))]
+        found = [one for one in found if pixels != "auto" or one["pixels"]]
         if not found:
             known = sorted({_pixel_texts(one)[-1] or "arrays of its own types" for one in rows})
             what = f"{self.file.title} takes no pixels that are {pixels}"
@@ -227,6 +259,11 @@ def _strangeness(row: Mapping[str, Any], device: DeviceInfo) -> int:
     return 1 if 2 * row["made_for"]["compute_units"] >= device.compute_units else 3
 
 
+def _signature(row: Mapping[str, Any]) -> str:
+    """The signature of a plan; files have it since there are such."""
+    return str(row.get("signature", ""))
+
+
 def _pixel_texts(row: Mapping[str, Any]) -> list[str]:
     """What a plan takes as bytes: by name, and where there is one such input, without it."""
     found: dict[str, str] = row["pixels"]
@@ -238,7 +275,3 @@ def is_for(row: Mapping[str, Any], device: DeviceInfo) -> bool:
     """Whether something in a file was made for this very device."""
     made = row["made_for"]
     return bool(made["name"] == device.name and made["platform"] == device.platform)
-
-
-def source_text(source: str | os.PathLike[str] | bytes) -> str | bytes:
-    return source if isinstance(source, bytes) else os.fspath(source)

@@ -22,11 +22,6 @@ def known_choices(device: DeviceInfo) -> Mapping[str, str]:
     return {}
 
 
-def known_devices() -> list[tuple[str, int]]:
-    """The devices that the package knows, and how many choices it has for each."""
-    return [(table["device"], len(table["choices"])) for table in _tables()]
-
-
 @cache
 def _tables() -> list[dict[str, Any]]:
     files = sorted(package_files((FOLDER,), (".json",)))

@@ -16,7 +16,8 @@ from fourfold.store.log import log_once
 from fourfold.store.store import Store
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
-CONTENT = {PLAN: ("plan", "text", "constants"), BINARY: ("binary",)}
+_PLAN = ("plan", "text", "constants")
+CONTENT = {PLAN: (_PLAN, (*_PLAN, "about")), BINARY: (("binary",),)}
 
 
 def export_store(store: Store, path: Path) -> tuple[int, int, int]:
@@ -77,7 +78,7 @@ def _choice(device: Any, key: Any, choice: Any, seconds: Any, effort: Any = 0) -
 def _take(store: Store, file: Container, numbers: list[Any]) -> int:
     kind, title, parts = read_head(file, numbers[0])
     names = [file.names[number] for number in numbers[1:]]
-    if kind in CONTENT and tuple(names) != CONTENT[kind]:
+    if kind in CONTENT and tuple(names) not in CONTENT[kind]:
         log_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
         return 0
     data = [

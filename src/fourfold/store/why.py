@@ -25,6 +25,7 @@ MEANING = {
     "precision": "it was kept for another precision",
     "quantized": "another quantized= was passed",
     "shapes": "it was kept for other input shapes",
+    "signature": "another signature= was passed",
     "sizes": "the setting FOURFOLD_SIZES was another one",
     "sources": "fourfold's own files have changed",
     "threads": "the CPU's parts had another number of threads",

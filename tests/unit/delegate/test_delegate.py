@@ -397,9 +397,36 @@ def test_inputs_that_are_nothing_for_a_gpu() -> None:
     shape = Operator("SHAPE", ["x"], ["y"], "ShapeOptions", {"OutType": 2})
     content = write(tensors, [shape], ["x"], ["y"])
     delegate = GpuDelegate(content)
-    assert "string" in str(delegate.last_error)
-    interpreter(LITERT, content, delegate).allocate_tensors()
-    assert delegate.claims is None
+    made = interpreter(LITERT, content, delegate)
+    made.allocate_tensors()
+    made.invoke()
+    assert made.get_tensor(1).tolist() == [2]
+    assert delegate.last_error is None
+    assert "SHAPE 'y': 'x' holds string values" in str(delegate.claims)
+
+
+def test_text_stays_with_the_interpreter() -> None:
+    texts = np.frombuffer(b"\1\0\0\0\x0c\0\0\0\x0f\0\0\0yes", np.uint8)
+    tensors = [
+        Tensor("words", (3,), "str"),
+        Tensor("key", (1,), "str", data=texts),
+        Tensor("same", (3,), "bool"),
+        Tensor("number", (3,)),
+        Tensor("y", (3,)),
+    ]
+    operators = [
+        Operator("EQUAL", ["words", "key"], ["same"], "EqualOptions"),
+        Operator("CAST", ["same"], ["number"], "CastOptions", {"InDataType": 6, "OutDataType": 0}),
+        Operator("EXP", ["number"], ["y"]),
+    ]
+    content = write(tensors, operators, ["words"], ["y"])
+    delegate = GpuDelegate(content)
+    made = interpreter(LITERT, content, delegate)
+    made.allocate_tensors()
+    made.set_tensor(0, np.array(["yes", "no", "yes"]))
+    made.invoke()
+    np.testing.assert_allclose(made.get_tensor(4), np.exp([1, 0, 1]), rtol=1e-5)
+    assert "2 of 3 nodes in 1 partition" in str(delegate.claims)
 
 
 def other_wires() -> bytes:

@@ -50,9 +50,9 @@ def test_one_result_may_not_take_all_of_a_large_budget() -> None:
     assert budget.left == (1 << 40) - large.bytes
 
 
-@pytest.mark.parametrize("shape", [(2, -1), (MAX_ELEMENTS, 2)])
+@pytest.mark.parametrize("shape", [(2, -1), (MAX_ELEMENTS, 2), (1,) * 17])
 def test_impossible_shapes(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="its shape"):
+    with pytest.raises(ValueError, match=r"its shape|17 axes"):
         check_shape(shape)
 
 

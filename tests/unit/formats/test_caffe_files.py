@@ -173,7 +173,7 @@ def test_weights_of_half_precision(tmp_path: Path) -> None:
         (layer_text("Pooling", "pooling_param { kernel_size: 9 }"), "larger than the padded"),
         (layer_text("Concat", "concat_param { axis: 7 }"), "axis 7 is not one"),
         (layer_text("Reshape", "reshape_param { shape { dim: 7 dim: -1 } }"), "do not fill"),
-        (layer_text("ReLU", bottoms=""), "it has 0 bottoms"),
+        (layer_text("ReLU", bottoms=""), "input 0 is missing"),
     ],
 )
 def test_what_is_impossible_is_named(layers: str, words: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from paddle_answers import paddle_answer, pir_arrays
 from paddle_cases import CASES, PaddleCase, pir_model
-from paddle_writer import write_model
+from paddle_writer import Operator, Program, write_model
 from stored_answers import check_answers, numbers, stored, summary
 
 from fourfold.cpu.paddle import inference
@@ -71,6 +71,20 @@ NO_LONGER: dict[str, tuple[PaddleCase, Callable[[np.ndarray], np.ndarray]]] = {
 def test_what_paddle_no_longer_has(name: str, tmp_path: Path) -> None:
     case, formula = NO_LONGER[name]
     check_answers([summary(formula(case.arrays["x"]))], answer(case, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [np.array([7, -4, -3], np.int64), np.array([0.5, 2, 0.3], np.float32)],
+)
+def test_a_range_is_known(ends: np.ndarray, tmp_path: Path) -> None:
+    parameters = dict(zip(("start", "end", "step"), ends.reshape(3, 1), strict=True))
+    inputs = {"Start": ["start"], "End": ["end"], "Step": ["step"]}
+    operator = Operator("range", inputs, {"Out": ["y"]})
+    path = write_model(tmp_path, Program({"x": (1,)}, parameters, [operator], ["y"]))
+    (found,) = evaluate(read_model(path).main, {"x": np.zeros(1, np.float32)}).values()
+    assert found.dtype == ends.dtype
+    np.testing.assert_allclose(found, np.arange(*ends.tolist()), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -121,11 +121,11 @@ def test_signatures_choose_the_main_graph() -> None:
     assert model.signatures["s1"].inputs == {"in": "x"}
     assert model.signatures["s1"].outputs == {"out": "y"}
     assert model.description == "three"
-    assert model.metadata["note"].tobytes() == b"hello"
+    assert model.metadata.properties == {"file description": "three", "note": "hello"}
     assert read_model(data, ReadOptions(signature="s1")).main.name == "second"
     with pytest.raises(UnsupportedError, match="UNIQUE 'y'"):
         read_model(data, ReadOptions(signature="s2"))
-    with pytest.raises(InputError, match="s0, s1, s2"):
+    with pytest.raises(InputError, match="'s0', 's1', 's2'"):
         read_model(data, ReadOptions(signature="s4"))
 
 

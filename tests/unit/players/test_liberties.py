@@ -38,7 +38,7 @@ output d, b"""
 
 @pytest.fixture
 def kernels(device: DeviceInfo) -> TrialKernels:
-    return open_kernels(device, {**probes.STORAGES, **probes.CLAIMS})
+    return open_kernels(device, {**probes.SELF_TEST, **probes.CLAIMS})
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fourfold.device import IMAGES, PROBED, WAITING, DeviceInfo, is_fact
+from fourfold.kernel.opencl import probes
+from fourfold.kernel.opencl.prelude import build_options
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import probe, trial_process, trials
@@ -21,6 +23,21 @@ def like_a_gpu(device: DeviceInfo) -> DeviceInfo:
 
 def test_every_fact_has_a_trial() -> None:
     assert {name for told in probe.TRIALS for name in told} == set(PROBED)
+
+
+def test_trials_are_built_as_plans_are() -> None:
+    """PoCL 7.1 reads images in OpenCL C 3.0, and not in 1.2, which plans are written in."""
+    alone = (
+        probes.HALF,
+        probes.MATRIX,
+        probes.IMAGES,
+        probes.ROUNDS,
+        probes.ADDRESS,
+        probes.ANSWER,
+    )
+    for program in (*alone, *probes.SELF_TEST.values(), *probes.CLAIMS.values()):
+        assert program.options == build_options()
+        assert probes.joined([program]).options == build_options()
 
 
 def test_trials_tell_facts_of_the_right_type(device: DeviceInfo) -> None:

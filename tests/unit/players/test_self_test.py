@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from fourfold.store import log
 def self_test(device: DeviceInfo) -> object:
     """What a self-test says of a device as if it were a GPU with memory of its own."""
     discrete = replace(device, kind="gpu", unified_memory=False)
-    return try_self_test(discrete, open_kernels(device, probes.STORAGES))["self_test"]
+    return try_self_test(discrete, open_kernels(device, probes.SELF_TEST))["self_test"]
 
 
 def test_a_good_driver_passes(device: DeviceInfo) -> None:
@@ -42,15 +43,15 @@ def test_wrong_numbers_are_found_out(device: DeviceInfo, monkeypatch: pytest.Mon
     assert self_test(device) == ", ".join(SELF_TESTS)
 
 
-@pytest.mark.parametrize("storage", probes.STORAGES)
+@pytest.mark.parametrize("name", probes.SELF_TEST)
 def test_what_is_wrong_has_a_name(
-    storage: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+    name: str, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether its kernel does not build, or does something else."""
-    wrong = "floats, staging" if storage == "floats" else storage
-    good = probes.STORAGES[storage].text
-    for text in (f"{good} this is no kernel", good.replace("3", "2")):
-        monkeypatch.setitem(probes.STORAGES, storage, Program(text, ""))
+    wrong = "floats, staging" if name == "floats" else name
+    good = probes.SELF_TEST[name].text
+    for text in (f"{good} this is no kernel", re.sub(r"\b3(\.0f)?\b", r"2\1", good)):
+        monkeypatch.setitem(probes.SELF_TEST, name, Program(text, ""))
         assert self_test(device) == wrong
 
 
@@ -58,6 +59,11 @@ def test_what_is_wrong_has_a_name(
 def test_a_device_that_computes_wrong_is_refused(wrong: str, device: DeviceInfo) -> None:
     with pytest.raises(DeviceError, match=r"(?s)does not compute right.*self-test.*driver"):
         make_player(device.with_facts({"self_test": wrong}), line().plan)
+
+
+def test_a_device_that_loses_values_of_branches_is_refused(device: DeviceInfo) -> None:
+    with pytest.raises(DeviceError, match=r"(?s)loses values.*many branches.*update its driver"):
+        make_player(device.with_facts({"self_test": "branches"}), line().plan)
 
 
 def test_wrong_halves_refuse_those_precisions_alone(device: DeviceInfo) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from random_graphs import assert_rewrites
 
-from fourfold.rewrite._axes import gathered_order, inverse, reshaped_order
+from fourfold.op.axis_orders import inverse, reshaped_order
+from fourfold.rewrite._axes import gathered_order
 from fourfold.rewrite.sink_transposes import sink_transposes
 
 LAST, FIRST = "permutation=(0, 2, 3, 1)", "permutation=(0, 3, 1, 2)"

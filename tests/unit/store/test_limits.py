@@ -17,16 +17,21 @@ from fourfold.plan import Compiled
 from fourfold.plan.requirements import ImageNeed
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime import loading
+from fourfold.runtime.hybrid_loading import why_made_anew
 from fourfold.runtime.loading import PlanLoader
-from fourfold.runtime.request import Request
+from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.keys import plan_parts
 from fourfold.store.store import Store
 from fourfold.timings import Timings
 
 
-def loader(device: DeviceInfo, folder: Path) -> PlanLoader:
+def asking(device: DeviceInfo) -> Request:
     options = (CompileOptions(), PlacementOptions(), Timings())
-    return PlanLoader(Request(b"a model", device, Config(), *options), Store(folder))
+    return Request(b"a model", device, Config(), *options)
+
+
+def loader(device: DeviceInfo, folder: Path) -> PlanLoader:
+    return PlanLoader(asking(device), Store(folder))
 
 
 def needing(**needs: Any) -> Compiled:
@@ -50,6 +55,20 @@ def test_a_plan_is_found_as_long_as_the_limits_suffice(
     for most, good in ((128, True), (1 << 40, True), (127, False)):
         found = loader(replace(NULL_GPU, **{limit: most}), tmp_path).find()  # type: ignore[arg-type]
         assert (found is not None) is good
+
+
+def test_a_plan_over_a_limit_is_said_to_be_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "compile_request", lambda request, tuned: needing(local_memory=9))
+    loader(NULL_GPU, tmp_path).compile()
+    store = Store(tmp_path)
+    parts = plan_key_parts(asking(NULL_GPU), store)
+    assert why_made_anew(asking(NULL_GPU), store, parts) == ()
+    small = replace(NULL_GPU, local_memory=8)
+    (reason,) = why_made_anew(asking(small), store, parts)
+    assert "9 bytes of local memory" in reason
+    assert [entry.hits for entry in store.entries()] == [0]
 
 
 def test_what_is_made_for_a_lower_limit_serves_both(

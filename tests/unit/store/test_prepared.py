@@ -20,7 +20,7 @@ from fourfold.players.null import NULL_GPU
 from fourfold.prepare import ANY_GPU
 from fourfold.store.draft import Draft
 from fourfold.store.keys import program_parts
-from fourfold.store.prepared import Prepared, is_for, is_prepared
+from fourfold.store.prepared import Prepared, Wanted, is_for, is_prepared
 
 CPU = replace(NULL_GPU, name="a cpu", kind="cpu")
 OTHER_GPU = replace(NULL_GPU, name="another gpu", platform="other")
@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 def factor(prepared: Prepared, **facts: object) -> tuple[float, bool]:
     device = replace(NULL_GPU, **facts)  # type: ignore[arg-type]
-    row = prepared.best(0, device, None, None)
+    row = prepared.best(0, device)
     constants = prepared.plan(row).plan.constants
     return float(constants[:4].view(np.float32)[0]), is_for(row, device)
 
@@ -144,7 +144,7 @@ def test_what_decides_is_asked_for_then_and_only_then(tmp_path: Path) -> None:
     def chosen(**facts: Any) -> str:
         asked.clear()
         device = replace(NULL_GPU, **facts)
-        return str(prepared.best(0, device, None, None, ask=ask)["device"])
+        return str(prepared.best(0, device, ask=ask)["device"])
 
     assert chosen(name="b gpu") == "null"
     assert asked == [{"matrix_units", "resident"}]
@@ -162,14 +162,14 @@ def test_the_facts_of_a_device_come_with_its_plans(tmp_path: Path) -> None:
     def ask(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
         raise AssertionError(f"{names} are known")
 
-    assert prepared.best(0, NULL_GPU, None, None, ask=ask)["device"] == "null"
+    assert prepared.best(0, NULL_GPU, ask=ask)["device"] == "null"
     # With another driver it has to be asked anew, and here nobody answers.
     for change in ({"driver": "2"}, {"compute_units": 17}, {"api": "cuda"}):
         with pytest.raises(InputError, match="uses matrix units"):
-            prepared.best(0, replace(NULL_GPU, **change), None, None)  # type: ignore[arg-type]
+            prepared.best(0, replace(NULL_GPU, **change))  # type: ignore[arg-type]
     known = replace(NULL_GPU, probed=("matrix_units",))
     with pytest.raises(InputError, match="uses matrix units"):
-        prepared.best(0, known, None, None)
+        prepared.best(0, known)
 
 
 def test_binaries_are_for_one_driver(path: Path) -> None:
@@ -191,9 +191,9 @@ def test_bytes_serve_as_well(path: Path) -> None:
 def test_what_is_asked_for_must_be_there(path: Path) -> None:
     prepared = Prepared.open(str(path))
     with pytest.raises(InputError, match="mixed"):
-        prepared.best(0, NULL_GPU, "mixed", None)
+        prepared.best(0, NULL_GPU, Wanted("mixed"))
     with pytest.raises(InputError, match="prepared for: fp32"):
-        prepared.best(0, NULL_GPU, None, {"x": (2, 2)})
+        prepared.best(0, NULL_GPU, Wanted(shapes={"x": (2, 2)}))
     with pytest.raises(InputError, match="did you mean 'm'"):
         prepared.choose_model("mm")
 

@@ -10,8 +10,9 @@ import numpy as np
 from fourfold.cpu.litert import interpreter
 from fourfold.cpu.litert.part import LitertPart
 from fourfold.cpu.litert.values import LitertValues
-from fourfold.cpu.packages import describe
 from fourfold.cpu.protocol import RunModel
+from fourfold.cpu.refusal import first_line
+from fourfold.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model
@@ -43,7 +44,7 @@ class Litert:
         try:
             interpreter.make_interpreter(content, 1).allocate_tensors()
         except (ValueError, RuntimeError) as error:
-            return f"LiteRT cannot run it: {interpreter.first_line(error)}"
+            return f"LiteRT cannot run it: {first_line(error)}"
         return ""
 
     def open_part(self, part: HybridPart, threads: int) -> LitertPart:

@@ -71,9 +71,3 @@ def open_file(content: bytes, inputs: Sequence[np.ndarray], threads: int | None)
         return [interpreter.get_tensor(tensor) for tensor in results]
 
     return run
-
-
-def first_line(error: Exception) -> str:
-    """What LiteRT said, in short."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fourfold.cpu.litert.direct import failure, make_direct
-from fourfold.cpu.litert.interpreter import first_line, make_interpreter
+from fourfold.cpu.litert.interpreter import make_interpreter
 from fourfold.cpu.protocol import Direct, Lock
-from fourfold.errors import Refusal, UnsupportedError
+from fourfold.cpu.refusal import first_line, refused_part
 from fourfold.plan.tensor_binding import TensorBinding, TensorId
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
 
 class LitertPart:
@@ -32,14 +32,7 @@ class LitertPart:
         try:
             self._interpreter = self._opened(*self._how)
         except (RuntimeError, ValueError) as error:
-            raise UnsupportedError(
-                "LiteRT cannot take its part of the model",
-                [
-                    Refusal(binding.name, "output", first_line(error))
-                    for binding in self._outputs[:1]
-                ],
-                "see 'fourfold check' for which operators stay on the CPU, and why",
-            ) from error
+            raise refused_part("LiteRT", self._outputs, first_line(error)) from error
 
     def _opened(self, threads: int | None, keep_all: bool) -> Any:
         interpreter = make_interpreter(self._content, threads, keep_all)
@@ -82,7 +75,11 @@ class LitertPart:
         )
 
     def _view(self, binding: TensorBinding) -> np.ndarray:
-        """The result where it lies. An empty one or one without a buffer has to be copied."""
+        """The result where it lies. An empty one or one without a buffer has to be copied, and so
+        has text, which LiteRT would take for an array of pointers.
+        """
+        if binding.type is None or binding.type.dtype is DType.STRING:
+            return np.asarray(self._interpreter.get_tensor(binding.tensor))
         try:
             found: np.ndarray = self._interpreter.tensor(binding.tensor)()
         except (ValueError, RuntimeError):

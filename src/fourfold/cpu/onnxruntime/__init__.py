@@ -10,8 +10,9 @@ import numpy as np
 from fourfold.cpu.onnxruntime import inference
 from fourfold.cpu.onnxruntime.part import OnnxPart
 from fourfold.cpu.onnxruntime.values import OnnxValues
-from fourfold.cpu.packages import describe
 from fourfold.cpu.protocol import RunModel
+from fourfold.cpu.refusal import first_line
+from fourfold.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model
@@ -43,7 +44,7 @@ class OnnxRuntime:
         try:
             inference.open_session(content, 1)
         except inference.failures() as error:
-            return f"ONNX Runtime cannot run it: {inference.first_line(error)}"
+            return f"ONNX Runtime cannot run it: {first_line(error)}"
         return ""
 
     def open_part(self, part: HybridPart, threads: int) -> OnnxPart:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.cpu.protocol import RunModel
+from fourfold.cpu.refusal import first_line
 from fourfold.errors import DeviceError, InputError
 
 _ERRORS_ONLY = 3  # of its levels of logging: what it warns of is nothing that a caller can change
@@ -92,9 +93,3 @@ def port_dtype(port: Any) -> np.dtype | None:
     """The float type of an input or output; None for any other, which graphs have as it is."""
     found = _DTYPES.get(port.type)
     return None if found is None else np.dtype(found)
-
-
-def first_line(error: Exception) -> str:
-    """What ONNX Runtime said, in short."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

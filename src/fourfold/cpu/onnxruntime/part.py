@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.cpu.onnxruntime.inference import failures, first_line, open_session, port_dtype
+from fourfold.cpu.onnxruntime.inference import failures, open_session, port_dtype
 from fourfold.cpu.protocol import Direct, Lock, Results
-from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.cpu.refusal import first_line, refused_part
+from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.types import Shape
 
@@ -28,11 +29,7 @@ class OnnxPart:
         try:
             self._session = open_session(content, threads)
         except failures() as error:
-            raise UnsupportedError(
-                "ONNX Runtime cannot take its part of the model",
-                [Refusal(one.name, "output", first_line(error)) for one in self._outputs[:1]],
-                "see 'fourfold check' for which operators stay on the CPU, and why",
-            ) from error
+            raise refused_part("ONNX Runtime", self._outputs, first_line(error)) from error
         # Half floats are f32 in graphs.
         self._dtypes = {port.name: port_dtype(port) for port in self._session.get_inputs()}
         self._names = [str(binding.tensor) for binding in self._outputs]

@@ -44,7 +44,7 @@ class Paddle:
         try:
             inference.open_predictor(content, 1)
         except inference.FAILURES as error:
-            return f"Paddle Inference cannot run it: {inference.first_line(error)}"
+            return f"Paddle Inference cannot run it: {inference.last_words(error)}"
         return ""
 
     def open_part(self, part: HybridPart, threads: int) -> PaddlePart:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.cpu.packages import installed_version
 from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
+from fourfold.packages import installed_version
 
 if TYPE_CHECKING:
     from fourfold import formats
@@ -102,7 +102,7 @@ def open_file(
     try:
         return _open_tried(files, list(inputs.values()), threads, fastest=False)
     except FAILURES as error:
-        what, why = "Paddle Inference does not take these shapes", first_line(error)
+        what, why = "Paddle Inference does not take these shapes", last_words(error)
         raise InputError(what, why, "compare with other shapes") from error
 
 
@@ -121,7 +121,7 @@ def _open_tried(
     return run
 
 
-def first_line(error: Exception) -> str:
+def last_words(error: Exception) -> str:
     """What Paddle said, in short: its own words come last."""
     lines = [line.strip() for line in str(error).splitlines() if "(" in line]
     return lines[-1][:300] if lines else type(error).__name__

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fourfold.cpu.paddle.inference import FAILURES, first_line, open_predictor, run_predictor
+from fourfold.cpu.paddle.inference import FAILURES, last_words, open_predictor, run_predictor
 from fourfold.cpu.protocol import Lock
-from fourfold.errors import DeviceError, Refusal, UnsupportedError
+from fourfold.cpu.refusal import refused_part
+from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
 from fourfold.types import Shape
 
@@ -27,11 +28,7 @@ class PaddlePart:
         try:
             self._predictor = open_predictor(content, threads)
         except FAILURES as error:
-            raise UnsupportedError(
-                "Paddle Inference cannot take its part of the model",
-                [Refusal(one.name, "output", first_line(error)) for one in self._outputs[:1]],
-                "see 'fourfold check' for which operators stay on the CPU, and why",
-            ) from error
+            raise refused_part("Paddle Inference", self._outputs, last_words(error)) from error
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         given = {
@@ -44,7 +41,7 @@ class PaddlePart:
         except FAILURES as error:
             raise DeviceError(
                 "Paddle Inference could not run its part of the model",
-                first_line(error),
+                last_words(error),
                 "check that the inputs are what the model expects; Paddle alone would fail, too",
             ) from error
 

@@ -34,7 +34,7 @@ class NetConversion(OverwritingConversion):
         if layer.type not in rules():
             raise Unconvertible(_unknown(layer.type))
         name, own = outputs[0] if outputs else layer.name, self.own_shapes(inputs)
-        rules()[layer.type](Operation(self.builder, name, outputs, layer, inputs, own))
+        rules()[layer.type](Operation(self.builder, name, outputs, inputs, layer, own))
 
 
 def _unknown(type_: str) -> str:

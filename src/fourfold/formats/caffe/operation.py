@@ -6,41 +6,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.caffe.net import Layer
 from fourfold.formats.caffe.record import Record
-from fourfold.formats.operator_nodes import OperatorNodes
+from fourfold.formats.channels_first import require_images, to_channels_last
+from fourfold.formats.positional_operator import PositionalOperator
 from fourfold.formats.refusal import Unconvertible
-from fourfold.types import Shape, TensorType
+from fourfold.types import Shape
 
 
 @dataclass(frozen=True)
-class Operation(OperatorNodes):
+class Operation(PositionalOperator):
     """What a convert function sees; `own` are the shapes of its inputs as the file has them."""
 
     layer: Layer
-    inputs: tuple[str, ...]
     own: tuple[Shape, ...] = ()
 
     def settings(self, name: str) -> Record:
         return self.layer.settings.record(name)
 
-    def input(self, index: int = 0) -> str:
-        if index >= len(self.inputs):
-            raise ValueError(f"it has {len(self.inputs)} bottoms, and needs {index + 1}")
-        return self.inputs[index]
-
-    def input_type(self, index: int = 0) -> TensorType:
-        return self.type_of(self.input(index))
+    def image(self) -> str:
+        """The first input as [N,H,W,C]."""
+        require_images(self, self.input())
+        return to_channels_last(self, self.input())
 
     def own_shape(self, index: int) -> Shape:
         return self.own[index] if self.own else self.input_type(index).shape
 
     def axis(self, number: int, index: int = 0) -> int:
         """An axis of an input; negative ones count from the end."""
-        rank = self.input_type(index).rank
-        if not -rank <= number < rank:
-            raise ValueError(f"axis {number} is not one of the {rank} axes of its input")
-        return number % rank
+        return axis_of(number, self.input_type(index).rank)
 
     def blob(self, index: int, what: str) -> np.ndarray:
         """A parameter that training has left in the weights."""
@@ -61,7 +56,7 @@ class Operation(OperatorNodes):
         after = rank - axis - array.ndim
         if after < 0:
             raise ValueError(f"{list(array.shape)} does not fit from axis {axis} of {rank} axes on")
-        return self.constant(array.reshape(*array.shape, *[1] * after), part)
+        return self.add_constant(array.reshape(*array.shape, *[1] * after), part)
 
     def single(self) -> None:
         """Refuses more than one top."""

@@ -12,35 +12,41 @@ from fourfold.formats.caffe.net import Net, read_net
 from fourfold.formats.caffe.record import read_binary, read_text
 from fourfold.formats.caffe.schema import NET
 from fourfold.formats.caffe.text import parse_text
-from fourfold.formats.conversion import DAMAGE, unsupported
+from fourfold.formats.conversion import sound, unsupported
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.options import ReadOptions
+from fourfold.formats.printable import printable
 from fourfold.formats.protobuf import Message
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource, open_source
+from fourfold.metadata import ModelMetadata
 
 # Layers that cannot be without parameters.
 WEIGHTED = {"Convolution", "Deconvolution", "InnerProduct", "BatchNorm", "PReLU", "Normalize"}
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
+    options.refuse_signature("Caffe")
     files = find_files(source)
-    try:
+    with sound(source.title, "Caffe network"):
         net = _read_files(files)
-    except DAMAGE as error:
-        what, why = f"{source.title} is not a sound Caffe network", str(error)
-        fix = "export or download it again; if other tools accept it, report it"
-        raise ModelError(what, why or type(error).__name__, fix) from error
     _check_weights(net, files, source.title)
     conversion = convert_net(net, files.size, options)
     graph = conversion.finish([conversion.values.get(name, name) for name in net.outputs])
     if graph is None:
         raise unsupported(source.title, conversion.refusals)
-    return Model(graph, graph.arguments, unique(net.outputs), description=net.name)
+    return Model(
+        graph,
+        graph.arguments,
+        unique(net.outputs),
+        description=net.name,
+        read_metadata=lambda: ModelMetadata(name=printable(net.name)),
+    )
 
 
 def operators() -> Mapping[str, str]:
-    return {name: (rule.__doc__ or "").split("\n")[0] for name, rule in rules().items()}
+    return {name: summary(rule) for name, rule in rules().items()}
 
 
 def _read_files(files: NetFiles) -> Net:

@@ -38,5 +38,11 @@ def files(source: ModelSource) -> tuple[str, ...]:
 
 
 FORMAT = Format(
-    "ONNX", (".onnx",), matches, f"{__name__}.reader", cpu_engine="onnxruntime", files=files
+    "ONNX",
+    (".onnx",),
+    matches,
+    f"{__name__}.reader",
+    cpu_engine="onnxruntime",
+    files=files,
+    writer=f"{__name__}.write_graph",
 )

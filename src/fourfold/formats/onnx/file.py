@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
-from fourfold.errors import ModelError
-from fourfold.formats.conversion import DAMAGE
 from fourfold.formats.onnx.records import (
     FileRecord,
     FunctionKey,
@@ -45,17 +42,6 @@ _NOT_TENSORS = {
 }
 
 
-@contextmanager
-def sound(title: str) -> Iterator[None]:
-    """Whatever is damaged becomes a ModelError; graphs inside of nodes are read late."""
-    try:
-        yield
-    except (*DAMAGE, RecursionError) as error:
-        what, why = f"{title} is not a sound ONNX model", str(error) or type(error).__name__
-        fix = "download or export the file again; it is damaged"
-        raise ModelError(what, why, fix) from error
-
-
 def read_file(content: Content) -> FileRecord:
     """All that a file says."""
     message = Message(content)
@@ -71,6 +57,7 @@ def read_file(content: Content) -> FileRecord:
         producer=producer.strip(),
         description=message.text(ModelField.DESCRIPTION),
         metadata=read_entries(message.messages(ModelField.METADATA)),
+        version=message.integer(ModelField.VERSION),
     )
 
 

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
-from fourfold.errors import InputError
 from fourfold.formats.budget import Budget
-from fourfold.formats.conversion import SEE_OPS, unsupported
+from fourfold.formats.conversion import SEE_OPS, sound, unsupported
 from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
 from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_file, sound
+from fourfold.formats.onnx.file import read_file
 from fourfold.formats.onnx.main_graph import convert_graph
-from fourfold.formats.onnx.rule import summary
+from fourfold.formats.onnx.records import FileRecord
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
 from fourfold.formats.options import ReadOptions
+from fourfold.formats.printable import printable, short_properties
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
+from fourfold.metadata import ModelMetadata
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
     """The model; ONNX has one graph, and no signatures."""
-    if options.signature is not None:
-        what, why = f"no signature '{options.signature}'", "ONNX models have none"
-        raise InputError(what, why, "leave the signature out")
+    options.refuse_signature("ONNX")
     folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
     files = ExternalFiles(folder)
-    with sound(source.title):
+    with sound(source.title, "ONNX model", RecursionError):
         file = read_file(source.content)
         found = convert_graph(file, files, options, Budget.of(len(source.content)))
     if found.graph is None:
@@ -46,7 +47,18 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
         open_sizes=tuple(open_sizes(one) for one in sizes),
         graphs=(found.graph,),
         description=file.description or file.producer,
+        read_metadata=partial(_metadata, file),
         source_graph=OnnxSourceGraph(source.content, file, files, found),
+    )
+
+
+def _metadata(file: FileRecord) -> ModelMetadata:
+    properties = {"producer": file.producer} if file.producer else {}
+    return ModelMetadata(
+        name=printable(file.graph.name),
+        description=printable(file.description),
+        version=str(file.version or ""),
+        properties=short_properties({**properties, **file.metadata}),
     )
 
 

@@ -87,3 +87,4 @@ class FileRecord:
     producer: str = ""
     description: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0

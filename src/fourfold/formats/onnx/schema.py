@@ -13,6 +13,7 @@ class ModelField(IntEnum):
     IR_VERSION = 1
     PRODUCER = 2
     PRODUCER_VERSION = 3
+    VERSION = 5
     DESCRIPTION = 6
     GRAPH = 7
     OPSETS = 8

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fourfold.formats.model import SourceGraph
 from fourfold.formats.onnx.external import ExternalFiles
 from fourfold.formats.onnx.main_graph import Converted
 from fourfold.formats.onnx.records import FileRecord, NodeRecord
@@ -16,13 +17,10 @@ from fourfold.formats.onnx.scope import captured, needed_nodes, read_names
 from fourfold.formats.onnx.tensors import is_external
 from fourfold.formats.onnx.write import Excerpt, Port, write_excerpt
 from fourfold.formats.source import Content
-from fourfold.types import DType, Quantization
-
-_FORMS = ("stored", "real", "out")  # endings of values that are one of the file in another form
 
 
 @dataclass(frozen=True)
-class OnnxSourceGraph:
+class OnnxSourceGraph(SourceGraph):
     """A graph of a file, its units and its values by name."""
 
     source: Content
@@ -47,11 +45,6 @@ class OnnxSourceGraph:
         return {name: node.title for name, node in self.units.items()}
 
     @property
-    def states(self) -> Mapping[str, tuple[str, ...]]:
-        """None: ONNX has no variables."""
-        return {}
-
-    @property
     def content(self) -> bytes:
         """The file; data that lie in files beside it are put into it."""
         if not any(is_external(tensor) for tensor in self.file.graph.initializers.values()):
@@ -69,14 +62,6 @@ class OnnxSourceGraph:
         yield from (value.name for value in self.file.graph.inputs if value.name not in held)
         yield from (name for node in self.file.graph.nodes for name in node.outputs if name)
 
-    def tensor(self, value: str) -> str | None:
-        """Copies for outputs and half floats as f32 stand for the value that they are of."""
-        whole, _, ending = value.rpartition("/")
-        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
-
-    def unit(self, node: str) -> str:
-        return node
-
     def reads(self, unit: str) -> tuple[str, ...]:
         node = self.units[unit]
         names = dict.fromkeys(name for name in (*node.inputs, *captured(node)) if name)
@@ -84,13 +69,6 @@ class OnnxSourceGraph:
 
     def writes(self, unit: str) -> tuple[str, ...]:
         return tuple(name for name in self.units[unit].outputs if name)
-
-    def grid(self, value: str) -> tuple[Quantization, DType] | None:
-        """None: integers stay what they are."""
-        return None
-
-    def rounds(self, unit: str) -> bool:
-        return False
 
     def write(
         self,
@@ -111,7 +89,7 @@ class OnnxSourceGraph:
 
     def _port(self, value: str) -> Port:
         name = self.tensor(value)
-        assert name is not None, f"'{value}' is no value of the file"
+        assert isinstance(name, str), f"'{value}' is no value of the file"
         said, type = (
             self.file.graph.values.get(name),
             self.converted.types.get(self.converted.names[name]),

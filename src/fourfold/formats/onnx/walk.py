@@ -169,11 +169,11 @@ class Walk(Conversion):
         places = {name: self.output(name) for name in record.outputs if name in self.read}
         operation = Operation(
             self.builder,
+            self.scope.unit or outputs[0],
+            tuple(places.get(name) for name in record.outputs),
+            inputs,
             record,
             self._version(record),
-            inputs,
-            tuple(places.get(name) for name in record.outputs),
-            unit=self.scope.unit or outputs[0],
             attributes=self.scope.attributes_of(record),
             files=self.files,
             nibbles=self.nibbles,
@@ -194,7 +194,7 @@ class Walk(Conversion):
             {name: self.own_types[name] for name in names if name and name in self.own_types}
             for names in (operation.inputs, operation.outputs)
         )
-        title = f"{operation.record.title} '{operation.unit}'"
+        title = f"{operation.record.title} '{operation.name}'"
         check_batch(self.builder, title, OwnTypes(inputs, outputs), nodes)
 
     def _version(self, record: NodeRecord) -> int:

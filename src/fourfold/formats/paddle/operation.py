@@ -99,9 +99,9 @@ class Operation(OperatorNodes):
             return NAMED_ELEMENTS.get(found)
         return ELEMENTS.get(found) if isinstance(found, int) else None
 
-    def known(self, value: str) -> np.ndarray:
+    def constant(self, value: str) -> np.ndarray:
         """A value that must be known now, such as a shape."""
-        array = self.array(value)
+        array = self.known(value)
         if array is None:
             raise Unconvertible(f"'{value}' is computed at run time; it must be a constant")
         if array.size > LONGEST_LIST:
@@ -113,7 +113,7 @@ class Operation(OperatorNodes):
         for parameter in parameters:
             values = self.all(parameter)
             if values:
-                arrays = [self.known(value) for value in values[:LONGEST_LIST]]
+                arrays = [self.constant(value) for value in values[:LONGEST_LIST]]
                 if any(array.dtype.kind not in "iu" for array in arrays):
                     raise ValueError(f"its {parameter} holds other things than whole numbers")
                 return tuple(int(number) for array in arrays for number in array.reshape(-1))
@@ -133,14 +133,7 @@ class Operation(OperatorNodes):
         value = self.optional(parameter)
         if value is None:
             return self.number(name, default)
-        array = self.known(value)
+        array = self.constant(value)
         if array.size != 1 or array.dtype.kind not in "fiu":
             raise ValueError(f"its {parameter} is not one number")
         return float(array.reshape(()))
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """An axis that may count from the end."""
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} is not one of {rank} axes")
-    return axis % rank

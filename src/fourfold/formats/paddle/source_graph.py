@@ -8,14 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
+from fourfold.formats.model import SourceGraph
 from fourfold.formats.paddle.conversion import written_by
 from fourfold.formats.paddle.records import OperatorRecord, Program
 from fourfold.formats.paddle.write import Excerpt, write_excerpt
-from fourfold.types import DType, Quantization
 
 
 @dataclass(frozen=True)
-class PaddleSourceGraph:
+class PaddleSourceGraph(SourceGraph):
     """A program that can be cut; `known` are its parameters and what follows from them alone."""
 
     program: Program
@@ -32,11 +32,6 @@ class PaddleSourceGraph:
         return {name: one.type for name, one in self.units.items()}
 
     @property
-    def states(self) -> Mapping[str, tuple[str, ...]]:
-        """None: nothing outlives a run."""
-        return {}
-
-    @property
     def content(self) -> bytes:
         return self.write(list(self.units), self.program.feeds, [*self.program.fetches.values()])
 
@@ -46,26 +41,12 @@ class PaddleSourceGraph:
         written = (name for one in self.program.operators for name in written_by(one))
         return {name: name for name in (*self.program.feeds, *written)}
 
-    def tensor(self, value: str) -> str | None:
-        """Copies for outputs stand for the variable that they are of."""
-        return self.values.get(value, self.values.get(value.removesuffix("/out")))
-
-    def unit(self, node: str) -> str:
-        return node
-
     def reads(self, unit: str) -> tuple[str, ...]:
         names = dict.fromkeys(self.units[unit].read)
         return tuple(name for name in names if name not in self.known)
 
     def writes(self, unit: str) -> tuple[str, ...]:
         return tuple(written_by(self.units[unit]))
-
-    def grid(self, value: str) -> tuple[Quantization, DType] | None:
-        """None: integers stay what they are."""
-        return None
-
-    def rounds(self, unit: str) -> bool:
-        return False
 
     def write(
         self,
@@ -88,5 +69,5 @@ class PaddleSourceGraph:
 
     def _variable(self, value: str) -> str:
         name = self.tensor(value)
-        assert name is not None, f"'{value}' is no variable of the program"
+        assert isinstance(name, str), f"'{value}' is no variable of the program"
         return name

@@ -33,6 +33,19 @@ def array_of(record: TensorRecord, data: np.ndarray) -> np.ndarray:
     return values.reshape(record.shape)
 
 
+def check_texts(record: TensorRecord, data: np.ndarray) -> None:
+    """Text that a file holds is never read here, and LiteRT believes what it says of itself: how
+    many there are, then where each begins, and where the last one ends.
+    """
+    words = data[: data.size // 4 * 4].view(np.int32)
+    count = int(words[0]) if words.size else -1
+    if count < 0 or count != math.prod(record.shape) or words.size < count + 2:
+        raise ValueError(f"tensor '{record.name}' does not hold the text that it claims")
+    places = words[1 : count + 2].astype(np.int64)
+    if places[0] < 4 * (count + 2) or places[-1] > data.size or (np.diff(places) < 0).any():
+        raise ValueError(f"tensor '{record.name}' claims text outside of its bytes")
+
+
 def _unpack_nibbles(data: np.ndarray, count: int) -> np.ndarray:
     """Two signed numbers of four bits in each byte, the lower half first."""
     if data.size != -(-count // 2):

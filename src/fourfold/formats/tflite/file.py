@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fourfold.errors import ModelError
+from fourfold.formats.budget import MAX_RANK
+from fourfold.formats.conversion import sound
 from fourfold.formats.source import Content
+from fourfold.formats.tflite.constants import check_texts
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.options import SECOND, read_options
 from fourfold.formats.tflite.records import (
@@ -22,23 +24,16 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import CUSTOM, element_type, operator_name
-from fourfold.types import Shape
+from fourfold.types import DType, Shape
 
-MAX_RANK = 16
 _INDEX_TYPES: dict[int, type[np.integer]] = {1: np.int32, 2: np.uint16, 3: np.uint8}
 _Codes = list[tuple[str, int, str]]
 
 
 def read_file(content: Content, title: str) -> FileRecord:
     """All that the file says; the only place where damage becomes a ModelError."""
-    try:
+    with sound(title, "TFLite file", struct.error):
         return _file(Table.root(FlatBuffer(content)))
-    except (ValueError, TypeError, LookupError, ArithmeticError, struct.error) as error:
-        raise ModelError(
-            f"{title} is not a sound TFLite file",
-            str(error) or type(error).__name__,
-            "download or export the file again; it is damaged",
-        ) from error
 
 
 def _file(root: Table) -> FileRecord:
@@ -47,6 +42,9 @@ def _file(root: Table) -> FileRecord:
     subgraphs = tuple(_subgraph(table, codes, len(buffers)) for table in root.tables(2))
     if not subgraphs:
         raise ValueError("it holds no graph")
+    for tensor in (tensor for graph in subgraphs for tensor in graph.tensors):
+        if tensor.dtype is DType.STRING and buffers[tensor.buffer].size:
+            check_texts(tensor, buffers[tensor.buffer])
     return FileRecord(
         version=root.scalar(0, "I"),
         description=root.text(3),

@@ -120,6 +120,16 @@ class Table:
 
     def text(self, slot: int) -> str:
         """A string; bytes that are not UTF-8 become escapes, since names need only be unique."""
-        array = self.vector(slot, np.uint8)
-        self.buffer.spend(array.size)
+        position = self._find(slot)
+        return self._text(position) if position else ""
+
+    def texts(self, slot: int) -> Iterator[str]:
+        for position in self._positions(slot):
+            yield self._text(position)
+
+    def _text(self, position: int) -> str:
+        start = self._follow(position)
+        size = self.buffer.unpack(_OFFSET, start)
+        array = self.buffer.view(start + 4, np.dtype(np.uint8), size)
+        self.buffer.spend(size)
         return array.tobytes().decode("utf-8", "backslashreplace")

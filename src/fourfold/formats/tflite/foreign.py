@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.tflite.constants import quantization_of
+from fourfold.formats.tflite.options import (
+    CallOnceOptions,
+    CompositeOptions,
+    IfOptions,
+    WhileOptions,
+)
 from fourfold.formats.tflite.records import (
     FileRecord,
     OperatorRecord,
@@ -29,6 +35,18 @@ SIZED = {
     *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND"),
 }
 CALLING = {"IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE"}
+
+
+def called_graphs(record: OperatorRecord) -> tuple[int, ...]:
+    """The numbers of the graphs that an operator calls."""
+    options = record.options
+    if isinstance(options, IfOptions):
+        return options.then_subgraph, options.else_subgraph
+    if isinstance(options, WhileOptions):
+        return options.condition_subgraph, options.body_subgraph
+    if isinstance(options, CallOnceOptions):
+        return (options.init_subgraph,)
+    return (options.decomposition,) if isinstance(options, CompositeOptions) else ()
 
 
 def unit_name(record: OperatorRecord, number: int, names: tuple[str, ...]) -> str:

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from fourfold.formats.batch import OwnTypes, axis_of_batch
+from fourfold.formats.positional_operator import PositionalOperator
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.builder import TFLiteBuilder
 from fourfold.formats.tflite.records import OperatorRecord
@@ -28,40 +29,15 @@ _SIGNED_WEIGHTS = frozenset(
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(PositionalOperator):
     """What a convert function sees. `declared` are the output types that the file gives."""
 
     builder: TFLiteBuilder
-    record: OperatorRecord
-    inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
+    record: OperatorRecord
     declared: tuple[TensorType, ...]
     clamped: bool = False  # the grid of a quantised output does what a fused activation would
-    title: str = ""
     read: tuple[TensorType, ...] = ()  # the inputs' types as the file gives them
-
-    @property
-    def name(self) -> str:
-        """What its nodes are called."""
-        return self.title or self.outputs[0]
-
-    def input(self, index: int) -> str:
-        name = self.optional(index)
-        if name is None:
-            raise ValueError(f"input {index} is missing")
-        return name
-
-    def optional(self, index: int) -> str | None:
-        return self.inputs[index] if index < len(self.inputs) else None
-
-    def all_inputs(self) -> tuple[str, ...]:
-        return tuple(self.input(index) for index in range(len(self.inputs)))
-
-    def input_type(self, index: int) -> TensorType:
-        return self.builder.types[self.input(index)]
-
-    def type_of(self, value: str) -> TensorType:
-        return self.builder.types[value]
 
     def weights(self, index: int) -> str:
         """An input as float: quantised or half constants are widened."""
@@ -96,26 +72,6 @@ class Operation:
         if name in self.builder.variables:
             self.builder.states[name] = self.add("identity", value, part="kept")
 
-    def constant(self, index: int, what: str) -> np.ndarray:
-        """An input that must be known now, such as a shape."""
-        name = self.input(index)
-        if name not in self.builder.constants:
-            raise Unconvertible(f"{what} '{name}' is computed at run time; it must be a constant")
-        return self.builder.constants[name]
-
-    def integers(self, index: int, what: str) -> tuple[int, ...]:
-        """A short constant list of integers; a single number counts as a list of one."""
-        array = self.constant(index, what)
-        if array.dtype.kind not in "iu" or array.ndim > 2 or array.size > 64:
-            raise ValueError(f"{what} '{self.inputs[index]}' is not a short list of integers")
-        return tuple(int(item) for item in array.reshape(-1))
-
-    def integer(self, index: int, what: str) -> int:
-        numbers = self.integers(index, what)
-        if len(numbers) != 1:
-            raise ValueError(f"{what} '{self.inputs[index]}' is not one number")
-        return numbers[0]
-
     def options(self, kind: type[T]) -> T:
         """The operator's options; the schema's defaults when the file leaves them out."""
         found = self.record.options
@@ -124,11 +80,6 @@ class Operation:
         if not isinstance(found, kind):
             raise ValueError(f"it has options of another op ({type(found).__name__})")
         return found
-
-    def add(self, op: str, *inputs: str | None, attributes: object = NONE, part: str) -> str:
-        """A node whose result is only needed on the way; `part` becomes the end of its name."""
-        output = self.builder.fresh(f"{self.name}/{part}")
-        return self.builder.node(op, inputs, attributes, output, self.name)
 
     def give(
         self,
@@ -146,10 +97,6 @@ class Operation:
             inputs = (self.add(op, *inputs, attributes=attributes, part="pre"),)
             op, attributes = ACTIVATIONS[activation], NONE
         self.builder.node(op, inputs, attributes, final, self.name)
-
-    def give_constant(self, array: np.ndarray) -> None:
-        self.builder.folded.add(self.outputs[0])
-        self.builder.constant(self.outputs[0], array)
 
     def own_shape(self, index: int) -> Shape:
         """The shape that an input has in the file."""
@@ -175,20 +122,3 @@ class Operation:
         new = np.asarray(numbers, old.dtype).reshape(old.shape)
         if not np.array_equal(self.builder.changed.setdefault(name, new), new):
             raise ValueError(f"'{name}' would have to be two things at once")
-
-    def in_file(self, index: int) -> bool:
-        """Whether an input is a constant of the file, and not computed from shapes."""
-        name = self.optional(index)
-        return name in self.builder.constants and name not in self.builder.folded
-
-    def reserve(self, type: TensorType, stored: int = 0) -> None:
-        """Asks for room before a constant is made; refuses what only a damaged file would want."""
-        if not self.builder.budget.take(type, stored):
-            raise Unconvertible(f"its constant result {type} is too large")
-
-
-def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis."""
-    if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} is not one of {rank}")
-    return axis % rank

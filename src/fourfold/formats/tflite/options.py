@@ -297,6 +297,18 @@ class ReverseSequenceOptions:
     batch_dim: Int = 0
 
 
+@_table(92)
+class IfOptions:
+    then_subgraph: Int = 0
+    else_subgraph: Int = 0
+
+
+@_table(93, SECOND + 15)
+class WhileOptions:
+    condition_subgraph: Int = 0
+    body_subgraph: Int = 0
+
+
 @_table(101)
 class BatchMatMulOptions:
     adj_x: Bool = False

@@ -105,8 +105,7 @@ class FloatView:
             self.builder.fresh(f"{name}/exact") if self._rounds(record, index) else name
             for index, name in pairs
         )
-        title = operation.name
-        return replace(operation, inputs=inputs, outputs=outputs, clamped=True, title=title)
+        return replace(operation, inputs=inputs, outputs=outputs, clamped=True)
 
     def leave(self, operation: Operation, outputs: Sequence[str]) -> None:
         """Rounds what was computed, as a fused activation and the outputs' grids have it."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from fourfold.custom import how_to_register
-from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError, nearest
+from fourfold.errors import ModelError, Refusal, UnsupportedError
 from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import SEE_OPS, unsupported
-from fourfold.formats.model import Model, Signature
-from fourfold.formats.names import unique
+from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.file import read_file
-from fourfold.formats.tflite.records import FileRecord, SignatureRecord, SubgraphRecord
+from fourfold.formats.tflite.metadata import read_metadata
+from fourfold.formats.tflite.records import FileRecord, SubgraphRecord
+from fourfold.formats.tflite.signatures import describe_signature, find_entry_point
 from fourfold.formats.tflite.source_graph import TFLiteSourceGraph
 from fourfold.formats.tflite.tensors import declared, sizes_left_open, tensor_names
 from fourfold.formats.tflite.walk import Converted, convert_subgraph
@@ -22,22 +26,25 @@ from fourfold.formats.tflite.walk import Converted, convert_subgraph
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
     """The model; without a signature its first graph is the main one."""
-    file = read_file(source.content, source.title)
-    main = _choose(file, options.signature)
+    entry = find_entry_point(read_file(source.content, source.title), options.signature)
+    file, main, record = entry.file, entry.subgraph, entry.record
     parts = [*_others(file, main, options.quantized)]
-    record = file.subgraphs[main]
+    options = replace(options, shapes=entry.own_shapes(options.shapes))
     found = parts[main] = convert_subgraph(file, record, options, Budget.of(file.size))
     if found.graph is None:
         raise _unsupported(source.title, record, found.refusals)
+    signatures = {
+        item.key: describe_signature(item, file, parts[item.subgraph]) for item in file.signatures
+    }
     return Model(
         main=found.graph,
-        input_names=found.graph.arguments,
-        output_names=unique(record.tensors[i].name or found.names[i] for i in record.outputs),
+        input_names=entry.input_names(found.graph.arguments),
+        output_names=entry.output_names,
         open_sizes=tuple(sizes_left_open(record.tensors[i]) for i in record.inputs),
         graphs=tuple(part.graph for part in parts),
-        signatures={item.key: _signature(item, file, parts) for item in file.signatures},
+        signatures=signatures,
         description=file.description,
-        metadata=file.metadata,
+        read_metadata=partial(read_metadata, file, source.content, entry.ends),
         refusals=tuple(refusal for part in parts for refusal in part.refusals),
         source_graph=TFLiteSourceGraph(
             source.content, file, main, found.names, found.known, found.changed
@@ -46,7 +53,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
 
 
 def operators() -> Mapping[str, str]:
-    return {op: rule.summary for op, rule in rules().items()}
+    return {op: summary(rule.convert) for op, rule in rules().items()}
 
 
 def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]:
@@ -63,16 +70,6 @@ def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]
             yield Converted(None, tensor_names(record), (refusal,))
 
 
-def _choose(file: FileRecord, signature: str | None) -> int:
-    if signature is None:
-        return 0
-    keys = {item.key: item.subgraph for item in file.signatures}
-    if signature not in keys:
-        why = "the model does not have it"
-        raise InputError(f"no signature '{signature}'", why, nearest(signature, keys))
-    return keys[signature]
-
-
 def _unsupported(
     title: str, record: SubgraphRecord, refusals: tuple[Refusal, ...]
 ) -> UnsupportedError:
@@ -85,14 +82,3 @@ def _unsupported(
             fix = how_to_register(operator.custom_code, inputs, outputs)
             break
     return unsupported(title, refusals, fix)
-
-
-def _signature(item: SignatureRecord, file: FileRecord, parts: list[Converted]) -> Signature:
-    """Its names, each for the value that a graph knows; an output may be a copy made for it."""
-    part, record = parts[item.subgraph], file.subgraphs[item.subgraph]
-    final = dict(zip(record.outputs, part.graph.results, strict=True)) if part.graph else {}
-    return Signature(
-        inputs={name: part.names[index] for name, index in item.inputs.items()},
-        outputs={name: final.get(index, part.names[index]) for name, index in item.outputs.items()},
-        subgraph=item.subgraph,
-    )

@@ -8,20 +8,21 @@ from functools import cached_property
 
 import numpy as np
 
+from fourfold.errors import Refusal, UnsupportedError
+from fourfold.formats.model import SourceGraph
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.constants import quantization_of
-from fourfold.formats.tflite.foreign import CALLING, unit_name
+from fourfold.formats.tflite.foreign import CALLING, called_graphs, unit_name
 from fourfold.formats.tflite.records import FileRecord, OperatorRecord, SubgraphRecord
-from fourfold.formats.tflite.write import Excerpt, write_excerpt
-from fourfold.types import DType, Quantization, quantize
+from fourfold.formats.tflite.write import Excerpt, first_outputs, write_excerpt
+from fourfold.types import DType, Quantization, to_integers
 
-_FORMS = ("stored", "real", "out")  # endings of values that are a tensor in another form
 COMPOSITE = "STABLEHLO_COMPOSITE"
 RESOURCES = "resources"  # all of them as one: who calls another graph may touch any
 
 
 @dataclass(frozen=True)
-class TFLiteSourceGraph:
+class TFLiteSourceGraph(SourceGraph):
     """A graph of a file, its units and its tensors by name."""
 
     source: Content
@@ -37,7 +38,11 @@ class TFLiteSourceGraph:
 
     @property
     def content(self) -> bytes:
-        return bytes(self.source)
+        """A file whose first graph is this one: engines run that."""
+        if self.main == 0 and self.outputs == first_outputs(self.source):
+            return bytes(self.source)
+        ends = ([self.names[i] for i in numbers] for numbers in (self.graph.inputs, self.outputs))
+        return self.write(tuple(self.units), *ends)
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -78,19 +83,14 @@ class TFLiteSourceGraph:
     def values(self) -> Mapping[str, int]:
         return {name: index for index, name in enumerate(self.names)}
 
-    def tensor(self, value: str) -> int | None:
-        """Values of the float view and copies for outputs stand for the tensor that they are of."""
-        whole, _, ending = value.rpartition("/")
-        return self.values.get(value, self.values.get(whole) if ending in _FORMS else None)
-
     def _number(self, value: str) -> int:
         number = self.tensor(value)
-        assert number is not None, f"'{value}' is no tensor of the file"
+        assert isinstance(number, int), f"'{value}' is no tensor of the file"
         return number
 
     def unit(self, node: str) -> str:
-        number = None if node in self.units else self.tensor(node)
-        name = node if number is None else self.names[number]
+        own = node in self.units or self.tensor(node) is None
+        name = node if own else self.names[self._number(node)]
         if name in self.units:
             return name
         return next((whole for whole in self._composites if node.startswith(f"{whole}/")), node)
@@ -137,15 +137,32 @@ class TFLiteSourceGraph:
         outputs: Sequence[str],
     ) -> bytes:
         operators = sorted(self.units[name] for name in units)
+        calls = any(self._calls(self.graph.operators[number]) for number in operators)
+        if calls and self.main:
+            self._check_calls()
         excerpt = Excerpt(
             operators=operators,
             inputs=[self._number(name) for name in inputs],
             outputs=[self._number(name) for name in outputs],
             constants=self._folded(operators),
             subgraph=self.main,
-            calls=any(self._calls(self.graph.operators[number]) for number in operators),
+            calls=calls,
         )
         return write_excerpt(self.source, excerpt)
+
+    def _check_calls(self) -> None:
+        """The graph takes the place of the first one, which nothing in it may call then."""
+        seen, pending = set[int](), [self.main]
+        while pending:
+            graph = pending.pop()
+            if graph not in seen and graph < len(self.file.subgraphs):
+                seen.add(graph)
+                operators = self.file.subgraphs[graph].operators
+                pending += (one for record in operators for one in called_graphs(record))
+        if 0 in seen:
+            refusal = Refusal(self.graph.name, "graph", "it calls the first graph of the file")
+            what, fix = "this signature cannot run in parts", "export each signature as a model"
+            raise UnsupportedError(what, [refusal], fix)
 
     def _folded(self, operators: Sequence[int]) -> Mapping[int, np.ndarray]:
         """What these operators read and what was computed or changed while the model was read."""
@@ -157,7 +174,7 @@ class TFLiteSourceGraph:
     def _as_stored(self, index: int, array: np.ndarray) -> np.ndarray:
         """A constant in the type that the file has it in."""
         grid = self.grid(self.names[index])
-        return array if grid is None else quantize(array, *grid)
+        return array if grid is None else to_integers(array, *grid)
 
     @staticmethod
     def _calls(record: OperatorRecord) -> bool:

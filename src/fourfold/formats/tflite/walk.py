@@ -90,6 +90,10 @@ class _Walk(Conversion):
     def _tensor(self, value: str) -> TensorRecord:
         return self.record.tensors[self._indices[value]]
 
+    def can_be_passed(self, dtype: DType) -> bool:
+        """Text goes to LiteRT as it is, and comes from there."""
+        return dtype.has_numpy or (self.keep_unsupported and dtype is DType.STRING)
+
     def no_arrays(self, value: str) -> str:
         return no_arrays(self._tensor(value))
 
@@ -149,11 +153,11 @@ class _Walk(Conversion):
         _check_sizes(inputs, self.unsized)
         operation = Operation(
             self.builder,
-            record,
-            inputs,
+            unit_name(record, self.number, self.names),
             outputs,
+            inputs,
+            record,
             declared=made,
-            title="" if outputs else unit_name(record, self.number, self.names),
             read=read,
         )
         operation = self.view.enter(operation) if viewed else operation
@@ -225,6 +229,8 @@ class _Walk(Conversion):
         name = self.names[index]
         try:
             self.value(index)
+            if not self.can_be_passed(self.builder.types[name].dtype):
+                raise Unconvertible(self.no_arrays(name))
             return name if self.refusals else self.view.stored(index)
         except Unconvertible as refusal:
             self.refuse("output", name, str(refusal))

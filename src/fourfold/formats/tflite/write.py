@@ -70,6 +70,12 @@ def write_excerpt(content: Content, excerpt: Excerpt) -> bytes:
     return prefix.finish(content)
 
 
+def first_outputs(content: Content) -> tuple[int, ...]:
+    """The outputs of a file's first graph, as the file has them."""
+    graph = next(Table.root(FlatBuffer(content)).tables(_GRAPHS))
+    return graph.integers(_OUTPUTS)
+
+
 def _write_graph(prefix: Prefix, graph: Table, excerpt: Excerpt, buffers: int) -> None:
     fields: Mapping[int, FieldValue] = {
         _TENSORS: "tensors",

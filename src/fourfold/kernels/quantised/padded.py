@@ -72,7 +72,7 @@ class PaddedBytes(PaddedInput):
         lanes: list[Expression] = []
         channels, sliced = source.type.channels, source.location.layout is Layout.SLICED
         for lane in range(4):
-            index = source.corner(place) + source.step(0, slice_) + lane
+            index = source.corner(place) + source.step(0, slice_) + lane * source.apart
             value = load(source.pointer, index, "int") + self.lowest
             if channels < 4 and not sliced:
                 value = value if lane < channels else const(0)

@@ -28,7 +28,7 @@ STAGES, CHUNKS, STEPS = 50, 64, 64
 
 def try_liberties(info: DeviceInfo) -> Iterator[Facts]:
     """One after the other, since a driver may die of any of them; the most dangerous is last."""
-    kernels = open_kernels(info, {**probes.STORAGES, **probes.CLAIMS})
+    kernels = open_kernels(info, {**probes.SELF_TEST, **probes.CLAIMS})
     yield try_self_test(info, kernels)
     yield {"persistent_mapping": succeeds(lambda: _sees_mapped(kernels))}
     groups = info.compute_units * GROUPS_EACH

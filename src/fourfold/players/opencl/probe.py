@@ -57,7 +57,7 @@ def _conduct(info: DeviceInfo) -> Facts:
 
 
 def _self_test(info: DeviceInfo) -> Facts:
-    return try_self_test(info, open_kernels(info, probes.STORAGES))
+    return try_self_test(info, open_kernels(info, probes.SELF_TEST))
 
 
 def _images(info: DeviceInfo) -> Facts:

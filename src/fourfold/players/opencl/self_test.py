@@ -1,4 +1,6 @@
-"""Whether a device computes right by what OpenCL promises: kernels of each storage, in each way."""
+"""Whether a device computes right by what OpenCL promises: kernels of each storage, in each way,
+and one with many branches.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ from fourfold.players.opencl.program import build_text
 from fourfold.players.opencl.trials import Facts, Unanswered, succeeds
 
 SIZES = (1, 7, 4096)  # work-items
-_LEFT_OVER = {"floats": 4, "halves": 5, "bytes": 5}  # numbers of a work-item, those behind included
-_TYPES = {"floats": np.float32, "halves": np.float16, "bytes": np.uint8}
+# Of each kernel: its numbers for a work-item, those behind the vectors included, and their type.
+_COUNTS = {"floats": 4, "halves": 5, "bytes": 5, "branches": 2 * 4 * probes.VECTORS}
+_SIZES = {"branches": (7,)}  # it is about its text, which is long
+_TYPES = {"halves": np.float16, "bytes": np.uint8}
 _MOST = 80  # three times it and one more fit into a byte, and are exact as a half
 _RUNS = 3
 
@@ -57,10 +61,10 @@ def open_kernels(info: DeviceInfo, programs: Mapping[str, Program]) -> TrialKern
         raise Unanswered(str(error)) from error
 
 
-def numbers(storage: str, items: int, seed: int) -> np.ndarray:
-    """Some numbers for so many work-items."""
-    count = items * _LEFT_OVER[storage]
-    return np.random.default_rng(seed).integers(0, _MOST, count).astype(_TYPES[storage])
+def numbers(name: str, items: int, seed: int) -> np.ndarray:
+    """Some numbers for so many work-items of a kernel."""
+    found = np.random.default_rng(seed).integers(0, _MOST, items * _COUNTS[name])
+    return found.astype(_TYPES.get(name, np.float32))
 
 
 def changed(array: np.ndarray) -> np.ndarray:
@@ -75,22 +79,22 @@ def try_self_test(info: DeviceInfo, kernels: TrialKernels) -> Facts:
 
 
 def _trials(info: DeviceInfo, kernels: TrialKernels) -> Iterator[tuple[str, Callable[[], bool]]]:
-    for storage in probes.STORAGES:
-        yield storage, lambda storage=storage: _computes(kernels, storage)  # type: ignore[misc]
+    for name in probes.SELF_TEST:
+        yield name, lambda name=name: _computes(kernels, name)  # type: ignore[misc]
     if info.is_discrete:
         yield "staging", lambda: _stages(kernels)
 
 
-def _computes(kernels: TrialKernels, storage: str) -> bool:
+def _computes(kernels: TrialKernels, name: str) -> bool:
     """Whether arrays that the driver copies there and back come out as they should."""
-    queue, kernel = kernels.queue, kernels.kernel(storage)
-    for items in SIZES:
-        array = numbers(storage, items, 0)
+    queue, kernel = kernels.queue, kernels.kernel(name)
+    for items in _SIZES.get(name, SIZES):
+        array = numbers(name, items, 0)
         source = cl.Buffer(kernels.context, array.nbytes)
         target = cl.Buffer(kernels.context, array.nbytes)
         set_buffers(kernel, source, target)
         for run in range(_RUNS):
-            array, result = numbers(storage, items, run), np.zeros_like(array)
+            array, result = numbers(name, items, run), np.zeros_like(array)
             queue.write(source, array, wait=False)
             kernels.launch(kernel, items)
             queue.read(target, result)

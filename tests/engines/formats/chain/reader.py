@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from fourfold.formats.model import Model
+from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
 from fourfold.graph import NONE, Graph, Node
@@ -20,31 +21,28 @@ def operators() -> Mapping[str, str]:
     return {name: f"{op}." for name, op in OPS.items()}
 
 
-class ChainGraph:
+class ChainGraph(SourceGraph):
     def __init__(self, content: bytes) -> None:
-        self.content, self._file = content, json.loads(content)
-        self.titles = {name: op for op, name in self._file["chain"]}
-        self.states: Mapping[str, tuple[str, ...]] = {}
-        self._order = [self._file["input"], *self.titles]
-        self.values = {name: name for name in self._order}
+        self._content, self._file = content, json.loads(content)
+
+    @property
+    def content(self) -> bytes:
+        return self._content
+
+    @cached_property
+    def titles(self) -> Mapping[str, str]:
+        return {name: op for op, name in self._file["chain"]}
+
+    @cached_property
+    def values(self) -> Mapping[str, str]:
+        return {name: name for name in (self._file["input"], *self.titles)}
 
     def reads(self, unit: str) -> tuple[str, ...]:
-        return (self._order[self._order.index(unit) - 1],)
+        order = list(self.values)
+        return (order[order.index(unit) - 1],)
 
     def writes(self, unit: str) -> tuple[str, ...]:
         return (unit,)
-
-    def tensor(self, value: str) -> str | None:
-        return value if value in self.values else None
-
-    def grid(self, value: str) -> None:
-        return None
-
-    def rounds(self, unit: str) -> bool:
-        return False
-
-    def unit(self, node: str) -> str:
-        return node
 
     def write(self, units: Sequence[str], inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
         (given,) = inputs

@@ -114,7 +114,7 @@ def detection_output(op: Operation) -> None:
     offsets = op.add("reshape", op.input(), attributes=boxes, part="offsets")
     shape = Reshape((1, count, classes))
     scores = op.add("reshape", op.input(1), attributes=shape, part="scores")
-    anchors = op.constant(priors.anchors, "anchors")
+    anchors = op.add_constant(priors.anchors, "anchors")
     # The op has rows before columns; it treats both alike, and so they may change places.
     rows = op.add("detection", offsets, scores, anchors, attributes=attributes, part="rows")
     one = op.scalar(1.0, rows, "one")
@@ -137,7 +137,7 @@ def _column(op: Operation, rows: str, column: int) -> str:
 
 
 def _priors(op: Operation, settings: Record) -> _Priors:
-    table = op.array(op.input(2))
+    table = op.known(op.input(2))
     if table is None:
         raise Unconvertible("its prior boxes are computed at run time")
     if table.ndim != 3 or table.shape[:2] != (1, 2) or not table.size or table.shape[2] % 4:

@@ -41,7 +41,7 @@ def prelu(op: Operation) -> None:
     if x.rank < 2:
         raise ValueError(f"{x} has no channels")
     slopes = op.parameter(0, "slope", () if shared else (x.shape[1],))
-    slope = op.constant(slopes, "slope") if shared else op.along(slopes, 1, "slope")
+    slope = op.add_constant(slopes, "slope") if shared else op.along(slopes, 1, "slope")
     op.give("prelu", op.input(), slope)
 
 
@@ -130,7 +130,7 @@ def eltwise(op: Operation) -> None:
     for index in range(1, len(op.inputs)):
         if op.input_type(index).shape != op.input_type().shape:
             raise ValueError(f"{op.input_type(index)} is not of the shape of {op.input_type()}")
-    terms = list(op.inputs)
+    terms = list(op.all_inputs())
     if kind == "SUM" and factors:
         terms = [_line(op, x, factor, 0.0) for x, factor in zip(terms, factors, strict=True)]
     result, *others = terms

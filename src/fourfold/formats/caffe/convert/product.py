@@ -28,11 +28,11 @@ def inner_product(op: Operation) -> None:
     matrix = np.ascontiguousarray(matrix.T) if settings.flag("transpose") else matrix
     bias = None
     if settings.flag("bias_term", True):
-        bias = op.constant(op.parameter(1, "bias", (outputs,)), "bias")
+        bias = op.add_constant(op.parameter(1, "bias", (outputs,)), "bias")
     rows = op.add(
         "reshape", op.input(), attributes=Reshape((*x.shape[:axis], columns)), part="rows"
     )
-    op.give("fully_connected", rows, op.constant(matrix, "weights"), bias)
+    op.give("fully_connected", rows, op.add_constant(matrix, "weights"), bias)
 
 
 @converts("BatchNorm")
@@ -131,5 +131,5 @@ def normalize(op: Operation) -> None:
     unit = op.add("mul", op.input(), length, part="unit")
     shared = settings.flag("channel_shared", True)
     factors = op.parameter(0, "scale", () if shared else (x.shape[1],))
-    factor = op.constant(factors, "scale") if shared else op.along(factors, 1, "scale")
+    factor = op.add_constant(factors, "scale") if shared else op.along(factors, 1, "scale")
     op.give("mul", unit, factor)

@@ -48,7 +48,7 @@ def attention(op: Operation) -> None:
         "batch_matmul", queries, heads.keys, attributes=BatchMatmul(transposed=True), part="scores"
     )
     scores = op.reshaped(scores, (batch, count, rows, keys), "by_head")
-    steps = [op.add("mul", scores, op.made(scale, "scale"), part="scaled")]
+    steps = [op.add("mul", scores, op.add_constant(scale, "scale"), part="scaled")]
     steps.append(_capped(op, steps[-1]))
     bias = _bias(op, heads, (batch, rows, keys))
     steps.append(steps[-1] if bias is None else op.add("add", steps[-1], bias, part="biased"))
@@ -94,9 +94,9 @@ def _capped(op: Operation, scores: str) -> str:
     if limit <= 0:
         return scores
     bent = op.add(
-        "tanh", op.add("mul", scores, op.made(1 / limit, "less"), part="small"), part="bent"
+        "tanh", op.add("mul", scores, op.add_constant(1 / limit, "less"), part="small"), part="bent"
     )
-    return op.add("mul", bent, op.made(limit, "limit"), part="capped")
+    return op.add("mul", bent, op.add_constant(limit, "limit"), part="capped")
 
 
 def _bias(op: Operation, heads: _Heads, sizes: tuple[int, int, int]) -> str | None:
@@ -112,7 +112,7 @@ def _bias(op: Operation, heads: _Heads, sizes: tuple[int, int, int]) -> str | No
     if op.optional(6) is None:
         seen = _window(ahead - heads.past, left, right)
         if not seen.all():
-            found.append(op.made(np.where(seen, 0, _LEAST).astype(np.float32), "window"))
+            found.append(op.add_constant(np.where(seen, 0, _LEAST).astype(np.float32), "window"))
     else:
         found += _lengths_mask(op, ahead, (left, right), batch)
     if not found:
@@ -133,7 +133,13 @@ def _window(ahead: np.ndarray, left: int, right: int) -> np.ndarray:
 def _mask(op: Operation, mask: str, keys: int) -> str:
     """A mask as numbers to be added; what it leaves out at its end may not be seen."""
     if op.type_of(mask).dtype is DType.BOOL:
-        mask = op.add("select", mask, op.made(0.0, "seen"), op.made(_LEAST, "hidden"), part="mask")
+        mask = op.add(
+            "select",
+            mask,
+            op.add_constant(0.0, "seen"),
+            op.add_constant(_LEAST, "hidden"),
+            part="mask",
+        )
     shape = op.type_of(mask).shape
     if shape and shape[-1] < keys and shape[-1] != 1:
         zeros = (0,) * (len(shape) - 1)
@@ -149,23 +155,23 @@ def _lengths_mask(
     rows, keys = ahead.shape
     lengths = op.add("cast", op.input(6), attributes=Cast(DType.F32), part="lengths")
     lengths = op.reshaped(lengths, (batch, 1, 1, 1), "by_batch")
-    place = op.made(np.arange(keys, dtype=np.float32), "place")
+    place = op.add_constant(np.arange(keys, dtype=np.float32), "place")
     masks = [_hidden_unless(op, "less", place, lengths, "padding")]
     # A query's place is `length - rows + row`, so that it sees keys up to `ahead + rows <= length`.
-    distance = op.made((ahead + rows).astype(np.float32), "distance")
+    distance = op.add_constant((ahead + rows).astype(np.float32), "distance")
     left, right = window
     if right >= 0:
-        most = op.add("add", lengths, op.made(float(right), "right"), part="most")
+        most = op.add("add", lengths, op.add_constant(float(right), "right"), part="most")
         masks.append(_hidden_unless(op, "less_equal", distance, most, "ahead"))
     if left >= 0:
-        least = op.add("sub", lengths, op.made(float(left), "left"), part="least")
+        least = op.add("sub", lengths, op.add_constant(float(left), "left"), part="least")
         masks.append(_hidden_unless(op, "greater_equal", distance, least, "behind"))
     return masks
 
 
 def _hidden_unless(op: Operation, compare: str, a: str, b: str, part: str) -> str:
     holds = op.add(compare, a, b, part=f"{part}_seen")
-    seen, hidden = op.made(0.0, f"{part}_zero"), op.made(_LEAST, f"{part}_least")
+    seen, hidden = op.add_constant(0.0, f"{part}_zero"), op.add_constant(_LEAST, f"{part}_least")
     return op.add("select", holds, seen, hidden, part=part)
 
 
@@ -176,5 +182,5 @@ def _without_masked_rows(op: Operation, weights: str, bias: str) -> str:
         return weights
     last = op.type_of(bias).rank - 1
     most = op.add("reduce_max", bias, attributes=Reduce((last,), keep_dims=True), part="most_seen")
-    blind = op.add("equal", most, op.made(_LEAST, "nothing"), part="blind")
-    return op.add("select", blind, op.made(0.0, "none"), weights, part="guarded")
+    blind = op.add("equal", most, op.add_constant(_LEAST, "nothing"), part="blind")
+    return op.add("select", blind, op.add_constant(0.0, "none"), weights, part="guarded")

@@ -24,7 +24,7 @@ def bitwise_not(op: Operation) -> None:
     """bitwise_xor with all bits."""
     dtype = op.input_type(0).dtype
     every = np.asarray(np.invert(np.zeros((), dtype.numpy)))
-    op.give("bitwise_xor", op.input(0), op.made(every, "every"))
+    op.give("bitwise_xor", op.input(0), op.add_constant(every, "every"))
 
 
 @converts("BitShift")
@@ -51,6 +51,6 @@ def is_inf(op: Operation) -> None:
         x = op.add("absolute", x, part="size")
     if positive or negative:
         wanted = math.inf if positive else -math.inf
-        op.give("equal", x, op.made(wanted, "infinity", dtype))
+        op.give("equal", x, op.add_constant(wanted, "infinity", dtype))
     else:
-        op.give("less", x, op.made(-math.inf, "below", dtype))
+        op.give("less", x, op.add_constant(-math.inf, "below", dtype))

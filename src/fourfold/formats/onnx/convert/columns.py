@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fourfold.formats.onnx.convert.window import as_pair
+from fourfold.formats.channels_first import as_pair
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
@@ -59,4 +59,4 @@ def _filters(
         place = tuple(at * gap for at, gap in zip(tap, dilation, strict=True))
         for channel in range(channels):
             filters[(channel, *place, channel, number)] = 1
-    return op.made(filters.reshape(channels, *as_pair(reach), channels * taps), "filters")
+    return op.add_constant(filters.reshape(channels, *as_pair(reach), channels * taps), "filters")

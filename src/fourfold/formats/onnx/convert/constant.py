@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.constant_results import give_full, give_range
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.refusal import Unconvertible
@@ -18,8 +17,9 @@ from fourfold.types import DType, TensorType
 @converts("Constant")
 def constant(op: Operation) -> None:
     """a constant."""
-    if op.outputs[0] is not None:
-        op.builder.constant(op.outputs[0], _constant(op))
+    final = op.output(0)
+    if final is not None:
+        op.builder.constant(final, _constant(op))
 
 
 def _constant(op: Operation) -> np.ndarray:
@@ -42,14 +42,8 @@ def _constant(op: Operation) -> np.ndarray:
 @converts("ConstantOfShape")
 def constant_of_shape(op: Operation) -> None:
     """a constant, if the shape is one."""
-    sizes = op.integers(0, "shape")
     value = op.tensor_attribute("value")
-    value = np.zeros(1, np.float32) if value is None else value
-    if value.size != 1 or len(sizes) > 16:
-        raise ValueError(f"cannot fill {list(sizes)} with {value.size} values")
-    check_shape(sizes)
-    op.reserve(TensorType(DType.of(value), sizes))
-    op.give_constant(np.full(sizes, value.reshape(-1)[0], value.dtype))
+    give_full(op, op.integers(0, "shape"), np.zeros(1, np.float32) if value is None else value)
 
 
 @converts("Shape")
@@ -69,17 +63,7 @@ def size(op: Operation) -> None:
 @converts("Range")
 def range_(op: Operation) -> None:
     """a constant, if its ends are."""
-    start, limit, step = (op.constant(i, w) for i, w in enumerate(("start", "limit", "step")))
-    if not start.size == limit.size == step.size == 1 or step.reshape(-1)[0] == 0:
-        raise ValueError("start, limit and step must be single numbers, and the step not zero")
-    first, last, by = (array.reshape(-1)[0].item() for array in (start, limit, step))
-    if not all(math.isfinite(number) for number in (first, last, by)):
-        raise ValueError(f"a range from {first} to {last} by {by} has no end")
-    count = max(math.ceil((last - first) / by), 0)
-    type = TensorType(DType.of(start), (count,))
-    check_shape(type.shape)
-    op.reserve(type)
-    op.give_constant((first + np.arange(count) * by).astype(type.dtype.numpy))
+    give_range(op, *(op.constant(i, what) for i, what in enumerate(("start", "limit", "step"))))
 
 
 @converts("EyeLike")
@@ -131,8 +115,8 @@ def one_hot(op: Operation) -> None:
     whole = op.converted(op.input(0), DType.I32, "whole")
     spread = op.reshaped(whole, (*x.shape[:axis], 1, *x.shape[axis:]), "spread")
     places = np.arange(depth, dtype=np.int32).reshape(-1, *(1,) * (x.rank - axis))
-    ahead = op.add("equal", spread, op.made(places, "places"), part="ahead")
-    behind = op.add("equal", spread, op.made(places - depth, "negative"), part="behind")
+    ahead = op.add("equal", spread, op.add_constant(places, "places"), part="ahead")
+    behind = op.add("equal", spread, op.add_constant(places - depth, "negative"), part="behind")
     op.give("select", op.add("logical_or", ahead, behind, part="hit"), on, off)
 
 

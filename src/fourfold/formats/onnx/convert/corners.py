@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
@@ -22,11 +23,11 @@ def trilu(op: Operation) -> None:
     rows, columns = x.shape[-2:]
     ahead = np.arange(columns)[None, :] - np.arange(rows)[:, None]
     kept = ahead >= shift if op.attribute("upper", 1) else ahead <= shift
-    zero = op.made(np.array(0, x.dtype.numpy), "zero")
+    zero = op.add_constant(np.array(0, x.dtype.numpy), "zero")
     if x.dtype is DType.BOOL:
-        op.give("logical_and", op.input(0), op.made(kept, "kept"))
+        op.give("logical_and", op.input(0), op.add_constant(kept, "kept"))
     else:
-        op.give("select", op.made(kept, "kept"), op.input(0), zero)
+        op.give("select", op.add_constant(kept, "kept"), op.input(0), zero)
 
 
 @converts("CenterCropPad")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import NIBBLES, graph_dtype
 from fourfold.op.rules import Reduce
@@ -61,7 +62,7 @@ class Grid:
         if self.zero is not None:
             steps = op.add("add", steps, self.zero, part=f"{part}_shifted")
         for name, limit in (("maximum", low), ("minimum", high)):
-            number = op.made(float(limit), f"{part}_limit")
+            number = op.add_constant(float(limit), f"{part}_limit")
             steps = op.add(name, steps, number, part=f"{part}_{name}")
         return op.add("cast", steps, attributes=Cast(to), part=part)
 
@@ -107,7 +108,7 @@ def _blocked(op: Operation, grid: Grid, axis: int) -> Grid:
     size, count = op.attribute("block_size", 0), op.input_type(0).shape
     if not size:
         return grid
-    places = op.made(np.arange(count[axis], dtype=np.int32) // size, "blocks")
+    places = op.add_constant(np.arange(count[axis], dtype=np.int32) // size, "blocks")
 
     def spread(value: str) -> str:
         return op.add("gather", value, places, attributes=Gather(axis), part="spread")
@@ -136,14 +137,14 @@ def quantize_by_arithmetic(op: Operation) -> None:
 @converts("DynamicQuantizeLinear")
 def dynamic_quantize_linear(op: Operation) -> None:
     """the range of a run's values, and a grid of 256 steps over it."""
-    x, zero = op.input(0), op.made(0.0, "nothing")
+    x, zero = op.input(0), op.add_constant(0.0, "nothing")
     over = Reduce(tuple(range(op.input_type(0).rank)), keep_dims=False)
     most, least = (
         op.add(name, op.add(limit, x, attributes=over, part=limit), zero, part=name)
         for limit, name in (("reduce_max", "maximum"), ("reduce_min", "minimum"))
     )
     range_ = op.add("sub", most, least, part="range")
-    scale = op.add("div", range_, op.made(255.0, "steps"), part="scale")
+    scale = op.add("div", range_, op.add_constant(255.0, "steps"), part="scale")
     ratio = op.add("div", op.add("negate", least, part="below"), scale, part="ratio")
     point = op.add("round", ratio, part="point")
     grid = Grid(op, scale, point)

@@ -18,7 +18,7 @@ _EXACT = 258  # products of two bytes whose sum a float holds to the last digit
 
 def _by(rule: Callable[[Operation], None], op: Operation, *inputs: str | None) -> str:
     """What another operator's rule makes of values."""
-    output = op.builder.fresh(f"{op.unit}/product")
+    output = op.builder.fresh(f"{op.name}/product")
     rule(replace(op, inputs=inputs, outputs=(output,)))
     return output
 

@@ -64,10 +64,14 @@ def _weights(op: Operation, target: str, dtype: DType) -> tuple[str | None, str]
             weights = op.add("gather", weights, target, attributes=Gather(), part="weights")
         return weights, target
     index = op.type_of(target).dtype.numpy
-    ignored = op.made(np.array(op.attribute("ignore_index", 0), index), "ignored")
+    ignored = op.add_constant(np.array(op.attribute("ignore_index", 0), index), "ignored")
     skipped = op.add("equal", target, ignored, part="skipped")
-    target = op.add("select", skipped, op.made(np.array(0, index), "any"), target, part="class")
-    counted = op.made(1.0, "one", dtype)
+    target = op.add(
+        "select", skipped, op.add_constant(np.array(0, index), "any"), target, part="class"
+    )
+    counted = op.add_constant(1.0, "one", dtype)
     if weights is not None:
         counted = op.add("gather", weights, target, attributes=Gather(), part="weights")
-    return op.add("select", skipped, op.made(0.0, "zero", dtype), counted, part="counted"), target
+    return op.add(
+        "select", skipped, op.add_constant(0.0, "zero", dtype), counted, part="counted"
+    ), target

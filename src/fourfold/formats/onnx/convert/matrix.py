@@ -71,7 +71,9 @@ def gemm(op: Operation) -> None:
 def _scaled(op: Operation, value: str, factor: float, part: str) -> str:
     if factor == 1.0:
         return value
-    return op.add("mul", value, op.made(factor, f"{part}_by", op.type_of(value).dtype), part=part)
+    return op.add(
+        "mul", value, op.add_constant(factor, f"{part}_by", op.type_of(value).dtype), part=part
+    )
 
 
 def _bias(op: Operation, beta: float, columns: int) -> str | None:
@@ -82,4 +84,4 @@ def _bias(op: Operation, beta: float, columns: int) -> str | None:
     if array.size not in (1, columns) or (array.size > 1 and array.shape[-1] != columns):
         return None
     row = np.broadcast_to(array.reshape(-1) * array.dtype.type(beta), (columns,))
-    return op.made(np.ascontiguousarray(row), "bias")
+    return op.add_constant(np.ascontiguousarray(row), "bias")

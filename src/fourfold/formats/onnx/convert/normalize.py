@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
+from fourfold.formats.axes import axes_of, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.rules import Reduce
@@ -31,7 +32,7 @@ def batch_normalization(op: Operation) -> None:
     factor = scale / np.sqrt(variance + epsilon)
     rest = shift - mean * factor
     factors, rests = (
-        op.made(array.astype(x.dtype.numpy).reshape(shape), part)
+        op.add_constant(array.astype(x.dtype.numpy).reshape(shape), part)
         for array, part in ((factor, "factor"), (rest, "shift"))
     )
     op.give("add", op.add("mul", op.input(0), factors, part="scaled"), rests)
@@ -42,7 +43,7 @@ def _computed_numbers(op: Operation, shape: Shape) -> None:
     scale, shift, mean, variance = (
         op.reshaped(op.input(index), shape, f"numbers{index}") for index in range(1, 5)
     )
-    small = op.made(op.real_attribute("epsilon", 1e-5), "epsilon", op.input_type(0).dtype)
+    small = op.add_constant(op.real_attribute("epsilon", 1e-5), "epsilon", op.input_type(0).dtype)
     root = op.add("rsqrt", op.add("add", variance, small, part="sum"), part="root")
     middle = op.add("sub", op.input(0), mean, part="middle")
     even = op.add("mul", op.add("mul", middle, root, part="even"), scale, part="scaled")
@@ -61,7 +62,7 @@ def _parts(
     over = Reduce(axes, keep_dims=True)
     mean = op.add("mean", value, attributes=over, part=f"{part}mean")
     variance = op.add("variance", value, mean, attributes=over, part=f"{part}variance")
-    small = op.made(epsilon, f"{part}epsilon", op.type_of(value).dtype)
+    small = op.add_constant(epsilon, f"{part}epsilon", op.type_of(value).dtype)
     scale = op.add("rsqrt", op.add("add", variance, small, part=f"{part}sum"), part=f"{part}scale")
     middle = op.add("sub", value, mean, part=f"{part}middle")
     return op.add("mul", middle, scale, part=f"{part}normalised"), mean, scale
@@ -112,7 +113,7 @@ def lp_normalization(op: Operation) -> None:
     each = op.add("absolute" if order == 1 else "square", x, part="each")
     norm = op.add("sum", each, attributes=over, part="sum")
     norm = norm if order == 1 else op.add("sqrt", norm, part="norm")
-    least = op.made(_LEAST, "least", op.type_of(x).dtype)
+    least = op.add_constant(_LEAST, "least", op.type_of(x).dtype)
     op.give("div", x, op.add("maximum", norm, least, part="above"))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.op.rules import Reduce
 
@@ -14,7 +15,7 @@ def rms_normalization(op: Operation) -> None:
     axes = tuple(range(axis_of(op.attribute("axis", -1), x.rank), x.rank))
     squares = op.add("square", op.input(0), part="squares")
     mean = op.add("mean", squares, attributes=Reduce(axes, keep_dims=True), part="mean")
-    small = op.made(op.real_attribute("epsilon", 1e-5), "epsilon", x.dtype)
+    small = op.add_constant(op.real_attribute("epsilon", 1e-5), "epsilon", x.dtype)
     factor = op.add("rsqrt", op.add("add", mean, small, part="sum"), part="factor")
     op.give("mul", op.add("mul", op.input(0), factor, part="even"), op.input(1))
 
@@ -30,7 +31,7 @@ def group_normalization(op: Operation) -> None:
     over = Reduce(tuple(range(2, x.rank + 1)), keep_dims=True)
     mean = op.add("mean", value, attributes=over, part="mean")
     variance = op.add("variance", value, mean, attributes=over, part="variance")
-    small = op.made(op.real_attribute("epsilon", 1e-5), "epsilon", x.dtype)
+    small = op.add_constant(op.real_attribute("epsilon", 1e-5), "epsilon", x.dtype)
     factor = op.add("rsqrt", op.add("add", variance, small, part="sum"), part="factor")
     value = op.add("mul", op.add("sub", value, mean, part="middle"), factor, part="even")
     # Before version 21 there is one number for each group, since then one for each channel.

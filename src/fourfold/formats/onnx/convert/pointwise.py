@@ -69,7 +69,7 @@ def _joined(op: Operation, name: str) -> str:
 def mean(op: Operation) -> None:
     """add, then a product with one by their number."""
     total = _joined(op, "add")
-    share = op.made(1 / len(op.inputs), "share", op.type_of(total).dtype)
+    share = op.add_constant(1 / len(op.inputs), "share", op.type_of(total).dtype)
     op.give("mul", total, share)
 
 
@@ -94,7 +94,7 @@ def power(op: Operation) -> None:
 @converts("Reciprocal")
 def reciprocal(op: Operation) -> None:
     """div of one."""
-    op.give("div", op.made(1.0, "one", op.input_type(0).dtype), op.input(0))
+    op.give("div", op.add_constant(1.0, "one", op.input_type(0).dtype), op.input(0))
 
 
 @converts("Clip")
@@ -107,7 +107,7 @@ def clip(op: Operation) -> None:
         return
     for name, limit in zip(("maximum", "minimum"), limits, strict=True):
         if isinstance(limit, str) or math.isfinite(limit):
-            other = limit if isinstance(limit, str) else op.made(limit, "limit", kind)
+            other = limit if isinstance(limit, str) else op.add_constant(limit, "limit", kind)
             x = op.add(name, x, other, part=name)
     op.give_value(x)
 
@@ -145,7 +145,7 @@ def selu(op: Operation) -> None:
     alpha = op.real_attribute("alpha", 1.67326319217681884765625)
     gamma = op.real_attribute("gamma", 1.05070102214813232421875)
     total = op.add("add", _positive(op), _negative(op, alpha, 1.0), part="sum")
-    op.give("mul", total, op.made(gamma, "gamma"))
+    op.give("mul", total, op.add_constant(gamma, "gamma"))
 
 
 @converts("Celu")
@@ -161,14 +161,14 @@ def _positive(op: Operation) -> str:
 
 def _negative(op: Operation, factor: float, scale: float) -> str:
     """factor * (e**(x / scale) - 1) where x is below zero, else 0."""
-    below = op.add("minimum", op.input(0), op.made(0.0, "zero"), part="negative")
+    below = op.add("minimum", op.input(0), op.add_constant(0.0, "zero"), part="negative")
     if scale != 1.0:
-        below = op.add("div", below, op.made(scale, "scale"), part="scaled")
+        below = op.add("div", below, op.add_constant(scale, "scale"), part="scaled")
     power = op.add("exp", below, part="power")
     return op.add(
         "mul",
-        op.add("sub", power, op.made(1.0, "one"), part="less"),
-        op.made(factor, "factor"),
+        op.add("sub", power, op.add_constant(1.0, "one"), part="less"),
+        op.add_constant(factor, "factor"),
         part="below",
     )
 
@@ -176,20 +176,20 @@ def _negative(op: Operation, factor: float, scale: float) -> str:
 @converts("ThresholdedRelu")
 def thresholded_relu(op: Operation) -> None:
     """greater, then select."""
-    alpha = op.made(op.real_attribute("alpha", 1.0), "alpha")
+    alpha = op.add_constant(op.real_attribute("alpha", 1.0), "alpha")
     above = op.add("greater", op.input(0), alpha, part="above")
-    op.give("select", above, op.input(0), op.made(0.0, "zero"))
+    op.give("select", above, op.input(0), op.add_constant(0.0, "zero"))
 
 
 @converts("Shrink")
 def shrink(op: Operation) -> None:
     """comparisons and select."""
     x, bias, limit = op.input(0), op.real_attribute("bias", 0.0), op.real_attribute("lambd", 0.5)
-    above = op.add("greater", x, op.made(limit, "high"), part="above")
-    below = op.add("less", x, op.made(-limit, "low"), part="below")
-    less = op.add("sub", x, op.made(bias, "bias"), part="less")
-    more = op.add("add", x, op.made(bias, "bias"), part="more")
-    rest = op.add("select", below, more, op.made(0.0, "zero"), part="rest")
+    above = op.add("greater", x, op.add_constant(limit, "high"), part="above")
+    below = op.add("less", x, op.add_constant(-limit, "low"), part="below")
+    less = op.add("sub", x, op.add_constant(bias, "bias"), part="less")
+    more = op.add("add", x, op.add_constant(bias, "bias"), part="more")
+    rest = op.add("select", below, more, op.add_constant(0.0, "zero"), part="rest")
     op.give("select", above, less, rest)
 
 
@@ -197,8 +197,8 @@ def shrink(op: Operation) -> None:
 def hard_sigmoid(op: Operation) -> None:
     """mul, add, and relu_0_to_1."""
     alpha, beta = op.real_attribute("alpha", 0.2), op.real_attribute("beta", 0.5)
-    scaled = op.add("mul", op.input(0), op.made(alpha, "alpha"), part="scaled")
-    op.give("relu_0_to_1", op.add("add", scaled, op.made(beta, "beta"), part="shifted"))
+    scaled = op.add("mul", op.input(0), op.add_constant(alpha, "alpha"), part="scaled")
+    op.give("relu_0_to_1", op.add("add", scaled, op.add_constant(beta, "beta"), part="shifted"))
 
 
 @converts("Softplus")
@@ -211,7 +211,9 @@ def _softplus(op: Operation, x: str) -> str:
     """log(1 + e**x), of an exponent that is never above zero."""
     size = op.add("negate", op.add("absolute", x, part="size"), part="minus")
     power = op.add("exp", size, part="power")
-    rest = op.add("log", op.add("add", power, op.made(1.0, "one"), part="more"), part="rest")
+    rest = op.add(
+        "log", op.add("add", power, op.add_constant(1.0, "one"), part="more"), part="rest"
+    )
     return op.add("add", op.add("relu", x, part="positive"), rest, part="softplus")
 
 
@@ -226,7 +228,7 @@ def mish(op: Operation) -> None:
 def softsign(op: Operation) -> None:
     """its formula: x by 1 and its size."""
     size = op.add("absolute", op.input(0), part="size")
-    op.give("div", op.input(0), op.add("add", size, op.made(1.0, "one"), part="more"))
+    op.give("div", op.input(0), op.add("add", size, op.add_constant(1.0, "one"), part="more"))
 
 
 @converts("Swish", "com.microsoft.QuickGelu")
@@ -234,7 +236,7 @@ def swish(op: Operation) -> None:
     """x times its logistic."""
     alpha = op.real_attribute("alpha", 1.0 if op.record.op == "Swish" else 1.702)
     x = op.input(0)
-    scaled = x if alpha == 1.0 else op.add("mul", x, op.made(alpha, "alpha"), part="scaled")
+    scaled = x if alpha == 1.0 else op.add("mul", x, op.add_constant(alpha, "alpha"), part="scaled")
     op.give("mul", x, op.add("logistic", scaled, part="gate"))
 
 
@@ -260,13 +262,13 @@ def tan(op: Operation) -> None:
 @converts("Atan")
 def atan(op: Operation) -> None:
     """atan2 with one."""
-    op.give("atan2", op.input(0), op.made(1.0, "one", op.input_type(0).dtype))
+    op.give("atan2", op.input(0), op.add_constant(1.0, "one", op.input_type(0).dtype))
 
 
 @converts("Asin", "Acos")
 def arc(op: Operation) -> None:
     """atan2 with the other side of the triangle."""
-    x, one = op.input(0), op.made(1.0, "one")
+    x, one = op.input(0), op.add_constant(1.0, "one")
     rest = op.add("sub", one, op.add("square", x, part="square"), part="rest")
     other = op.add("sqrt", rest, part="other")
     op.give("atan2", *((x, other) if op.record.op == "Asin" else (other, x)))
@@ -278,13 +280,13 @@ def hyperbolic(op: Operation) -> None:
     up = op.add("exp", op.input(0), part="up")
     down = op.add("exp", op.add("negate", op.input(0), part="minus"), part="down")
     both = op.add("sub" if op.record.op == "Sinh" else "add", up, down, part="both")
-    op.give("mul", both, op.made(0.5, "half"))
+    op.give("mul", both, op.add_constant(0.5, "half"))
 
 
 @converts("Asinh", "Acosh")
 def inverse_hyperbolic(op: Operation) -> None:
     """its formula: a logarithm."""
-    x, one = op.input(0), op.made(1.0, "one")
+    x, one = op.input(0), op.add_constant(1.0, "one")
     inverse = op.record.op == "Asinh"
     size = op.add("absolute", x, part="size") if inverse else x
     square = op.add("square", x, part="square")
@@ -299,7 +301,7 @@ def inverse_hyperbolic(op: Operation) -> None:
 @converts("Atanh")
 def atanh(op: Operation) -> None:
     """half the logarithm of a fraction."""
-    x, one = op.input(0), op.made(1.0, "one")
+    x, one = op.input(0), op.add_constant(1.0, "one")
     up, down = op.add("add", one, x, part="up"), op.add("sub", one, x, part="down")
     found = op.add("log", op.add("div", up, down, part="fraction"), part="log")
-    op.give("mul", found, op.made(0.5, "half"))
+    op.give("mul", found, op.add_constant(0.5, "half"))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.onnx.convert.grids import (
     dequantize_by_arithmetic,
     is_plain,
@@ -22,7 +23,7 @@ from fourfold.formats.onnx.convert.pools import pool
 from fourfold.formats.onnx.convert.reduce import global_pool, softmax
 from fourfold.formats.onnx.convert.slices import concat
 from fourfold.formats.onnx.convert.window import conv
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import Element, graph_dtype
 from fourfold.formats.refusal import Unconvertible
@@ -105,7 +106,7 @@ def dequantize_linear(op: Operation) -> None:
         return
     if value in op.builder.constants:
         op.give_constant(_real_constant(op, value, _numbers(op, scale, zero)))
-        final = op.outputs[0]
+        final = op.output(0)
         if final is not None:
             _note_scales(op, final, _numbers(op, scale, zero), op.attribute("axis", 1))
         return
@@ -160,14 +161,14 @@ def _weights(op: Operation, index: int, axis: int) -> str:
     value, numbers = op.input(index), _numbers(op, index + 1, index + 2)
     if value not in op.builder.constants:
         return _real(op, value, index + 1, index + 2)
-    real = op.made(_real_constant(op, value, numbers, axis), "weights")
+    real = op.add_constant(_real_constant(op, value, numbers, axis), "weights")
     _note_scales(op, real, numbers, axis)
     return real
 
 
 def _inner(op: Operation, name: str, *inputs: str | None) -> tuple[Operation, str]:
     """An operator on real numbers with the attributes of this one, and the value that it gives."""
-    exact = op.builder.fresh(f"{op.unit}/exact")
+    exact = op.builder.fresh(f"{op.name}/exact")
     record = replace(op.record, op=name, domain="")
     return replace(op, record=record, inputs=inputs, outputs=(exact,)), exact
 
@@ -178,7 +179,7 @@ def _bias(op: Operation, index: int, weights: int) -> str | None:
         return None
     scales = _numbers(op, 1, 2)[0] * _numbers(op, weights + 1, weights + 2)[0]
     real = op.constant(index, "bias").astype(np.float64) * scales.reshape(-1)
-    bias = op.made(real.astype(np.float32), "bias")
+    bias = op.add_constant(real.astype(np.float32), "bias")
     _note_scales(op, bias, (scales, np.zeros(scales.shape, np.int64)), 0)
     return bias
 

@@ -144,7 +144,7 @@ def _start(op: Operation, index: int, number: int, shape: tuple[int, int]) -> st
     """What a state begins with: an input, or zeros."""
     given = op.optional(index)
     if given is None or (index == 6 and op.record.op != "LSTM"):
-        return op.made(np.zeros(shape, np.float32), "zeros")
+        return op.add_constant(np.zeros(shape, np.float32), "zeros")
     if op.attribute("layout", 0):
         given = op.transposed(given, (1, 0, 2), "state_first")
     box = Slice((number, 0, 0), (1, *shape), (1, 1, 1))
@@ -227,7 +227,7 @@ def _give(op: Operation, rows: list[list[str]], last: list[str], memory: list[st
     """Results [steps, directions, batch, hidden], and states [directions, batch, hidden]."""
     batch, hidden = op.type_of(last[0]).shape
     first = bool(op.attribute("layout", 0))
-    if op.outputs and op.outputs[0] is not None:
+    if op.output(0) is not None:
         stacked = [
             op.reshaped(row, (1, 1, batch, hidden), "row")
             for step in zip(*rows, strict=True)
@@ -240,7 +240,7 @@ def _give(op: Operation, rows: list[list[str]], last: list[str], memory: list[st
         whole = op.reshaped(whole, shape, "steps")
         op.give_value(op.transposed(whole, (2, 0, 1, 3), "batch_first") if first else whole)
     for output, states in ((1, last), (2, memory)):
-        if output < len(op.outputs) and op.outputs[output] is not None:
+        if op.output(output) is not None:
             parts = [op.reshaped(state, (1, batch, hidden), "state") for state in states]
             whole = parts[0]
             if len(parts) > 1:

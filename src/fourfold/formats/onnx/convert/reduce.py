@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 
+from fourfold.formats.axes import axes_of, axis_of
+from fourfold.formats.constant_results import give_full
 from fourfold.formats.onnx.convert.sort import turned_round
-from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.graph import NONE
 from fourfold.op.rules import Reduce
@@ -63,7 +65,7 @@ def _is_of_nothing(op: Operation, attributes: Reduce | None) -> bool:
     elif x.dtype.is_integer and math.isinf(number):
         limits = np.iinfo(x.dtype.numpy)
         number = limits.max if number > 0 else limits.min
-    op.give_constant(np.full(shape, number, x.dtype.numpy))
+    give_full(op, shape, np.array(number, x.dtype.numpy))
     return True
 
 

@@ -67,7 +67,7 @@ def affine_grid(op: Operation) -> None:
     flat = places.reshape(1, -1, len(inner) + 1).astype(op.input_type(0).dtype.numpy)
     product = op.add(
         "batch_matmul",
-        op.made(flat, "places"),
+        op.add_constant(flat, "places"),
         op.input(0),
         attributes=BatchMatmul(transposed=True),
         part="moved",

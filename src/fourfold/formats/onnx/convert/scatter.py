@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.reverse_sequence import ReverseSequence
@@ -45,13 +46,13 @@ def tensor_scatter(op: Operation) -> None:
         raise ValueError("its axis is that of the batch")
     steps = [1] * update.rank
     steps[axis] = update.shape[axis]
-    places = op.made(np.arange(update.shape[axis], dtype=np.int64).reshape(steps), "steps")
+    places = op.add_constant(np.arange(update.shape[axis], dtype=np.int64).reshape(steps), "steps")
     if op.optional(2) is not None:
         starts = op.reshaped(op.input(2), (update.shape[0], *(1,) * (update.rank - 1)), "starts")
         starts = op.converted(starts, DType.I64, "whole_starts")
         places = op.add("add", places, starts, part="places")
         if op.text_attribute("mode", "linear") == "circular":
-            size = op.made(np.array(whole.shape[axis], np.int64), "size")
+            size = op.add_constant(np.array(whole.shape[axis], np.int64), "size")
             places = op.add("floor_mod", places, size, part="around")
     sizes = op.type_of(places).shape
     multiples = tuple(a // b for a, b in zip(update.shape, sizes, strict=True))

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.operation import Operation, axes_of, axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import graph_dtype
 from fourfold.formats.refusal import Unconvertible
@@ -32,7 +33,7 @@ def dropout(op: Operation) -> None:
     if op.optional(2) is not None and (training is None or training.any()):
         raise Unconvertible("it is asked to drop values out")
     op.give_value(op.input(0))
-    if len(op.outputs) > 1 and op.outputs[1] is not None:
+    if op.output(1) is not None:
         type = op.input_type(0).with_dtype(DType.BOOL)
         op.reserve(type)
         op.give_constant(np.ones(type.shape, np.bool_), output=1)

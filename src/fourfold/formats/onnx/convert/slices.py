@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.ops.concat import Concat
 from fourfold.ops.gather import Gather
@@ -104,13 +105,13 @@ def _from_start(op: Operation, indices: str, size: int) -> str:
     array = op.known(indices)
     if array is None:
         kind = op.type_of(indices).dtype
-        return op.add("floor_mod", indices, op.made(size, "size", kind), part="places")
+        return op.add("floor_mod", indices, op.add_constant(size, "size", kind), part="places")
     if array.dtype.kind not in "iu":
         raise ValueError(f"its indices are {array.dtype}")
     if ((array < -size) | (array >= size)).any():
         raise ValueError(f"its indices do not lie in an axis of {size}")
     wide = np.where(array < 0, array + size, array).astype(np.int32)
-    return op.made(wide, "places")
+    return op.add_constant(wide, "places")
 
 
 @converts("GatherND")
@@ -127,7 +128,7 @@ def gather_nd(op: Operation) -> None:
     if (known >= limits).any():
         raise ValueError(f"its indices do not lie in {x}")
     places = np.where(known < 0, known + limits, known).astype(np.int32)
-    op.give("gather_nd", op.input(0), op.made(places, "places"))
+    op.give("gather_nd", op.input(0), op.add_constant(places, "places"))
 
 
 def _computed_places(op: Operation, batch: int) -> str:
@@ -136,8 +137,8 @@ def _computed_places(op: Operation, batch: int) -> str:
     depth = indices.channels if indices.rank else 0
     if not 0 <= batch < indices.rank or not 0 < depth <= x.rank - batch:
         raise ValueError(f"{indices} names no places in {x}")
-    sizes = op.made(np.array(x.shape[batch : batch + depth], indices.dtype.numpy), "sizes")
-    zero = op.made(np.array(0, indices.dtype.numpy), "zero")
+    sizes = op.add_constant(np.array(x.shape[batch : batch + depth], indices.dtype.numpy), "sizes")
+    zero = op.add_constant(np.array(0, indices.dtype.numpy), "zero")
     behind = op.add("less", op.input(1), zero, part="behind")
     ahead = op.add("add", op.input(1), sizes, part="ahead")
     places = op.add("select", behind, ahead, op.input(1), part="places")
@@ -146,7 +147,9 @@ def _computed_places(op: Operation, batch: int) -> str:
     own = np.indices(indices.shape[:-1])[:batch]
     rows = np.moveaxis(own, 0, -1).astype(indices.dtype.numpy)
     joined = Concat(indices.rank - 1)
-    return op.add("concat", op.made(rows, "batch"), places, attributes=joined, part="all_places")
+    return op.add(
+        "concat", op.add_constant(rows, "batch"), places, attributes=joined, part="all_places"
+    )
 
 
 @converts("Pad")
@@ -183,7 +186,7 @@ def _pad_by_run(op: Operation, value: str, sides: tuple[Shape, Shape]) -> None:
     sizes = zip(sides[0], op.type_of(value).shape, strict=True)
     inside[tuple(slice(before, before + size) for before, size in sizes)] = True
     number = op.reshaped(op.input(2), (), "number")
-    op.give("select", op.made(inside, "inside"), padded, number)
+    op.give("select", op.add_constant(inside, "inside"), padded, number)
 
 
 def _repeat(op: Operation, value: str, sides: tuple[Shape, Shape], mode: str) -> None:
@@ -193,7 +196,7 @@ def _repeat(op: Operation, value: str, sides: tuple[Shape, Shape], mode: str) ->
             size = op.type_of(value).shape[axis]
             steps = np.arange(-before, size + after)
             places = np.clip(steps, 0, size - 1) if mode == "clip" else steps % size
-            indices = op.made(places.astype(np.int32), f"places{axis}")
+            indices = op.add_constant(places.astype(np.int32), f"places{axis}")
             value = op.add("gather", value, indices, attributes=Gather(axis), part=f"axis{axis}")
     op.give_value(value)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.gather_elements import GatherElements
@@ -37,7 +38,9 @@ def turned_round(op: Operation, value: str) -> str:
     dtype = op.type_of(value).dtype
     if dtype.is_float:
         return op.add("negate", value, part="minus")
-    return op.add("sub", op.made(np.array(-1, dtype.numpy), "minus_one"), value, part="minus")
+    return op.add(
+        "sub", op.add_constant(np.array(-1, dtype.numpy), "minus_one"), value, part="minus"
+    )
 
 
 @converts("Hardmax")
@@ -55,8 +58,10 @@ def hardmax(op: Operation) -> None:
     )
     line = [1] * len(shape)
     line[axis] = shape[axis]
-    places = op.made(np.arange(shape[axis], dtype=np.int32).reshape(line), "places")
+    places = op.add_constant(np.arange(shape[axis], dtype=np.int32).reshape(line), "places")
     meant = op.add("equal", found, places, part="meant")
-    one, zero = (op.made(number, name, x.dtype) for number, name in ((1.0, "one"), (0.0, "zero")))
+    one, zero = (
+        op.add_constant(number, name, x.dtype) for number, name in ((1.0, "one"), (0.0, "zero"))
+    )
     result = op.add("select", meant, one, zero, part="hard")
     op.give("reshape", result, attributes=Reshape(x.shape))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fourfold.formats.onnx.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import graph_dtype
 from fourfold.formats.refusal import Unconvertible
@@ -53,7 +54,9 @@ def _product(op: Operation, value: str, transform: Transform) -> str:
     found = transform(np.eye(count).reshape(count, time, parts))
     matrix = np.ascontiguousarray(found.reshape(count, -1).T, op.type_of(value).dtype.numpy)
     rows = op.reshaped(value, (*outer, count), "rows")
-    product = op.add("fully_connected", rows, op.made(matrix, "waves"), None, part="product")
+    product = op.add(
+        "fully_connected", rows, op.add_constant(matrix, "waves"), None, part="product"
+    )
     return op.reshaped(product, (*outer, *found.shape[1:]), "parts")
 
 
@@ -95,7 +98,7 @@ def stft(op: Operation) -> None:
         raise ValueError(f"frames of {length} in steps of {step} cannot be made of {x}")
     count = 1 + (x.shape[1] - length) // step
     places = np.arange(length) + np.arange(count)[:, None] * step
-    indices = op.made(places.astype(np.int32), "places")
+    indices = op.add_constant(places.astype(np.int32), "places")
     frames = op.add("gather", value, indices, attributes=Gather(1), part="frames")
     waves = _transform(length, inverse=False, onesided=bool(op.attribute("onesided", 1)))
     shape = np.ones(length) if window is None else window

@@ -47,7 +47,7 @@ def causal_conv(op: Operation) -> None:
         value = op.add("mul", value, op.add("logistic", value, part="gate"), part="gated")
     value = op.reshaped(value, (batch, length, channels), "line")
     op.give_value(op.transposed(value, (0, 2, 1), "planes"))
-    if len(op.outputs) > 1 and op.outputs[1] is not None:
+    if op.output(1) is not None:
         _give_state(op, whole, taps - 1)
 
 
@@ -107,7 +107,9 @@ def linear_attention(op: Operation) -> None:
     parts = [walk.heads(0, queries), walk.heads(1, heads), walk.heads(2, heads)]
     decay = walk.heads(4, heads) if rule.startswith("gated") else None
     beta = walk.heads(5, min(heads, op.input_type(5).channels)) if rule.endswith("delta") else None
-    state = op.optional(3) or op.made(np.zeros((batch, heads, keys, values), np.float32), "start")
+    state = op.optional(3) or op.add_constant(
+        np.zeros((batch, heads, keys, values), np.float32), "start"
+    )
     rows = []
     for step in range(steps):
         state = _updated(walk, state, step, (parts[1], parts[2], decay, beta))
@@ -116,7 +118,7 @@ def linear_attention(op: Operation) -> None:
     whole = rows[0]
     if len(rows) > 1:
         whole = op.add("concat", *rows, attributes=Concat(1), part="rows")
-    op.give("mul", whole, op.made(scale, "scale"))
+    op.give("mul", whole, op.add_constant(scale, "scale"))
     op.give_value(state, 1)
 
 
@@ -144,6 +146,8 @@ def swiglu(op: Operation) -> None:
     """logistic and products."""
     gate, factor = op.input(0), op.real_attribute("alpha", 1.0)
     if factor != 1:
-        gate = op.add("mul", gate, op.made(factor, "alpha", op.input_type(0).dtype), part="scaled")
+        gate = op.add(
+            "mul", gate, op.add_constant(factor, "alpha", op.input_type(0).dtype), part="scaled"
+        )
     bent = op.add("mul", op.input(0), op.add("logistic", gate, part="gate"), part="bent")
     op.give("mul", bent, op.input(1))

@@ -6,20 +6,11 @@ import math
 
 import numpy as np
 
-from fourfold.formats.budget import check_shape
+from fourfold.formats.constant_results import give_full, give_range
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
 from fourfold.formats.refusal import Unconvertible
-from fourfold.types import DType, Shape, TensorType
-
-MOST_STEPS = 2**24
-
-
-def _give_full(op: Operation, shape: Shape, value: float, dtype: DType) -> None:
-    check_shape(shape)
-    if not op.builder.budget.take(TensorType(dtype, shape)):
-        raise Unconvertible(f"a constant of {list(shape)} is too large")
-    op.give_constant(np.full(shape, value, dtype.numpy))
+from fourfold.types import DType, Shape
 
 
 @converts("fill_constant")
@@ -30,7 +21,11 @@ def fill_constant(op: Operation) -> None:
         raise Unconvertible("its element type is not known")
     text = op.text("str_value")
     value = float(text) if text else op.factor("value", "ValueTensor", 0.0)
-    _give_full(op, op.sizes("shape", "ShapeTensor", "ShapeTensorList"), _fits(value, dtype), dtype)
+    _give_full(op, op.sizes("shape", "ShapeTensor", "ShapeTensorList"), value, dtype)
+
+
+def _give_full(op: Operation, shape: Shape, value: float, dtype: DType) -> None:
+    give_full(op, shape, np.array(_fits(value, dtype), dtype.numpy))
 
 
 def _fits(value: float, dtype: DType) -> float:
@@ -46,7 +41,7 @@ def fill_like(op: Operation) -> None:
     kind = op.input_type("X")
     dtype = op.dtype("dtype") or kind.dtype
     value = op.factor("value", "ValueTensor", 0.0)
-    _give_full(op, kind.shape, _fits(value, dtype), dtype)
+    _give_full(op, kind.shape, value, dtype)
 
 
 @converts("fill_constant_batch_size_like")
@@ -60,7 +55,7 @@ def fill_batch(op: Operation) -> None:
     shape[target] = like[source]
     text = op.text("str_value")
     value = float(text) if text else op.number("value", 0.0)
-    _give_full(op, tuple(shape), _fits(value, dtype), dtype)
+    _give_full(op, tuple(shape), value, dtype)
 
 
 @converts("assign_value")
@@ -79,9 +74,4 @@ def assign_value(op: Operation) -> None:
 @converts("range")
 def steps(op: Operation) -> None:
     """a constant."""
-    first, end, step = (op.known(op.input(name)).reshape(-1) for name in ("Start", "End", "Step"))
-    if not first.size == end.size == step.size == 1 or not step[0]:
-        raise ValueError("its start, end or step is not possible")
-    if abs(float(end[0]) - float(first[0])) / abs(float(step[0])) > MOST_STEPS:
-        raise ValueError(f"it would have more than {MOST_STEPS} steps")
-    op.give_constant(np.arange(first[0], end[0], step[0]).astype(first.dtype))
+    give_range(op, *(op.constant(op.input(name)) for name in ("Start", "End", "Step")))

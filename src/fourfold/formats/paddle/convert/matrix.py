@@ -61,10 +61,10 @@ def _matrix(op: Operation, value: str, axis: int, part: str) -> str:
 
 
 def _product(op: Operation, x: str, y: str, turned: bool) -> str:
-    array = op.array(y)
+    array = op.known(y)
     if array is not None and array.ndim == 2:
         weights = array if turned else array.T
-        name = op.constant(np.ascontiguousarray(weights), "weights")
+        name = op.add_constant(np.ascontiguousarray(weights), "weights")
         return op.add("fully_connected", x, name, None, part="product")
     return op.add("batch_matmul", x, y, attributes=BatchMatmul(turned), part="product")
 

@@ -13,7 +13,7 @@ from fourfold.types import Shape
 
 
 def _numbers(op: Operation, parameter: str, count: int) -> np.ndarray:
-    array = op.array(op.input(parameter))
+    array = op.known(op.input(parameter))
     if array is None:
         raise Unconvertible(f"its {parameter} is computed at run time")
     if array.size != count or array.dtype.kind != "f":
@@ -36,7 +36,7 @@ def batch_norm(op: Operation) -> None:
     offset = bias - mean * factor
     shape = (count,) if last else (count, *[1] * (kind.rank - 2))
     constants = [
-        op.constant(array.astype(kind.dtype.numpy).reshape(shape), part)
+        op.add_constant(array.astype(kind.dtype.numpy).reshape(shape), part)
         for array, part in ((factor, "factor"), (offset, "offset"))
     ]
     scaled = op.add("mul", x, constants[0], part="scaled")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fourfold.formats.activations import give_elu, softplus_parts
-from fourfold.formats.paddle.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fourfold.formats.along_axis import give_along
-from fourfold.formats.paddle.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import NONE

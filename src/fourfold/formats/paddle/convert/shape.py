@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.channels_first import check_window
-from fourfold.formats.paddle.operation import Operation, axis_of
+from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.reshape import reshape_batch

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from fourfold.formats.budget import check_shape
+from fourfold.formats.constant_results import give_full, give_range
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import ShapeOptions
 from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import element_type
-from fourfold.types import DType, TensorType
+from fourfold.types import DType
 
 
 @converts("SHAPE")
@@ -31,34 +29,20 @@ def rank(op: Operation) -> None:
 @converts("RANGE")
 def range_(op: Operation) -> None:
     """a constant."""
-    start, limit, step = (op.constant(i, w) for i, w in enumerate(("start", "limit", "step")))
-    if not start.size == limit.size == step.size == 1 or step.reshape(-1)[0] == 0:
-        raise ValueError("start, limit and step must be single numbers, and the step not zero")
-    first, last, by = (array.reshape(-1)[0].item() for array in (start, limit, step))
-    if not all(math.isfinite(number) for number in (first, last, by)):
-        raise ValueError(f"a range from {first} to {last} by {by} has no end")
-    count = max(math.ceil((last - first) / by), 0)
-    type = TensorType(DType.of(start), (count,))
-    op.reserve(type)
-    op.give_constant((first + np.arange(count) * by).astype(type.dtype.numpy))
+    give_range(op, *(op.constant(i, what) for i, what in enumerate(("start", "limit", "step"))))
 
 
 @converts("FILL")
 def fill(op: Operation) -> None:
     """a constant."""
-    sizes, value = op.integers(0, "shape"), op.constant(1, "value")
-    if value.size != 1 or len(sizes) > 16:
-        raise ValueError(f"cannot fill {list(sizes)} with {value.size} values")
-    check_shape(sizes)
-    op.reserve(TensorType(DType.of(value), sizes))
-    op.give_constant(np.full(sizes, value.reshape(-1)[0], value.dtype))
+    give_full(op, op.integers(0, "shape"), op.constant(1, "value"))
 
 
 @converts("ZEROS_LIKE")
 def zeros_like(op: Operation) -> None:
     """a constant: all shapes are known."""
-    op.reserve(op.input_type(0))
-    op.give_constant(np.zeros(op.input_type(0).shape, op.input_type(0).dtype.numpy))
+    x = op.input_type(0)
+    give_full(op, x.shape, np.zeros((), x.dtype.numpy))
 
 
 @converts("DENSIFY", moves=True)

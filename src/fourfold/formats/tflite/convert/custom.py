@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
 from flatbuffers import flexbuffers
 
 from fourfold.formats.tflite.operation import Operation
@@ -80,9 +79,7 @@ def max_pool_index(op: Operation) -> None:
     attributes = Pool2d(filter, stride, padding)
     op.give("max_pool2d", op.input(0), attributes=attributes, activation=activation)
     index = op.add("max_pool2d_index", op.input(0), attributes=attributes, part="index")
-    name = op.builder.fresh(f"{op.name}/mark")
-    mark = op.builder.constant(name, np.array(_MARK, np.float32))
-    op.give("add", index, mark, output=1)
+    op.give("add", index, op.add_constant(_MARK, "mark"), output=1)
 
 
 @converts("CUSTOM MaxUnpooling2D")

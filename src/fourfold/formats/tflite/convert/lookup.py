@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.budget import check_shape
-from fourfold.formats.tflite.operation import Operation, axis_of
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import ReverseSequenceOptions
 from fourfold.formats.tflite.rule import converts
 from fourfold.ops.batch_to_space import BatchToSpace

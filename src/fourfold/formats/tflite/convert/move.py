@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     ConcatenationOptions,
     GatherOptions,

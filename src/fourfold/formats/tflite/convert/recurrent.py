@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
@@ -229,8 +227,7 @@ class _Cell:
         return self._add("maximum", below, self._number(-limit))
 
     def _number(self, number: float) -> str:
-        name = self.op.builder.fresh(f"{self.op.name}/number")
-        return self.op.builder.constant(name, np.array(number, np.float32))
+        return self.op.add_constant(number, "number")
 
     def _add(self, op: str, *inputs: str | None, attributes: object = NONE) -> str:
         return self.op.add(op, *inputs, attributes=attributes, part="step")

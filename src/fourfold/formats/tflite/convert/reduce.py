@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fourfold.formats.tflite.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import ArgMaxOptions, ReducerOptions, SoftmaxOptions
 from fourfold.formats.tflite.rule import converts
 from fourfold.formats.tflite.schema import element_type

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.tflite.operation import Operation, axis_of
+from fourfold.formats.axes import axis_of
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     ArgMinOptions,
     CumsumOptions,
@@ -77,8 +78,7 @@ def one_hot(op: Operation) -> None:
     axis = axis_of(op.options(OneHotOptions).axis, indices.rank + 1)
     op.reserve(TensorType(indices.dtype, (depth,)))
     numbers = np.arange(depth).astype(indices.dtype.numpy)
-    name = op.builder.fresh(f"{op.name}/numbers")
-    row = op.builder.constant(name, numbers.reshape(-1, *(1,) * (indices.rank - axis)))
+    row = op.add_constant(numbers.reshape(-1, *(1,) * (indices.rank - axis)), "numbers")
     wide = Reshape((*indices.shape[:axis], 1, *indices.shape[axis:]))
     spread = op.add("reshape", op.input(0), attributes=wide, part="spread")
     hot = op.add("equal", spread, row, part="hot")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fourfold.formats.axes import axis_of
 from fourfold.formats.refusal import Unconvertible
-from fourfold.formats.tflite.operation import Operation, axis_of
+from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import SplitOptions, StridedSliceOptions
 from fourfold.formats.tflite.rule import converts
 from fourfold.ops.reshape import Reshape

@@ -128,12 +128,15 @@ class _Choice:
 
 
 def _same(choice: _Choice) -> Forms | None:
-    """All on the grid of the only input, or of the output where there are several. One input may
-    have numbers that lie outside of the output's grid and count all the same, as in a mean.
+    """All on the grid of the only input, or of the output where there are several: one input may
+    have numbers that lie outside of the output's grid and count all the same, as in a mean. A
+    result that is real has the steps of each input, so these must have one grid then.
     """
     given = [one for one in choice.results if one is not None and one.dtype is choice.dtype]
     known = [one for one in choice.inputs if one is not None]
     grid = (known if len(known) == 1 else given or known)[0]
+    if not given and any(one != grid for one in known):
+        return None
     if grid.quantization is None or grid.quantization.axis is not None:
         return None
     graph, node = choice.values.graph, choice.node

@@ -20,7 +20,7 @@ from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
-from fourfold.types import DType, Quantization, TensorType, dequantize, quantize
+from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 SMALL = (DType.I8, DType.U8, DType.I16)
 _BITS = {DType.I8: 8, DType.U8: 8, DType.I16: 16}
@@ -94,7 +94,7 @@ def _weights(graph: Graph, name: str) -> StoredAs | None:
     for dtype in (DType.I8, DType.U8):
         limits = np.iinfo(dtype.numpy)
         if limits.min <= min(points) <= max(points) <= limits.max:
-            integers = quantize(array, quantization, dtype)
+            integers = to_integers(array, quantization, dtype)
             if np.allclose(dequantize(integers, quantization), array, rtol=1e-5, atol=0):
                 return StoredAs(dtype, quantization)
     return None

@@ -13,7 +13,7 @@ import numpy as np
 from fourfold.formats.tflite.records import SubgraphRecord
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.values import Values
-from fourfold.types import DType, TensorType, quantize
+from fourfold.types import DType, TensorType, to_integers
 
 STARTING_GRAPH = 1
 _HANDLE = TensorType(DType.RESOURCE, ())
@@ -55,7 +55,7 @@ class States:
             if form is None or form.quantization is None:
                 start = draft.constant(f"{state}/start", first)
             else:
-                integers = quantize(first, form.quantization, form.dtype)
+                integers = to_integers(first, form.quantization, form.dtype)
                 start = draft.stored_constant(
                     f"{state}/start", integers, form.dtype, form.quantization
                 )

@@ -11,7 +11,7 @@ from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.writable import StoredAs
 from fourfold.graph import Graph
-from fourfold.types import DType, Quantization, quantize
+from fourfold.types import DType, Quantization, to_integers
 
 GRID_TYPES = frozenset({DType.I8, DType.U8, DType.I16, DType.I32})
 _NIBBLES = (-8, 7)
@@ -132,7 +132,7 @@ class Values:
         if form.quantization is None or form.dtype not in (*GRID_TYPES, DType.I4, DType.I64):
             raise Unconvertible(f"'{value}' cannot be kept as {form.dtype.value}")
         wide = DType.I8 if form.dtype is DType.I4 else form.dtype
-        integers = quantize(array, form.quantization, wide)
+        integers = to_integers(array, form.quantization, wide)
         if form.dtype is DType.I4:
             integers = integers.clip(*_NIBBLES)
         name = self.title(value)

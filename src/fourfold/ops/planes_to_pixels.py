@@ -1,8 +1,6 @@
-"""y[n,...,c] = x[n,c,...]: pixels with their channels, from an image that has these apart."""
+"""y[n,...,c] = x[n,c,...]: pixels with their channels, from images that have these apart."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -13,13 +11,11 @@ from fourfold.op import Alias, Case, Op, Types
 from fourfold.op.rules import ANY, require, require_kind, takes
 from fourfold.types import TensorType
 
-MOST_CHANNELS = 3  # that are read in place: a slice of four would lie on both sides of a gap
 
-
-@takes("planes", 1)
+@takes("planes_to_pixels", 1)
 def infer(attributes: object, x: TensorType) -> Types:
-    require_kind("planes", ANY, x)
-    require(x.rank > 2, "planes", f"{x} is not an image")
+    require_kind("planes_to_pixels", ANY, x)
+    require(x.rank > 2, "planes_to_pixels", f"{x} is not an image")
     return (x.with_shape(x.shape[0], *x.shape[2:], x.shape[1]),)
 
 
@@ -34,15 +30,13 @@ def source(
 
 
 def view(node: Node, inputs: Types, outputs: Types) -> Alias | None:
-    """No kernel for one image of few channels: who reads the result reads the planes."""
-    (x,) = inputs
-    if x.shape[0] != 1 or not 0 < x.shape[1] <= MOST_CHANNELS:
-        return None
-    return Alias("planes", plane=math.prod(x.shape[2:]), row=x.shape[-1])
+    """No kernel: who reads the result reads the planes."""
+    (planes,) = inputs
+    return Alias("read planes", planes=planes) if planes.elements else None
 
 
 OP = Op(
-    name="planes",
+    name="planes_to_pixels",
     infer=infer,
     reference=reference,
     variants=moves(source),
@@ -52,6 +46,7 @@ OP = Op(
         Case(("f32[1,3,5,7]",)),
         Case(("f32[2,3,5,7]",)),
         Case(("f32[1,13,5,7]",)),
+        Case(("f32[3,13,5,7]",)),
         Case(("i32[1,2,11,3]",)),
         Case(("f32[1,3,2,5,7]",)),
     ),

@@ -1,0 +1,70 @@
+"""What a model says of itself, shown by several commands: its signatures, names and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from fourfold.cli._show import number_text, show_table
+from fourfold.metadata import ModelMetadata, Signature, TensorMetadata
+
+FIELDS = ("name", "version", "author", "licence", "description")
+# What tools write into every model; alone it tells nobody anything.
+AUTOMATIC = {"name", "file description", "min_runtime_version", "metadata version", "producer"}
+
+
+def about_as_data(metadata: ModelMetadata, signatures: Mapping[str, Signature]) -> dict[str, Any]:
+    """Both for programs."""
+    named = {name: asdict(one) for name, one in signatures.items()}
+    return {"signatures": named, "metadata": metadata.to_json()}
+
+
+def show_about(metadata: ModelMetadata, signatures: Mapping[str, Signature]) -> None:
+    """Both for people; nothing where the model says nothing."""
+    if signatures:
+        rows = [
+            (name, ", ".join(one.inputs), ", ".join(one.outputs))
+            for name, one in signatures.items()
+        ]
+        show_table("signatures", ("signature", "takes", "gives"), rows)
+    stated = {name: getattr(metadata, name) for name in FIELDS if getattr(metadata, name)}
+    stated |= metadata.properties
+    if not stated.keys() <= AUTOMATIC:
+        show_table("what the model says of itself", ("", "text"), stated.items())
+    ends = [("input", one) for one in metadata.inputs]
+    ends += [("output", one) for one in metadata.outputs]
+    if any(one != TensorMetadata() for _, one in ends):
+        tensors = [(end, one.name, _content(one), "; ".join(_details(one))) for end, one in ends]
+        show_table("what it says of its tensors", ("", "name", "content", "more"), tensors)
+    for problem in metadata.problems:
+        click.echo(f"of what the model says, {problem}", err=True)
+
+
+def _content(tensor: TensorMetadata) -> str:
+    return f"{tensor.content} ({tensor.color})" if tensor.color else tensor.content
+
+
+def _details(tensor: TensorMetadata) -> Iterator[str]:
+    if tensor.description:
+        yield tensor.description
+    if tensor.normalization is not None:
+        mean, std = (_numbers(one) for one in (tensor.normalization.mean, tensor.normalization.std))
+        yield f"mean {mean}, std {std}"
+    if tensor.minimum or tensor.maximum:
+        yield f"from {_numbers(tensor.minimum)} to {_numbers(tensor.maximum)}"
+    if tensor.threshold is not None:
+        yield f"scores from {number_text(tensor.threshold)} on"
+    for labels in tensor.labels:
+        language = f" in {labels.locale}" if labels.locale else ""
+        what = "words" if labels.kind == "vocabulary" else "labels"
+        some = " | ".join(labels.texts[:3])
+        yield f"{len(labels.texts)} {what}{language}: {some} …"
+    for name, text in tensor.properties.items():
+        yield f"{name} {text}"
+
+
+def _numbers(numbers: tuple[float, ...]) -> str:
+    return " ".join(map(number_text, numbers)) or "?"

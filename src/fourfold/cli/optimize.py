@@ -1,0 +1,210 @@
+"""Simplify models of any format and write them as one file: a .fourfold prepared file, or a
+.tflite or an .onnx for other runtimes.
+
+Batch normalisations are folded into weights, constants computed, what does nothing dropped. The
+report says what each pass did, where the operators run, and with --verify how far the answers
+moved. An interruption or a full disk leaves an existing file as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.progress import TextColumn
+
+import fourfold
+from fourfold import players
+from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._options import ModelPath, json_option, parse_shape, seed_option
+from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
+from fourfold.cli.verify import short
+from fourfold.config import PRECISIONS, Config
+from fourfold.convert import make_readable
+from fourfold.errors import InputError
+from fourfold.optimization.answers import Answers
+from fourfold.optimization.operators import list_operators, model_operators
+from fourfold.optimization.options import TARGETS
+from fourfold.optimization.report import OptimizedModel, OptimizeReport
+from fourfold.options import CompileOptions
+from fourfold.players.null import NULL_GPU
+from fourfold.prepare import Progress
+from fourfold.quantization.method import METHODS
+from fourfold.quantization.ranges import ESTIMATORS
+from fourfold.store.store import configured_store
+from fourfold.tune import LEVELS
+
+SAMPLES = click.Path(exists=True, path_type=Path)
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, type=ModelPath(exists=True))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
+@click.option("--targets", default=",".join(TARGETS), show_default=True, help="What may run where.")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="Of a prepared file.")
+@click.option(
+    "--fold-batch/--no-fold-batch",
+    default=True,
+    help="Batch normalisation as part of weights. [default: yes]",
+)
+@click.option("--fix-shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
+@click.option("--inputs", default="", metavar="NAMES", help="Cut off what lies before these.")
+@click.option("--outputs", default="", metavar="NAMES", help="Cut off what lies behind these.")
+@click.option("--quantize", type=click.Choice(tuple(METHODS)), help="Store numbers in fewer bits.")
+@click.option("--calibrate", type=SAMPLES, help="A folder of pictures or arrays that tell ranges.")
+@click.option("--ranges", metavar="NAME", help=f"How ranges are told: {', '.join(ESTIMATORS)}.")
+@click.option("--max-loss", type=float, help="Layers stay float until the error is no more.")
+@click.option("--keep", default="", metavar="NAMES", help="Layers that stay float in any case.")
+@click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+@click.option(
+    "--tune",
+    type=click.Choice(tuple(LEVELS)),
+    default="none",
+    show_default=True,
+    help="How hard to look for the best kernels of a prepared file.",
+)
+@click.option("--verify", is_flag=True, help="Compare answers with those of the model as it came.")
+@click.option("--samples", type=SAMPLES, help="Pictures or arrays to compare on.")
+@click.option("--list-ops", is_flag=True, help="What is read and written of each format.")
+@click.option("--print-model-ops", is_flag=True, help="A model's operators and where they run.")
+@scaling_options
+@seed_option
+@json_option
+def command(
+    models: tuple[str, ...],
+    list_ops: bool,
+    print_model_ops: bool,
+    as_json: bool,
+    **stated: Any,
+) -> None:
+    if list_ops:
+        _list_ops(as_json)
+    elif print_model_ops:
+        _print_model_ops(models, stated["device"], stated["shapes"], as_json)
+    else:
+        report = _optimize(models, **stated)
+        if as_json:
+            show_json(report.to_json())
+        else:
+            _show(report)
+        click.get_current_context().exit(0 if report.agrees else 1)
+
+
+def _optimize(
+    models: tuple[str, ...], output: Path | None, scaling: Scaling, **stated: Any
+) -> OptimizeReport:
+    if not models or output is None:
+        missing = "model" if output is not None else "output"
+        what, why = f"no {missing} was named", "a model becomes a file"
+        raise InputError(what, why, "write: fourfold optimize MODEL -o OUT.fourfold")
+    with _progress(", ".join(Path(model).name for model in models)) as report:
+        pixels = scaling.only_pixels()
+        return fourfold.optimize(
+            models, output, pixels=pixels, progress=report, **_options(**stated)
+        )
+
+
+def _options(
+    shapes: tuple[str, ...], verify: bool, samples: Path | None, seed: int, **stated: Any
+) -> dict[str, Any]:
+    """What was written on the command line, as `fourfold.optimize` takes it."""
+    for key in ("targets", "inputs", "outputs", "keep"):
+        stated[key] = [name for name in stated[key].split(",") if name]
+    compared = samples if samples is not None else seed if verify else None
+    return {**stated, "shapes": dict(parse_shape(text) for text in shapes), "verify": compared}
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Progress]:
+    with progress(TextColumn("{task.fields[left]}")) as bar:
+        task = bar.add_task(title, total=None, left="")
+
+        def report(done: int, total: int, name: str, left: float) -> None:
+            what = f"{title}: {name}"
+            bar.update(task, completed=done, total=total, description=what, left=time_left(left))
+
+        yield report
+
+
+def _list_ops(as_json: bool) -> None:
+    found = list_operators()
+    if as_json:
+        show_json({one.name: {"read": one.read, "written": one.written} for one in found})
+        return
+    for one in found:
+        show_table(f"read from {one.name}", (f"{one.name} operator", "becomes"), one.read.items())
+        if one.written:
+            show_table(f"written as {one.name}", ("op", "becomes"), one.written.items())
+    rows = ((one.name, len(one.read), len(one.written) or "-") for one in found)
+    show_table("formats", ("format", ">read", ">written"), rows)
+
+
+def _print_model_ops(
+    models: tuple[str, ...], name: str | None, shapes: tuple[str, ...], as_json: bool
+) -> None:
+    if len(models) != 1:
+        what, why = f"{len(models)} models were named", "operators are listed of one"
+        raise InputError(what, why, "write: fourfold optimize MODEL --print-model-ops")
+    config = Config.from_environment()
+    wanted = name or config.device
+    device = NULL_GPU if wanted == "null" else players.find_device(wanted)
+    sizes = dict(parse_shape(text) for text in shapes)
+    options = CompileOptions.from_config(config, shapes=sizes)
+    title = Path(models[0]).name
+    limit = config.conversion_limit
+    readable = make_readable(models[0], configured_store(config), limit)
+    found = model_operators(readable.content, title, device, options)
+    if as_json:
+        about = {"model": models[0], "device": str(device)}
+        show_json({**about, "operators": [asdict(one) for one in found]})
+        return
+    rows = ((one.count, one.op, one.runs_on, one.reason) for one in found)
+    show_table(f"{title} on {device.name}", (">count", "operator", "runs on", "why"), rows)
+
+
+def _show(report: OptimizeReport) -> None:
+    size = f"{byte_count(report.bytes_before)} became {byte_count(report.bytes_after)}"
+    click.echo(f"{report.output}: {size} in {duration(report.seconds)}")
+    for model in report.models:
+        _show_model(model)
+    columns = ("model", "device", "precision", ">launches")
+    rows = [tuple(row[name.lstrip(">")] for name in columns) for row in report.prepared]
+    if rows:
+        show_table("plans", columns, rows)
+
+
+def _show_model(model: OptimizedModel) -> None:
+    passes = [one for one in (*model.passes, *model.fused) if one.changes]
+    rows = ((one.name, one.before, one.after, one.summary) for one in passes)
+    source = f"from {model.format}" if model.written_as else f"from {model.format}, as it is"
+    title = f"{model.name} {source}: {model.operator_counts}"
+    show_table(title, ("pass", ">nodes before", ">after", "what changed"), rows)
+    if model.quantization is not None:
+        click.echo(str(model.quantization))
+    click.echo(model.placement.summary)
+    if not model.placement.whole:
+        groups = model.placement.grouped()
+        lines = ((len(rows), op, model.placement.title(at), why) for (op, at, why), rows in groups)
+        show_table("not on the GPU", (">count", "op", "runs on", "why"), lines)
+    if model.answers is not None:
+        _show_answers(model.answers)
+
+
+def _show_answers(answers: Answers) -> None:
+    columns = ("output", ">largest", ">mean", ">allowed", ">same best", "verdict")
+    rows = (
+        (
+            short(one.name),
+            f"{one.largest:.2e}",
+            f"{one.mean:.2e}",
+            f"{one.allowed:.0e}" if one.allowed < 1 else "-",
+            f"{one.same_best} of {answers.samples}",
+            one.verdict,
+        )
+        for one in answers.outputs
+    )
+    show_table(f"answers beside those of {answers.engine}", columns, rows)

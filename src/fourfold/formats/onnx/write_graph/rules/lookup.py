@@ -1,0 +1,140 @@
+"""Ops that look elements up by their numbers, put them at places, or sort them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
+from fourfold.formats.onnx.write_graph.rule import writes
+from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.refusal import Unconvertible
+from fourfold.graph import Node
+from fourfold.op.axis_orders import Order
+from fourfold.ops.gather import Gather
+from fourfold.ops.gather_elements import GatherElements
+from fourfold.ops.reverse_sequence import ReverseSequence
+from fourfold.ops.scatter_elements import ScatterElements
+from fourfold.ops.scatter_nd import ScatterNd
+from fourfold.ops.scatter_update import ScatterUpdate
+from fourfold.ops.top_indices import TopIndices
+from fourfold.types import DType
+
+
+def _longs(writer: GraphWriter, value: str | None) -> str:
+    """Indices as ONNX takes them in most places."""
+    tensor = writer.read(value)
+    if writer.type(value).dtype is DType.I64:
+        return tensor
+    if str(value) in writer.graph.constants:
+        return writer.constant(writer.graph.constants[str(value)].astype(np.int64))
+    return writer.add("Cast", tensor, to=element_of(DType.I64))
+
+
+@writes("gather")
+def gather(writer: GraphWriter, node: Node) -> None:
+    """Gather, or GatherND where a batch goes along"""
+    attributes = node.attributes
+    assert isinstance(attributes, Gather)
+    indices = node.inputs[1]
+    if not attributes.batch_dims:
+        order = writer.best_order(node.inputs[:1], writer.type(node.inputs[0]).rank)
+        x, axis = writer.read(node.inputs[0], order), order.index(attributes.axis)
+        made = writer.add("Gather", x, writer.read(indices), axis=axis)
+        after = _gathered(order, attributes.axis, writer.type(indices).rank)
+        writer.give(node.outputs[0], made, after)
+        return
+    x = writer.read(node.inputs[0])
+    if attributes.axis == attributes.batch_dims:
+        shape = (*writer.type(indices).shape, 1)
+        rows = writer.add("Reshape", _longs(writer, indices), writer.integers(shape))
+        made = writer.add("GatherND", x, rows, batch_dims=attributes.batch_dims)
+    else:
+        raise Unconvertible("axes lie between its batch and what is gathered")
+    writer.give(node.outputs[0], made)
+
+
+def _gathered(order: Order, axis: int, added: int) -> Order:
+    """The order of what is gathered along an axis, in place of which `added` axes come."""
+
+    def labels(axes: Sequence[int]) -> list[tuple[int, int]]:
+        counts = ((one, added if one == axis else 1) for one in axes)
+        return [(one, number) for one, count in counts for number in range(count)]
+
+    own = labels(range(len(order)))
+    return tuple(own.index(label) for label in labels(order))
+
+
+@writes("gather_elements")
+def gather_elements(writer: GraphWriter, node: Node) -> None:
+    """GatherElements"""
+    assert isinstance(node.attributes, GatherElements)
+    x, indices = (writer.read(name) for name in node.inputs)
+    made = writer.add("GatherElements", x, indices, axis=node.attributes.axis)
+    writer.give(node.outputs[0], made)
+
+
+@writes("gather_nd")
+def gather_nd(writer: GraphWriter, node: Node) -> None:
+    """GatherND"""
+    x = writer.read(node.inputs[0])
+    writer.give(node.outputs[0], writer.add("GatherND", x, _longs(writer, node.inputs[1])))
+
+
+@writes("scatter_elements")
+def scatter_elements(writer: GraphWriter, node: Node) -> None:
+    """ScatterElements"""
+    attributes = node.attributes
+    assert isinstance(attributes, ScatterElements)
+    tensors = [writer.read(name) for name in node.inputs]
+    made = writer.add(
+        "ScatterElements", *tensors, axis=attributes.axis, reduction=attributes.reduction
+    )
+    writer.give(node.outputs[0], made)
+
+
+@writes("scatter_nd")
+def scatter_nd(writer: GraphWriter, node: Node) -> None:
+    """ScatterND onto zeros"""
+    attributes = node.attributes
+    assert isinstance(attributes, ScatterNd)
+    indices, updates = node.inputs
+    dtype = writer.type(updates).dtype
+    shape = writer.integers(attributes.shape)
+    zeros = writer.add("Expand", writer.number(0, dtype), shape)
+    rows = _longs(writer, indices)
+    made = writer.add("ScatterND", zeros, rows, writer.read(updates), reduction="add")
+    writer.give(node.outputs[0], made)
+
+
+@writes("scatter_update")
+def scatter_update(writer: GraphWriter, node: Node) -> None:
+    """ScatterND"""
+    assert isinstance(node.attributes, ScatterUpdate)
+    x, indices, updates = node.inputs
+    tensors = writer.read(x), _longs(writer, indices), writer.read(updates)
+    made = writer.add("ScatterND", *tensors, reduction=node.attributes.reduction)
+    writer.give(node.outputs[0], made)
+
+
+@writes("reverse_sequence")
+def reverse_sequence(writer: GraphWriter, node: Node) -> None:
+    """ReverseSequence"""
+    attributes = node.attributes
+    assert isinstance(attributes, ReverseSequence)
+    first = (attributes.batch_axis, attributes.axis)
+    rank = writer.type(node.inputs[0]).rank
+    order = (*first, *(axis for axis in range(rank) if axis not in first))
+    x, lengths = writer.read(node.inputs[0], order), _longs(writer, node.inputs[1])
+    made = writer.add("ReverseSequence", x, lengths, batch_axis=0, time_axis=1)
+    writer.give(node.outputs[0], made, order)
+
+
+@writes("top_indices")
+def top_indices(writer: GraphWriter, node: Node) -> None:
+    """TopK"""
+    assert isinstance(node.attributes, TopIndices)
+    x, count = writer.read(node.inputs[0]), writer.integers([node.attributes.count])
+    _, indices = writer.add_several("TopK", (x, count), 2, {"axis": -1, "largest": 1, "sorted": 1})
+    writer.give(node.outputs[0], writer.add("Cast", indices, to=element_of(DType.I32)))

@@ -1,0 +1,217 @@
+"""Pointwise ops: they work on whatever order of axes is there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
+from fourfold.formats.onnx.write_graph.rule import Write, writes
+from fourfold.formats.onnx.write_graph.tensor import element_of
+from fourfold.formats.refusal import Unconvertible
+from fourfold.graph import Node
+from fourfold.ops.bit_shift import BitShift
+from fourfold.ops.cast import Cast
+from fourfold.ops.gelu import Gelu
+from fourfold.ops.leaky_relu import LeakyRelu
+from fourfold.types import DType
+
+Pointwise = Callable[[GraphWriter, Node, Sequence[str]], str]
+
+_SAME = {
+    "absolute": "Abs",
+    "add": "Add",
+    "ceil": "Ceil",
+    "cos": "Cos",
+    "div": "Div",
+    "elu": "Elu",
+    "equal": "Equal",
+    "erf": "Erf",
+    "exp": "Exp",
+    "floor": "Floor",
+    "greater": "Greater",
+    "greater_equal": "GreaterOrEqual",
+    "hard_swish": "HardSwish",
+    "less": "Less",
+    "less_equal": "LessOrEqual",
+    "log": "Log",
+    "logical_and": "And",
+    "logical_not": "Not",
+    "logical_or": "Or",
+    "logistic": "Sigmoid",
+    "maximum": "Max",
+    "minimum": "Min",
+    "mul": "Mul",
+    "negate": "Neg",
+    "power": "Pow",
+    "relu": "Relu",
+    "round": "Round",
+    "select": "Where",
+    "sign": "Sign",
+    "sin": "Sin",
+    "sqrt": "Sqrt",
+    "sub": "Sub",
+    "tanh": "Tanh",
+}
+_CLIPPED = {"relu6": (0.0, 6.0), "relu_0_to_1": (0.0, 1.0), "relu_n1_to_1": (-1.0, 1.0)}
+_BITS = {"bitwise_and": "And", "bitwise_or": "Or", "bitwise_xor": "Xor"}
+
+
+def pointwise(rule: Pointwise) -> Write:
+    """A rule that is given all inputs in one order of axes, in which its result is, too."""
+
+    @wraps(rule)
+    def write(writer: GraphWriter, node: Node) -> None:
+        order = writer.best_order(node.inputs, writer.type(node.outputs[0]).rank)
+        tensors = [writer.read_broadcast(name, order) for name in node.inputs]
+        writer.give(node.outputs[0], rule(writer, node, tensors), order)
+
+    return write
+
+
+@writes(*_SAME)
+@pointwise
+def same(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """the operator of ONNX that does the same"""
+    return writer.add(_SAME[node.op], *inputs)
+
+
+@writes(*_CLIPPED)
+@pointwise
+def clipped(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Clip"""
+    low, high = (writer.number(limit) for limit in _CLIPPED[node.op])
+    return writer.add("Clip", *inputs, low, high)
+
+
+@writes(*_BITS)
+@pointwise
+def bits(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """And, Or, Xor of bools or of the bits of integers"""
+    whole = "" if writer.type(node.inputs[0]).dtype is DType.BOOL else "Bitwise"
+    return writer.add(f"{whole}{_BITS[node.op]}", *inputs)
+
+
+@writes("bit_shift")
+@pointwise
+def bit_shift(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """BitShift, of unsigned integers"""
+    assert isinstance(node.attributes, BitShift)
+    if not writer.type(node.inputs[0]).dtype.value.startswith("u"):
+        raise Unconvertible("ONNX shifts the bits of unsigned integers only")
+    return writer.add("BitShift", *inputs, direction="LEFT" if node.attributes.left else "RIGHT")
+
+
+@writes("cast")
+@pointwise
+def cast(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Cast"""
+    assert isinstance(node.attributes, Cast)
+    return writer.add("Cast", *inputs, to=element_of(node.attributes.to))
+
+
+@writes("gelu")
+@pointwise
+def gelu(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Gelu"""
+    assert isinstance(node.attributes, Gelu)
+    return writer.add(
+        "Gelu", *inputs, approximate="tanh" if node.attributes.approximate else "none"
+    )
+
+
+@writes("leaky_relu")
+@pointwise
+def leaky_relu(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """LeakyRelu"""
+    assert isinstance(node.attributes, LeakyRelu)
+    return writer.add("LeakyRelu", *inputs, alpha=float(node.attributes.alpha))
+
+
+@writes("prelu")
+@pointwise
+def prelu(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """PRelu, or Where if the slopes have more elements"""
+    x, slope = inputs
+    if writer.type(node.inputs[0]) == writer.type(node.outputs[0]):
+        return writer.add("PRelu", x, slope)
+    negative = writer.add("Less", x, writer.number(0.0))
+    return writer.add("Where", negative, writer.add("Mul", x, slope), x)
+
+
+@writes("not_equal")
+@pointwise
+def not_equal(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Not of Equal"""
+    return writer.add("Not", writer.add("Equal", *inputs))
+
+
+@writes("rsqrt")
+@pointwise
+def rsqrt(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Reciprocal of Sqrt"""
+    return writer.add("Reciprocal", writer.add("Sqrt", *inputs))
+
+
+@writes("square")
+@pointwise
+def square(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Mul by itself"""
+    return writer.add("Mul", *inputs, *inputs)
+
+
+@writes("squared_difference")
+@pointwise
+def squared_difference(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Sub, then Mul by itself"""
+    difference = writer.add("Sub", *inputs)
+    return writer.add("Mul", difference, difference)
+
+
+@writes("remainder")
+@pointwise
+def remainder(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Mod with the sign of the first"""
+    return writer.add("Mod", *inputs, fmod=1)
+
+
+@writes("floor_mod")
+@pointwise
+def floor_mod(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Mod of integers, or what is left of floats"""
+    if not writer.type(node.outputs[0]).dtype.is_float:
+        return writer.add("Mod", *inputs)
+    a, b = inputs
+    times = writer.add("Floor", writer.add("Div", a, b))
+    return writer.add("Sub", a, writer.add("Mul", b, times))
+
+
+@writes("floor_div")
+@pointwise
+def floor_div(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Floor of Div; of integers, Div of what Mod leaves no rest of"""
+    if writer.type(node.outputs[0]).dtype.is_float:
+        return writer.add("Floor", writer.add("Div", *inputs))
+    a, b = inputs
+    return writer.add("Div", writer.add("Sub", a, writer.add("Mod", a, b)), b)
+
+
+@writes("atan2")
+@pointwise
+def atan2(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
+    """Atan of the quotient, turned by half a circle to the left of zero"""
+    a, b = inputs
+    zero, pi = writer.number(0.0), writer.number(math.pi)
+    sided = writer.add("Where", writer.add("Less", a, zero), writer.add("Neg", pi), pi)
+    turned = writer.add("Where", writer.add("Less", b, zero), sided, zero)
+    angle = writer.add("Add", writer.add("Atan", writer.add("Div", a, b)), turned)
+    nowhere = writer.add("And", writer.add("Equal", a, zero), writer.add("Equal", b, zero))
+    return writer.add("Where", nowhere, zero, angle)
+
+
+@writes("identity")
+def identity(writer: GraphWriter, node: Node) -> None:
+    """nothing, or Identity at an output"""
+    rank = writer.type(node.outputs[0]).rank
+    writer.rename(node.outputs[0], str(node.inputs[0]), tuple(range(rank)))

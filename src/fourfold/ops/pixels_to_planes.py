@@ -1,0 +1,53 @@
+"""y[n,c,...] = x[n,...,c]: images whose channels lie apart, from pixels that have them together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.graph import Node
+from fourfold.kernel.expression import Expression
+from fourfold.kernels.move import moves
+from fourfold.op import Alias, Case, Op, Types
+from fourfold.op.rules import ANY, require, require_kind, takes
+from fourfold.types import TensorType
+
+
+@takes("pixels_to_planes", 1)
+def infer(attributes: object, x: TensorType) -> Types:
+    require_kind("pixels_to_planes", ANY, x)
+    require(x.rank > 2, "pixels_to_planes", f"{x} is not an image")
+    return (x.with_shape(x.shape[0], x.shape[-1], *x.shape[1:-1]),)
+
+
+def reference(attributes: object, x: np.ndarray) -> np.ndarray:
+    return np.moveaxis(x, -1, 1)
+
+
+def source(
+    attributes: object, at: list[Expression], src: TensorType, dst: TensorType
+) -> tuple[list[Expression], Expression | None]:
+    return [at[0], *at[2:], at[1]], None
+
+
+def view(node: Node, inputs: Types, outputs: Types) -> Alias | None:
+    """No kernel: who makes the input writes the planes."""
+    (planes,) = outputs
+    return Alias("write planes", planes=planes) if planes.elements else None
+
+
+OP = Op(
+    name="pixels_to_planes",
+    infer=infer,
+    reference=reference,
+    variants=moves(source),
+    view=view,
+    cases=(
+        Case(("f32[1,5,3]",)),
+        Case(("f32[1,5,7,3]",)),
+        Case(("f32[2,5,7,3]",)),
+        Case(("f32[1,5,7,13]",)),
+        Case(("f32[3,5,7,13]",)),
+        Case(("i32[1,11,3,2]",)),
+        Case(("f32[1,2,5,7,3]",)),
+    ),
+)

@@ -1,0 +1,59 @@
+"""optimize: any model in, a prepared file or one for other runtimes out, and a report of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from fourfold.device import DeviceInfo
+from fourfold.optimization.optimizer import VerifyOption
+from fourfold.optimization.options import TARGETS, OptimizeOptions, QuantizationRequest
+from fourfold.optimization.report import OptimizeReport
+from fourfold.optimization.run import ModelOption, OptimizationRun, PathName, listed_sources
+from fourfold.pixels import PixelsOfPicture
+from fourfold.prepare import Progress
+from fourfold.quantization.samples import SamplesOption
+from fourfold.types import Shape
+
+
+def optimize(  # noqa: PLR0913 - each is an option that callers know by name
+    model: ModelOption | Sequence[ModelOption],
+    output: PathName,
+    *,
+    targets: Sequence[str] = TARGETS,
+    precision: str | None = None,
+    fold_batch: bool = True,
+    shapes: Mapping[str, Shape] | None = None,
+    inputs: Sequence[str] = (),
+    outputs: Sequence[str] = (),
+    quantize: str | None = None,
+    calibrate: SamplesOption | None = None,
+    ranges: str | None = None,
+    max_loss: float | None = None,
+    keep: Collection[str] = (),
+    pixels: PixelsOfPicture | None = None,
+    device: str | int | DeviceInfo | None = None,
+    tune: str = "none",
+    verify: VerifyOption | None = None,
+    progress: Progress | None = None,
+) -> OptimizeReport:
+    """Simplify a model of any format, and write it to `output`: a .fourfold, .tflite or .onnx.
+
+    `targets` are where operators may run: with 'gpu' alone, one that could not is an error.
+    `precision` and `tune` are those of a prepared file. `fold_batch=False` leaves scales and shifts
+    of normalisations beside the weights. `shapes` fixes the shapes of inputs by name; `inputs` and
+    `outputs` cut the model at values by the names that they have in its file. Several models can
+    go into one prepared file.
+
+    `quantize` is a method of `fourfold.quantize`, `calibrate` its samples; `ranges`, `max_loss`,
+    `keep` and `pixels` are as there. `verify` compares the file with the model as it came, on
+    samples, or on random inputs with a number as their seed.
+    """
+    quantization = QuantizationRequest.of(quantize, calibrate, ranges, max_loss, keep)
+    cuts = (tuple(inputs), tuple(outputs))
+    asked = OptimizeOptions(
+        tuple(targets), fold_batch, dict(shapes or {}), *cuts, quantization, pixels
+    )
+    sources, path = listed_sources(model), Path(os.fspath(output))
+    return OptimizationRun(path, sources, asked, precision, tune, device, progress).run(verify)

@@ -1,0 +1,226 @@
+"""One model on its way: read, cut, simplified, written, placed, and compared with itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from fourfold.compile.placement import decide, read_problem
+from fourfold.config import Config
+from fourfold.convert import make_readable
+from fourfold.cpu.reference import NumpyPart
+from fourfold.device import DeviceInfo
+from fourfold.errors import Refusal, UnsupportedError
+from fourfold.formats import Format, Model, ReadOptions, find_format, model_files, read_model
+from fourfold.formats.writable import WritableModel
+from fourfold.ops.foreign import Foreign
+from fourfold.optimization.answers import Answers, Arrays, Run, compare_answers
+from fourfold.optimization.cut import cut_model
+from fourfold.optimization.options import CPU, OptimizeOptions, QuantizationRequest
+from fourfold.optimization.output_file import PREPARED, writable_formats
+from fourfold.optimization.passes import PassResult, fuse, simplify
+from fourfold.optimization.report import OptimizedModel
+from fourfold.options import CompileOptions
+from fourfold.placement import Placement
+from fourfold.players.null import NULL_GPU
+from fourfold.quantization.progress import ProgressCounter
+from fourfold.quantization.quantizer import Quantizer
+from fourfold.quantization.report import QuantizeReport
+from fourfold.quantization.samples import SamplesOption, read_samples
+from fourfold.quantization.simplify import simplify_model
+from fourfold.report.rival import find_rival
+from fourfold.rewrite import PIPELINE, WRITABLE
+from fourfold.runtime.random_inputs import random_inputs
+from fourfold.session import Session
+from fourfold.store.store import configured_store
+
+Source = str | bytes
+VerifyOption = int | SamplesOption  # the seed of random inputs, or samples
+UNNAMED = "model"
+
+
+@dataclass(frozen=True)
+class WrittenGraph:
+    """A graph as a file of some format."""
+
+    form: Format
+    content: bytes
+    quantization: QuantizeReport | None = None
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """One model, and what the caller asked for. What is expensive is computed once."""
+
+    source: Source
+    options: OptimizeOptions
+    compile_options: CompileOptions
+    device: DeviceInfo
+    steps: ProgressCounter
+
+    @property
+    def name(self) -> str:
+        return UNNAMED if isinstance(self.source, bytes) else Path(self.source).stem
+
+    @property
+    def title(self) -> str:
+        return "the model" if isinstance(self.source, bytes) else Path(self.source).name
+
+    @cached_property
+    def readable(self) -> Source:
+        """The model as readers take it: the source itself, or what a converter made of it."""
+        config = Config.from_environment()
+        limit = config.conversion_limit
+        return make_readable(self.source, configured_store(config), limit).content
+
+    @cached_property
+    def format(self) -> Format:
+        return find_format(self.readable)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of all files of the model."""
+        if isinstance(self.source, bytes):
+            return len(self.source)
+        return sum(os.path.getsize(path) for path in model_files(self.source))
+
+    @cached_property
+    def model(self) -> Model:
+        """What the file says, cut as the caller wants it."""
+        options = ReadOptions(shapes=self.options.shapes, keep_unsupported=True)
+        read = read_model(self.readable, options)
+        return cut_model(read, self.options.inputs, self.options.outputs)
+
+    @cached_property
+    def simplified(self) -> tuple[Model, tuple[PassResult, ...]]:
+        """The model that is written, and what each pass did to it."""
+        self._refuse_foreign()
+        self.steps.expect(len(WRITABLE))
+        graph, results = simplify(self.model.main, self.options.fold_batch, self.steps.done)
+        return replace(self.model, main=graph), results
+
+    def _refuse_foreign(self) -> None:
+        foreign = [
+            Refusal(node.name, node.attributes.title, node.attributes.reason)
+            for node in self.model.main.nodes
+            if isinstance(node.attributes, Foreign)
+        ]
+        if foreign:
+            what = f"{self.title} has operators that cannot be written"
+            fix = "cut them off with inputs= and outputs=, or prepare the model as it is"
+            raise UnsupportedError(what, foreign, fix)
+
+    def write(self, form: Format) -> WrittenGraph:
+        """The model as a file of this format."""
+        model, wanted = self.simplified[0], self.options.quantization
+        if wanted is not None:
+            quantized = self._quantize(simplify_model(model), form, wanted)
+            return WrittenGraph(form, quantized.content, quantized)
+        writable = WritableModel(
+            model.main,
+            model.input_names,
+            model.output_names,
+            description=model.description,
+            metadata=model.metadata,
+        )
+        return WrittenGraph(form, form.write(writable))
+
+    def _quantize(self, model: Model, form: Format, wanted: QuantizationRequest) -> QuantizeReport:
+        given = wanted.samples
+        samples = None if given is None else read_samples(given, model, self.options.pixels)
+        device = None if self.device is NULL_GPU else self.device
+        began = time.perf_counter()
+        work = Quantizer(model, wanted.options, form, samples, samples, device, self.steps)
+        return replace(work.run(), seconds=time.perf_counter() - began)
+
+    def write_somehow(self) -> WrittenGraph:
+        """The model as a file of its own format, or of the first other that can say it."""
+        first: UnsupportedError | None = None
+        for form in sorted(writable_formats(), key=lambda form: form.name != self.format.name):
+            try:
+                return self.write(form)
+            except UnsupportedError as error:
+                first = first or error
+        assert first is not None, "some format is written"
+        raise first
+
+    def place(self, runs: Source) -> Placement:
+        """Where the operators of what runs would be; refused where a target is not allowed."""
+        options = self.options.placement
+        problem = read_problem(runs, self.title, self.device, self.compile_options, options)
+        placement = decide(problem, {}).placement
+        if CPU not in self.options.targets and not placement.whole:
+            rows = [Refusal(row.name, row.op, row.reason) for row in placement.fallbacks]
+            what = f"{self.title} does not run wholly on {self.device.name}"
+            raise UnsupportedError(what, rows, "allow the target cpu as well, or cut these off")
+        return placement
+
+    def report(self, written: WrittenGraph | None, prepared: bool) -> OptimizedModel:
+        """What became of the model; without a written graph the source itself was taken."""
+        results = () if written is None else self.simplified[1]
+        graph = self.model.main if written is None else self.simplified[0].main
+        fused: tuple[PassResult, ...] = ()
+        if prepared and not any(isinstance(node.attributes, Foreign) for node in graph.nodes):
+            self.steps.expect(len(PIPELINE))
+            fused = fuse(graph, self.steps.done)
+        placement = self.place(self.readable if written is None else written.content)
+        before = self._operators()
+        return OptimizedModel(
+            name=self.name,
+            format=self.format.name,
+            written_as="" if written is None else written.form.name,
+            bytes_before=self.size,
+            operators_before=before,
+            operators_after=before if written is None else len(placement.rows),
+            passes=results,
+            fused=fused,
+            placement=placement,
+            quantization=None if written is None else written.quantization,
+        )
+
+    def _operators(self) -> int:
+        """How many operators the file has; nodes where the format counts none."""
+        source = self.model.source_graph
+        return len(self.model.main.nodes) if source is None else len(source.titles)
+
+    def compare(self, output: Path, verify: VerifyOption) -> Answers:
+        """The answers of the file that was written beside those of the model as it came."""
+        device = CPU if self.device is NULL_GPU else self.device
+        chosen = self.name if output.suffix.lower() == PREPARED else None
+        with Session(output, device, model=chosen, cache=None) as session:
+            samples = self._samples(session, verify)
+            self.steps.expect(len(samples))
+            title, before = self._original()
+
+            def after(arrays: Arrays) -> Sequence[np.ndarray]:
+                session.reset()
+                found = list(session.run(arrays).values())
+                self.steps.done("comparing")
+                return found
+
+            names = [info.name for info in session.outputs]
+            precision = None if self.options.quantization else session.precision
+            rows = compare_answers(before, after, samples, names, precision)
+        return Answers(title, len(samples), rows)
+
+    def _samples(self, session: Session, verify: VerifyOption) -> Sequence[Arrays]:
+        """What both models are run on, by the names of inputs."""
+        if isinstance(verify, int):  # True is the seed 1
+            return [random_inputs(session.inputs, int(verify))]
+        found = read_samples(verify, self.model, self.options.pixels, least=1)
+        names = dict(zip(self.model.main.arguments, self.model.input_names, strict=True))
+        return [{names[value]: array for value, array in one.items()} for one in found]
+
+    def _original(self) -> tuple[str, Run]:
+        """Who runs the model as it came: its own runtime, or NumPy where it was cut."""
+        if self.options.inputs or self.options.outputs:
+            graph, names = self.model.main, self.model.input_names
+            return "NumPy", lambda arrays: NumpyPart(graph).run([arrays[name] for name in names])
+        engine = find_rival(self.readable).engine
+        return engine.title, lambda arrays: engine.open_model(self.readable, arrays, None)()

@@ -1,0 +1,88 @@
+"""What a caller says of how a model is to be optimised."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from fourfold.errors import InputError, nearest
+from fourfold.options import PlacementOptions
+from fourfold.pixels import PixelsOfPicture
+from fourfold.quantization.method import method_named
+from fourfold.quantization.quantizer import QuantizeOptions
+from fourfold.quantization.samples import SamplesOption
+from fourfold.targets import GPU
+from fourfold.types import Shape
+
+CPU = "cpu"
+TARGETS = (GPU, CPU)
+
+
+@dataclass(frozen=True)
+class QuantizationRequest:
+    """How weights and values are to be stored, and the samples that tell their ranges."""
+
+    options: QuantizeOptions
+    samples: SamplesOption | None
+
+    @staticmethod
+    def of(
+        method: str | None,
+        samples: SamplesOption | None,
+        ranges: str | None,
+        max_loss: float | None,
+        keep: Collection[str],
+    ) -> QuantizationRequest | None:
+        """What a caller asked for; None without a method, and then nothing else may be said."""
+        if method is None:
+            said = {
+                "calibrate": samples,
+                "ranges": ranges,
+                "max_loss": max_loss,
+                "keep": keep or None,
+            }
+            stray = next((name for name, value in said.items() if value is not None), None)
+            if stray is not None:
+                what, why = f"{stray} was set", "it is about quantising, which was not asked for"
+                raise InputError(what, why, "add quantize='int8', or leave it out")
+            return None
+        named = method_named(method)
+        if samples is None and (named.calibrates or max_loss is not None):
+            what = f"no samples were passed for '{method}'"
+            why = "ranges and losses are found by running some"
+            raise InputError(what, why, "pass calibrate=: a folder of pictures or arrays")
+        options = QuantizeOptions(named, ranges or "minmax", max_loss=max_loss, keep=keep)
+        return QuantizationRequest(options, samples)
+
+
+@dataclass(frozen=True)
+class OptimizeOptions:
+    """Where operators may run, and what of the graph is changed; see `optimize`."""
+
+    targets: tuple[str, ...] = TARGETS
+    fold_batch: bool = True
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    quantization: QuantizationRequest | None = None
+    pixels: PixelsOfPicture | None = None  # how pictures among the samples become numbers
+
+    def __post_init__(self) -> None:
+        for name in self.targets:
+            if name not in TARGETS:
+                why = f"targets are {' and '.join(TARGETS)}"
+                raise InputError(f"there is no target {name!r}", why, nearest(name, TARGETS))
+        if not self.targets:
+            what, why = "there are no targets", "operators must run somewhere"
+            raise InputError(what, why, f"name some of {', '.join(TARGETS)}")
+
+    @property
+    def changes_graph(self) -> bool:
+        """Whether the model that runs is another one than that of the file."""
+        return bool(self.shapes or self.inputs or self.outputs or self.quantization)
+
+    @property
+    def placement(self) -> PlacementOptions:
+        if CPU not in self.targets:
+            return PlacementOptions(placement=GPU)
+        return PlacementOptions() if GPU in self.targets else PlacementOptions(placement=CPU)

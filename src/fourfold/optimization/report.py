@@ -1,0 +1,95 @@
+"""OptimizeReport: what became of a model, where it runs, and how far its answers moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fourfold.optimization.answers import Answers
+from fourfold.optimization.passes import PassResult
+from fourfold.placement import Placement
+from fourfold.quantization.report import QuantizeReport
+
+
+@dataclass(frozen=True)
+class OptimizedModel:
+    """One model: how many operators its file had and has, what each pass did to the nodes of its
+    graph, and where it runs.
+
+    `fused` is what the passes before lowering make of it, for prepared files alone. `written_as`
+    names the format that the graph was written in; '' where the source itself was taken.
+    """
+
+    name: str
+    format: str
+    written_as: str
+    bytes_before: int
+    operators_before: int
+    operators_after: int
+    passes: tuple[PassResult, ...]
+    fused: tuple[PassResult, ...]
+    placement: Placement
+    answers: Answers | None = None
+    quantization: QuantizeReport | None = None
+
+    @property
+    def operator_counts(self) -> str:
+        before, after = self.operators_before, self.operators_after
+        return f"{before} operators" if after == before else f"{before} operators became {after}"
+
+    def to_json(self) -> dict[str, Any]:
+        rows = {key: getattr(self, key) for key in self.__dataclass_fields__}
+        rows["passes"] = [asdict(one) for one in self.passes]
+        rows["fused"] = [asdict(one) for one in self.fused]
+        rows["placement"] = self.placement.to_json()
+        rows["answers"] = None if self.answers is None else self.answers.to_json()
+        quantized = self.quantization
+        rows["quantization"] = None if quantized is None else quantized.to_json()
+        return rows
+
+
+@dataclass(frozen=True)
+class OptimizeReport:
+    """The file that was written, and each model in it; `prepared` are the plans of a prepared
+    file, one row for each device.
+    """
+
+    output: str
+    format: str
+    bytes_after: int
+    models: tuple[OptimizedModel, ...]
+    prepared: Sequence[Mapping[str, Any]] = ()
+    seconds: float = 0.0
+
+    @property
+    def bytes_before(self) -> int:
+        return sum(model.bytes_before for model in self.models)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the answers that were compared are the same, as far as they may be told."""
+        return all(model.answers is None or model.answers.agrees for model in self.models)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "output": self.output,
+            "format": self.format,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "seconds": self.seconds,
+            "models": [model.to_json() for model in self.models],
+            "prepared": [dict(row) for row in self.prepared],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.output}: {self.bytes_before} bytes became {self.bytes_after}"]
+        for model in self.models:
+            lines.append(f"{model.name}: {model.operator_counts}")
+            passes = (*model.passes, *model.fused)
+            lines += [f"  {one.name}: {one.summary}" for one in passes if one.changes]
+            lines += [] if model.quantization is None else [f"  {model.quantization}"]
+            lines.append(f"  {model.placement.summary}")
+            lines += [] if model.answers is None else [f"  {model.answers}"]
+        return "\n".join(lines)

@@ -1,0 +1,81 @@
+"""Runs graphs on samples: on a device, or where it cannot, by the ops' definitions in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+import numpy as np
+
+from fourfold import players
+from fourfold.compile import plan_graph
+from fourfold.config import Config
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError, UnsupportedError
+from fourfold.graph import Graph
+from fourfold.options import CompileOptions
+from fourfold.types import silent_arithmetic
+
+Arrays = Mapping[str, np.ndarray]
+NUMPY = "cpu"  # the name by which callers ask for no device
+
+
+def find_runner(device: str | int | DeviceInfo | None) -> DeviceInfo | None:
+    """The device that a caller wants, or the usual one; None where that is none."""
+    if device == NUMPY:
+        return None
+    if device is not None:
+        return players.find_device(device)
+    try:
+        return players.find_device(Config.from_environment().device)
+    except DeviceError:
+        return None
+
+
+class GraphRunner:
+    """A graph made ready on a device; it is let go by `close` or `with`."""
+
+    def __init__(self, graph: Graph, device: DeviceInfo | None) -> None:
+        self._graph = graph
+        self._player = None if device is None else _player(graph, device)
+
+    def run(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """The results by name, for arguments by name."""
+        if self._player is None:
+            with silent_arithmetic():
+                return evaluate(self._graph, arrays)
+        results = self._player.run([arrays[name] for name in self._graph.arguments])
+        return dict(zip(self._graph.results, results, strict=True))
+
+    def close(self) -> None:
+        if self._player is not None:
+            self._player.close()
+
+    def __enter__(self) -> GraphRunner:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _player(graph: Graph, device: DeviceInfo) -> players.Player | None:
+    """A player of the graph; None for one that has an op without kernels on this device."""
+    try:
+        plan = plan_graph(graph, device, CompileOptions())
+    except UnsupportedError:
+        return None
+    program = players.backend_of(device).live_program(device, plan.program)
+    return players.make_player(device, plan, program)
+
+
+def with_outputs(graph: Graph, values: Sequence[str]) -> Graph:
+    """The same graph that gives these values, too."""
+    more = [name for name in values if name not in graph.outputs and name in graph.producers]
+    return replace(graph, outputs=(*graph.outputs, *more))

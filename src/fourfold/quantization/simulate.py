@@ -1,0 +1,119 @@
+"""The float graph with every rounding of a stored one in it, for finding what a layer costs.
+
+Layers that stay float get roundings so fine that they change nothing: all such graphs are the same
+kernels with other numbers, and a device builds them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fourfold.formats.writable import StoredAs
+from fourfold.graph import Graph, Node
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.quantization.layers import is_fused
+from fourfold.quantization.rules import AVERAGES, MOVES
+from fourfold.quantization.storage import StorageAssignment, fresh_name
+from fourfold.types import DType, TensorType
+
+_FINEST = 2.0**-20  # a step of the finest rounding, as a share of the range of a grid
+_FAR = 2**24 - 1  # how many of these there are on either side of zero
+_LIMITS = {DType.I8: (-128, 127), DType.I16: (-32768, 32767)}
+
+
+def simulate(storage: StorageAssignment, exact: Collection[str] = ()) -> Graph:
+    """The graph with the roundings of all nodes but those named: in constants and in values."""
+    work = _Work(storage, frozenset(exact))
+    for node in storage.graph.nodes:
+        work.add(node)
+    return work.graph()
+
+
+@dataclass
+class _Work:
+    """The nodes so far; `copies` are integers of values that are made as real numbers."""
+
+    storage: StorageAssignment
+    exact: frozenset[str]
+    nodes: list[Node] = field(default_factory=list)
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    copies: dict[tuple[str, StoredAs], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.types = dict(self.storage.graph.types)
+        self.taken = set(self.types)
+
+    def add(self, node: Node) -> None:
+        inputs = [self._input(node, at) for at in range(max(len(node.inputs), self._places(node)))]
+        output = node.outputs[0]
+        if not self.storage.on_integers(node) or self._keeps_grid(node):
+            self.nodes.append(replace(node, inputs=tuple(inputs)))
+            return
+        exact = self._new_value(output, "exact")
+        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=(exact,)))
+        rounding = self._rounding(self.storage.grids[output], output in self.exact)
+        self.nodes.append(Node("fake_quantize", (exact,), (output,), rounding))
+
+    def _keeps_grid(self, node: Node) -> bool:
+        moves = node.op in MOVES and node.op not in AVERAGES
+        return moves or (node.op == "relu" and is_fused(self.storage.graph, node))
+
+    def _places(self, node: Node) -> int:
+        places = [at for name, at in self.storage.operands if name == node.outputs[0]]
+        return max(places, default=-1) + 1
+
+    def _input(self, node: Node, at: int) -> str | None:
+        place, storage = (node.outputs[0], at), self.storage
+        name = node.inputs[at] if at < len(node.inputs) else None
+        operand = storage.operands.get(place)
+        if operand is not None:
+            array = self._constant(node, at) if node.outputs[0] in self.exact else operand.rounded
+            fresh = self._new_name(f"{node.outputs[0]}/operand{at}")
+            self.constants[fresh], self.types[fresh] = array, TensorType.of(array)
+            return fresh
+        if name is None or not storage.on_integers(node) or name not in storage.grids:
+            return name
+        wanted = storage.regrids.get(place, storage.grids[name])
+        if storage.is_made(name) and place not in storage.regrids:
+            return name
+        return self._copy(name, wanted)
+
+    def _constant(self, node: Node, at: int) -> np.ndarray:
+        name = node.inputs[at] if at < len(node.inputs) else None
+        operand = self.storage.operands[node.outputs[0], at]
+        zeros = np.zeros_like(operand.array)
+        return zeros if name is None else np.asarray(self.storage.graph.constants[name])
+
+    def _copy(self, name: str, stored: StoredAs) -> str:
+        if (name, stored) not in self.copies:
+            copy = self._new_value(name, "rounded")
+            readers = [n for n in self.storage.graph.readers[name] if self.storage.on_integers(n)]
+            exact = all(node.outputs[0] in self.exact for node in readers)
+            rounding = self._rounding(stored, exact)
+            self.nodes.append(Node("fake_quantize", (name,), (copy,), rounding))
+            self.copies[name, stored] = copy
+        return self.copies[name, stored]
+
+    def _rounding(self, stored: StoredAs, exact: bool) -> FakeQuantize:
+        assert stored.quantization is not None
+        scale, point = stored.quantization.scale[0], stored.quantization.zero_point[0]
+        low, high = (limit - point for limit in _LIMITS[stored.dtype])
+        if exact:  # a grid that begins at zero still does: that is a kernel of its own
+            return FakeQuantize(scale * (high - low) * _FINEST, -_FAR if low else 0, _FAR)
+        return FakeQuantize(scale, low, high)
+
+    def _new_name(self, name: str) -> str:
+        return fresh_name(name, self.taken)
+
+    def _new_value(self, name: str, what: str) -> str:
+        fresh = self._new_name(f"{name}/{what}")
+        self.types[fresh] = self.types[name]
+        return fresh
+
+    def graph(self) -> Graph:
+        graph = self.storage.graph
+        constants: Mapping[str, np.ndarray] = {**graph.constants, **self.constants}
+        return graph.with_nodes(tuple(self.nodes), types=self.types, constants=constants)

@@ -1,0 +1,303 @@
+"""A session's metadata: kept with plans, used by commands and for the bytes of pictures."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import metadata_writer as about
+import numpy as np
+import pytest
+import tflite_writer as writer
+from click.testing import CliRunner, Result
+from PIL import Image
+
+import fourfold
+from fourfold.cli import main
+from fourfold.cli._outputs import summarise
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.metadata import Labels, ModelMetadata, Normalization, ScoreCalibration, TensorMetadata
+from fourfold.options import CompileOptions
+from fourfold.pixels import Pixels
+from fourfold.prepare import prepare_model
+from fourfold.runtime.inputs import TensorInfo
+from fourfold.store.draft import Draft
+from fourfold.types import Quantization
+
+LABELS = ("cat", "dog", "bird", "fish")
+MEAN, STD = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)
+SIZE = (5, 4)
+
+
+def animals(color: int = 1, scaled: bool = True) -> bytes:
+    """The mean of a picture's pixels by a matrix: four scores, with labels."""
+    weights = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    tensors = [
+        writer.Tensor("x", (1, *SIZE, 3)),
+        writer.constant("axes", [1, 2]),
+        writer.Tensor("mean", (1, 3)),
+        writer.Tensor("w", weights.shape, data=weights),
+        writer.Tensor("y", (1, 4)),
+    ]
+    operators = [
+        writer.Operator("MEAN", ["x", "axes"], ["mean"], "ReducerOptions"),
+        writer.Operator("FULLY_CONNECTED", ["mean", "w", None], ["y"], "FullyConnectedOptions"),
+    ]
+    units = [about.unit(about.NORMALIZATION, {0: [*MEAN], 1: [*STD]})] if scaled else []
+    picture = about.tensor("picture", content=about.image(color), units=units)
+    files = [about.file("labels.txt", about.AXIS_LABELS, "en")]
+    scores = about.tensor("animal", description="which one it is", files=files)
+    notes = {"TFLITE_METADATA": about.flatbuffer(about.model("animals", [picture], [scores]))}
+    ways = [writer.Signature("look", {"photo": 0}, {"animal": 4})]
+    made = writer.write(tensors, operators, ["x"], ["y"], metadata=notes, signatures=ways)
+    return made + about.archive({"labels.txt": "\n".join(LABELS).encode()})
+
+
+def photograph() -> np.ndarray:
+    return np.random.default_rng(3).integers(0, 256, (1, *SIZE, 3), np.uint8)
+
+
+def scores_of(picture: np.ndarray) -> np.ndarray:
+    real = (picture - np.array(MEAN)) / np.array(STD)
+    weights = np.linspace(-1, 1, 12).reshape(4, 3)
+    return np.asarray(real.mean((1, 2)) @ weights.T)
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "animals.tflite"
+    path.write_bytes(animals())
+    return path
+
+
+def check(session: fourfold.Session) -> None:
+    """What a session says of this model, wherever it comes from."""
+    found = session.metadata
+    assert (found.name, found.author, found.problems) == ("animals", "the author", ())
+    assert found.inputs[0].normalization == Normalization(MEAN, STD)
+    assert session.outputs[0].labels == LABELS
+    assert session.outputs[0].description == "which one it is"
+    assert session.inputs[0].labels == ()
+    assert list(session.signatures) == ["look"]
+
+
+@pytest.mark.parametrize("place", ["device", "cpu"])
+def test_it_outlives_the_model_file(
+    model: Path, device: DeviceInfo, tmp_path: Path, place: str
+) -> None:
+    chosen = device if place == "device" else "cpu"
+    for origin in ("model", "store"):
+        with fourfold.Session(model, chosen, cache=tmp_path / "store") as session:
+            assert session.origin == origin
+            model.rename(tmp_path / "gone")
+            check(session)
+            (tmp_path / "gone").rename(model)
+
+
+def test_a_prepared_file_has_it(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    file, draft = tmp_path / "m.fourfold", Draft()
+    prepare_model(draft, model, device, CompileOptions(), {})
+    draft.write(file)
+    model.unlink()
+    with fourfold.Session(file, device, cache=None) as session:
+        check(session)
+    report = json.loads(call("inspect", file, "--json").stdout)
+    assert report["models"][0]["metadata"]["name"] == "animals"
+    assert list(report["models"][0]["signatures"]) == ["look"]
+    shown = call("inspect", file).stdout
+    assert "4 labels in en: cat | dog | bird …" in shown
+    assert "look" in shown
+
+
+def test_a_start_does_not_read_it(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    """Neither from the store nor from a prepared file."""
+    file, draft = tmp_path / "m.fourfold", Draft()
+    prepare_model(draft, model, device, CompileOptions(), {})
+    draft.write(file)
+    with fourfold.Session(model, device, cache=tmp_path / "store"):
+        pass
+    code = f"""
+import sys, numpy, fourfold
+for source in ({str(file)!r}, {str(model)!r}):
+    with fourfold.Session(source, {device.index}, cache={str(tmp_path / "store")!r}) as session:
+        session.run(numpy.zeros({(1, *SIZE, 3)}, numpy.float32))
+        assert session.hit and "fourfold.metadata" not in sys.modules
+        assert session.outputs[0].labels and "fourfold.metadata" in sys.modules
+        del sys.modules["fourfold.metadata"]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_describes_an_input_does_not_keep_the_session(device: DeviceInfo) -> None:
+    session = fourfold.Session(animals(), device, cache=None)
+    info, instance = session.outputs[0], weakref.ref(session._instance)
+    session.close()
+    del session
+    gc.collect()
+    assert instance() is None
+    assert info.labels == LABELS
+
+
+def test_pixels_from_metadata(device: DeviceInfo) -> None:
+    picture = photograph()
+    with fourfold.Session(animals(), device, cache=None) as session:
+        pixels = Pixels.from_metadata(session)
+        assert Pixels.from_metadata(session.metadata) == pixels == Pixels(MEAN, STD)
+        assert Pixels.from_metadata(session, "picture", "bgra") == Pixels(MEAN, STD, "bgra")
+        with pytest.raises(InputError, match="do not say"):
+            Pixels.from_metadata(session, "other")
+    with fourfold.Session(animals(), device, cache=None, pixels=pixels) as session:
+        found = session.run(picture)["y"]
+    np.testing.assert_allclose(found, scores_of(picture), rtol=1e-4)
+
+
+def test_pixels_auto(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    picture, file = photograph(), tmp_path / "m.fourfold"
+    draft = Draft()
+    prepare_model(draft, model, device, CompileOptions(), {})
+    draft.write(file)
+    with pytest.raises(InputError, match="takes no pixels that are auto"):
+        fourfold.Session(file, device, cache=None, pixels="auto")
+    prepare_model(draft, model, device, CompileOptions(pixels="auto"), {})
+    draft.write(file)
+    for source, origin in ((model, "model"), (model, "store"), (file, "file")):
+        store = tmp_path / "store"
+        with fourfold.Session(source, device, cache=store, pixels="auto") as session:
+            assert session.origin == origin
+            assert session.inputs[0].pixels == str(Pixels(MEAN, STD))
+            np.testing.assert_allclose(session.run(picture)["y"], scores_of(picture), rtol=1e-4)
+
+
+def test_pixels_auto_with_another_batch(device: DeviceInfo) -> None:
+    shapes = {"x": (2, *SIZE, 3)}
+    with fourfold.Session(animals(), device, shapes=shapes, cache=None, pixels="auto") as session:
+        picture = np.repeat(photograph(), 2, 0)
+        np.testing.assert_allclose(session.run(picture)["y"], scores_of(picture), rtol=1e-4)
+
+
+def test_pixels_auto_where_nothing_is_said(device: DeviceInfo) -> None:
+    with pytest.raises(InputError, match="finds no picture"):
+        fourfold.Session(animals(scaled=False), device, cache=None, pixels="auto")
+
+
+def test_run_scales_a_picture_as_the_model_says(
+    model: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    picture = photograph()
+    Image.fromarray(picture[0]).save(tmp_path / "p.png")
+    words = ("run", model, "--device", device.index, "--input", tmp_path / "p.png", "--json")
+    result = call(*words)
+    assert "mean 10 20 30, std 2 4 8, as the model's metadata say" in result.stderr
+    (row,) = json.loads(result.stdout)["outputs"]
+    scores = scores_of(picture)[0]
+    order = np.argsort(-scores)
+    assert [one["label"] for one in row["top"]] == [LABELS[place] for place in order]
+    np.testing.assert_allclose([one["score"] for one in row["top"]], scores[order], rtol=1e-4)
+    by_bytes = json.loads(call(*words, "--pixels", "auto").stdout)["outputs"][0]
+    np.testing.assert_allclose(by_bytes["max"], row["max"], rtol=1e-4)
+    stated = call(*words, "--range", "0,1")
+    assert "metadata" not in stated.stderr
+    assert json.loads(stated.stdout)["outputs"][0]["max"] != pytest.approx(row["max"], rel=1e-2)
+    assert len(json.loads(call(*words, "--top", 2).stdout)["outputs"][0]["top"]) == 2
+
+
+def test_run_shows_labels(model: Path, device: DeviceInfo) -> None:
+    shown = call("run", model, "--device", device.index, "--signature", "look").stdout
+    assert "best of animal" in shown
+    assert all(label in shown for label in LABELS)
+
+
+def test_check_shows_what_is_said(model: Path) -> None:
+    shown = call("check", model, "--device", "null").stdout
+    for text in ("signatures", "photo", "the author", "image (rgb)", "mean 10 20 30", "cat | dog"):
+        assert text in shown
+    report = json.loads(call("check", model, "--device", "null", "--json").stdout)
+    assert report["metadata"]["outputs"][0]["labels"][0]["texts"] == [*LABELS]
+    assert report["signatures"]["look"]["inputs"] == {"photo": "x"}
+
+
+def test_check_says_what_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(animals()[:-30])
+    result = call("check", path, "--device", "null")
+    assert result.exit_code == 0
+    assert "the labels in 'labels.txt' cannot be read" in result.stderr
+
+
+def info(name: str, said: TensorMetadata, steps: Quantization | None = None) -> TensorInfo:
+    return TensorInfo(name, (), np.dtype(np.float32), steps, read_metadata=lambda: said)
+
+
+def test_quantised_scores_are_real_numbers() -> None:
+    said = TensorMetadata(labels=(Labels(LABELS),), threshold=0.25)
+    steps = Quantization((1 / 256,), (0,))
+    scores = np.array([[64, 128, 0, 32]], np.uint8)
+    (row,) = summarise({"y": scores}, [info("y", said, steps)])
+    assert (row["min"], row["max"]) == (0.0, 0.5)
+    assert row["top"] == [
+        {"class": 1, "label": "dog", "score": 0.5},
+        {"class": 0, "label": "cat", "score": 0.25},
+    ]
+
+
+def test_scores_are_calibrated() -> None:
+    curves = ((1.0, 1.0, 0.0, -np.inf),) * 3 + ((),)
+    said = TensorMetadata(
+        labels=(Labels(LABELS),), calibration=ScoreCalibration("identity", 0.75, curves)
+    )
+    (row,) = summarise({"y": np.zeros((1, 4), np.float32)}, [info("y", said)], top=2)
+    assert row["top"][0] == {"class": 3, "label": "fish", "score": 0.75}
+    assert row["top"][1]["score"] == 0.5
+
+
+def test_masks_are_summed_up() -> None:
+    masks = np.zeros((1, 2, 2, 4), np.float32)
+    masks[..., 2] = 1
+    masks[0, 0, 0, 1] = 2
+    (row,) = summarise({"y": masks}, [info("y", TensorMetadata(labels=(Labels(LABELS),)))])
+    assert row["shares"] == [
+        {"class": 2, "label": "bird", "share": 0.75},
+        {"class": 1, "label": "dog", "share": 0.25},
+    ]
+
+
+def test_detections_have_labels_and_scores() -> None:
+    said = TensorMetadata("classes", labels=(Labels(LABELS, "value"),))
+    arrays = {
+        "classes": np.array([[3, 0, 9]], np.float32),
+        "scores": np.array([[0.5, 0.25, 0.125]], np.float32),
+    }
+    infos = [info("classes", said), info("scores", TensorMetadata("scores", threshold=0.125))]
+    row, scores = summarise(arrays, infos)
+    assert "top" not in scores
+    assert [(one["label"], one["score"]) for one in row["labels"]] == [
+        ("fish", 0.5),
+        ("cat", 0.25),
+        ("", 0.125),
+    ]
+
+
+def test_labels_that_do_not_fit_are_not_used() -> None:
+    said = TensorMetadata(labels=(Labels(LABELS),))
+    (row,) = summarise({"y": np.arange(12, dtype=np.float32)[None]}, [info("y", said)])
+    assert row["top"][0] == {"class": 11, "score": 11.0}
+
+
+def test_a_model_that_says_nothing(device: DeviceInfo) -> None:
+    plain = writer.Subgraph([writer.Tensor(n, (3,)) for n in "xy"],
+                            [writer.Operator("ABS", ["x"], ["y"])], ["x"], ["y"])  # fmt: skip
+    data = writer.write_model([plain], description="")
+    with fourfold.Session(data, device, cache=None) as session:
+        assert session.metadata == ModelMetadata()
+        assert not session.metadata
+        assert session.signatures == {}
+        assert session.outputs[0].metadata is None
