@@ -17,7 +17,7 @@ from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
 from fourfold.op import Case
 from fourfold.op.registry import registry
-from fourfold.types import DType, Quantization, dequantize, quantize
+from fourfold.types import DType, Quantization, dequantize, to_integers
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
@@ -72,7 +72,7 @@ def stored(op: str, case: Case, dtype: DType) -> Stored:
             form = StoredAs(DType.I8, Quantization((scale,), (0,)))
         assert form.quantization is not None
         forms[name] = form
-        integers[name] = quantize(array, form.quantization, form.dtype)
+        integers[name] = to_integers(array, form.quantization, form.dtype)
         real[name] = dequantize(integers[name], form.quantization)
     return Stored(graph, forms, integers, real)
 
