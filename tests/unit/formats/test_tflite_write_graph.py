@@ -162,6 +162,17 @@ def test_halves_are_widened_by_the_file() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-3)
 
 
+def test_weights_of_models_that_were_halves_stay_so() -> None:
+    text = "input x: f32[2,31]\nconst w: f32[37,31]\ny = fully_connected(x, w, -)\noutput y"
+    graph = build(text)
+    halves = {"w": graph.constants["w"].astype(np.float16).astype(np.float32)}
+    content = written(replace(graph, constants=halves))
+    assert operators(content) == ["DEQUANTIZE", "FULLY_CONNECTED"]
+    assert operators(written(graph)) == ["FULLY_CONNECTED"]
+    (found,) = run(interpreter("ai_edge_litert", content), [image((2, 31))])
+    np.testing.assert_allclose(found, image((2, 31)) @ halves["w"].T, rtol=1e-4, atol=1e-5)
+
+
 def test_values_cannot_be_halves() -> None:
     with pytest.raises(UnsupportedError, match="halves"):
         written(build(NETWORK), stored={"active": StoredAs(DType.F16)})

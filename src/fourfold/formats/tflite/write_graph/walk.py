@@ -15,6 +15,7 @@ from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.tflite.write_graph.forms import Forms, forms_of, real_forms
+from fourfold.formats.tflite.write_graph.halves import keep_halves
 from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.tflite.write_graph.roundings import keep_roundings
@@ -34,7 +35,7 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 def file_of(model: WritableModel) -> FileRecord:
     """The file as records; raises an UnsupportedError that names all that cannot be written."""
     model = replace(model, graph=expand_nodes(model.graph))
-    model = keep_roundings(model, rules())
+    model = keep_halves(keep_roundings(model, rules()))
     values = _values(model)
     walk = _Walk(model, values, States(values))
     walk.take_inputs()
