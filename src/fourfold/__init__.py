@@ -21,6 +21,7 @@ from fourfold.version import VERSION
 
 if TYPE_CHECKING:
     from fourfold.capabilities import BestOptions, Support, best_options, is_supported
+    from fourfold.convert.torch_module import from_torch
     from fourfold.custom import register_op
     from fourfold.optimization.optimize import optimize
     from fourfold.pixels import Pixels
@@ -34,6 +35,7 @@ _LAZY = {
     "Placement": _lazy_import("fourfold.placement"),
     "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
+    "from_torch": _lazy_import("fourfold.convert.torch_module"),
     "is_supported": _lazy_import("fourfold.capabilities"),
     "optimize": _lazy_import("fourfold.optimization.optimize"),
     "quantize": _lazy_import("fourfold.quantization.quantize"),
@@ -59,6 +61,7 @@ __all__ = [
     "UnsupportedError",
     "best_options",
     "devices",
+    "from_torch",
     "is_supported",
     "optimize",
     "quantize",

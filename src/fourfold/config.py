@@ -47,6 +47,7 @@ class Config:
     binaries: str = "auto"  # keep them: where the driver gives them without work, always, never
     launches: str = "auto"  # a plan as a list of launches, as one, or as the device likes
     kept_shapes: int = 8  # for how many shapes a session keeps a model ready
+    conversion_limit: float = 600.0  # seconds that another framework may take to convert a model
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
@@ -75,6 +76,7 @@ class Config:
             cache_limit=byte_size("FOURFOLD_CACHE_LIMIT", variables.get("FOURFOLD_CACHE_LIMIT")),
             binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
             kept_shapes=count("FOURFOLD_KEPT_SHAPES", variables.get("FOURFOLD_KEPT_SHAPES")),
+            conversion_limit=_seconds(variables, "FOURFOLD_CONVERSION_LIMIT"),
         )
 
 
@@ -101,6 +103,16 @@ def count(name: str, value: object) -> int:
     return int(str(value))
 
 
+def _seconds(variables: Mapping[str, str], name: str) -> float:
+    """A time; the default where there is none."""
+    text = variables.get(name, "")
+    if not text:
+        return Config.conversion_limit
+    if re.fullmatch(r"\d+(\.\d+)?", text) is None or not float(text):
+        raise InputError(f"{name} is {text!r}", "it must be a number of seconds", "write it as 600")
+    return float(text)
+
+
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise InputError(
@@ -120,3 +132,10 @@ def tell_loader(folder: str) -> None:
     tells it when it is imported; without it, it reads from nowhere and dies.
     """
     os.environ["PYOPENCL_HOME"] = folder
+
+
+def calm_frameworks() -> None:
+    """For a process that only converts: no GPU is taken for it, and little is said."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"

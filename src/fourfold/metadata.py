@@ -159,9 +159,9 @@ def write_about(metadata: ModelMetadata, signatures: Signatures) -> bytes:
     """Both as bytes, for files; b'' where there is nothing to be said."""
     if not metadata and not signatures:
         return b""
-    ways = {name: asdict(signature) for name, signature in signatures.items()}
-    record = {"metadata": metadata.to_json(), "signatures": ways}
-    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+    record = {"metadata": metadata, "signatures": dict(signatures)}
+    text = json.dumps(record, separators=(",", ":"), ensure_ascii=False, default=vars)
+    return text.encode()
 
 
 def read_about(content: bytes) -> tuple[ModelMetadata, Signatures]:

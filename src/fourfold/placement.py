@@ -40,7 +40,8 @@ class PartPlacement:
 @dataclass(frozen=True)
 class Placement:
     """Where every operator of a model runs. Times are estimates, in seconds; `engine` is the CPU
-    engine of the model's format as people know it, '' where it has none.
+    engine of the model's format as people know it, '' where it has none. `origin` says who made the
+    model that is placed, where it was converted from another one.
     """
 
     device: str
@@ -49,6 +50,7 @@ class Placement:
     parts: tuple[PartPlacement, ...]
     cpu_seconds: float = 0.0
     engine: str = ""
+    origin: str = ""
 
     def to_record(self) -> dict[str, Any]:
         """Its fields as plain data, for files; `from_record` reads them."""
@@ -63,7 +65,8 @@ class Placement:
             for part in record["parts"]
         )
         head = (record["device"], record["placement"])
-        return Placement(*head, rows, parts, record["cpu_seconds"], record.get("engine", ""))
+        engine, origin = record.get("engine", ""), record.get("origin", "")
+        return Placement(*head, rows, parts, record["cpu_seconds"], engine, origin)
 
     @property
     def seconds(self) -> float:
@@ -105,6 +108,8 @@ class Placement:
 
     def lines(self) -> Iterator[str]:
         yield self.summary
+        if self.origin:
+            yield f"  {self.origin}"
         for number, part in enumerate(self.parts):
             names = f"{_listed(part.inputs)} -> {_listed(part.outputs)}"
             title = f"{number}: {self.title(part.target)}, {part.operators} operators"
@@ -139,7 +144,8 @@ class Placement:
             f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
             for row in self.rows
         )
-        return f"<p>{escape(self.summary)}</p><table><tr>{head}</tr>{body}</table>"
+        origin = f"<p>{escape(self.origin)}</p>" if self.origin else ""
+        return f"<p>{escape(self.summary)}</p>{origin}<table><tr>{head}</tr>{body}</table>"
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:

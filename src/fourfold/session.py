@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache as cache_once
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -30,6 +31,7 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
+    from fourfold import convert as conversions
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    pixel_options = lazy_import("fourfold.pixels")
+    conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
@@ -115,9 +117,9 @@ class Session:
         )
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
-        content = _path_or_bytes(source)
-        request = Request(content, self.device, config, options, placement_options, self.timings)
-        request = request._replace(name=model, token=model_token, any_precision=precision is None)
+        content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
+        request = Request(content, self.device, *how, model, model_token, precision is None)
+        request = request._replace(make_readable=_reader(content, store, config))
         self._lock, self._closed = threading.Lock(), False
         make = partial(ModelInstance, store=store, lock=self._lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
@@ -260,10 +262,27 @@ def explain_stage(
 
     Without a device it shows what a GPU of no particular make would get.
     """
-    options = CompileOptions.from_config(Config.from_environment(), precision, shapes, pixels)
+    config = Config.from_environment()
+    options = CompileOptions.from_config(config, precision, shapes, pixels)
     options = replace(options, signature=signature)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    return str(compiler.stage_text(_path_or_bytes(model), stage, info, options))
+    readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
+    text = str(compiler.stage_text(readable.content, stage, info, options))
+    if not readable.origin:
+        return text
+    sign = "//" if stage == "kernels" else "#"
+    return f"{sign} {readable.origin}\n{text}"
+
+
+def _reader(
+    model: str | bytes, store: stores.Store | None, config: Config
+) -> Callable[[], conversions.ReadableModel]:
+    """The model as readers take it, made so when it is first asked for and then kept."""
+
+    def make() -> conversions.ReadableModel:
+        return conversions.make_readable(model, store, config.conversion_limit)
+
+    return cache_once(make)
 
 
 def _find_store(

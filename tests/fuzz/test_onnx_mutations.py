@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import random
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.attack import damage_found
 from onnx_writer import graph, helper, model, node, small_model, value
 
-from fourfold.errors import FourfoldError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.formats.protobuf_writer import varint
 
 ROUNDS = 4000  # mutations of each file
-SECONDS = 3.0  # for one file: a loop that trusts a length takes far longer
 MEMORY = 256 << 20  # bytes that reading one of them may take at any time
 NUMBERS = (0, 1, 2, 3, 7, 16, 127, 128, 255, 2**16, 2**31 - 1, 2**31, 2**63 - 1, 2**64 - 1)
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "onnx"
@@ -107,21 +105,10 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-def damage_found(data: bytes, keep: bool) -> FourfoldError | None:
-    try:
-        read_model(data, ReadOptions(keep_unsupported=keep))
-    except FourfoldError as error:
-        return error
-    return None
-
-
 def attack(data: bytes, seed: int, rounds: int) -> None:
     for number in range(rounds):
         damaged = mutate(data, random.Random(f"{seed} {number}"))
-        start = time.perf_counter()
-        error = damage_found(damaged, keep=number % 2 == 1)
-        assert error is None or (error.what and error.why and error.fix)
-        assert time.perf_counter() - start < SECONDS, f"mutation {number} of seed {seed}"
+        damage_found(damaged, ReadOptions(keep_unsupported=number % 2 == 1))
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -138,7 +125,7 @@ def test_mutations_of_written_files(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_every_truncation(name: str) -> None:
     data = WRITTEN[name]()
-    found = [damage_found(data[:length], keep=False) for length in range(len(data))]
+    found = [damage_found(data[:length]) for length in range(len(data))]
     assert all(error is not None for error in found[: len(data) // 2])
 
 
@@ -163,7 +150,7 @@ def test_every_truncation(name: str) -> None:
 def test_sizes_that_attributes_ask_for_are_refused_first(data: bytes) -> None:
     tracemalloc.start()
     try:
-        assert damage_found(data, keep=False) is not None
+        assert damage_found(data) is not None
         assert tracemalloc.get_traced_memory()[1] < MEMORY
     finally:
         tracemalloc.stop()

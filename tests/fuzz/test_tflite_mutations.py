@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fuzz import case as cases
+from fuzz.attack import damage_found
 from fuzz.case import MIB, Case, try_case
 from fuzz.mutate import mutate
 from fuzz.mutations import main, plan_cases
@@ -21,9 +22,7 @@ from fuzz.workers import Limits, try_cases
 from fuzz.written_models import MODELS
 from tflite_writer import Operator, Tensor, write
 
-from fourfold.errors import FourfoldError
 from fourfold.formats import read_model
-from fourfold.metadata import read_about, write_about
 
 READ = 2500  # bits and words of each written file that are changed, and the file read
 COMPILED = 150  # fields of each written file that are changed, and the file compiled
@@ -41,15 +40,6 @@ def originals() -> Originals:
     return Originals()
 
 
-def damage_found(data: bytes) -> FourfoldError | None:
-    try:
-        found = read_model(data)
-        read_about(write_about(found.metadata, found.signatures))
-    except FourfoldError as error:
-        return error
-    return None
-
-
 def expect_nothing(case: Case, play: bool = False) -> None:
     finding = try_case(case, originals(), play, ENOUGH).finding
     assert finding is None, f"{case}\n{finding.trace or finding.what}"
@@ -65,8 +55,7 @@ def test_whole_files_are_read(name: str) -> None:
 def test_bits_and_words_of_written_files(name: str, seed: int) -> None:
     data = MODELS[name]()
     for number in range(READ):
-        error = damage_found(mutate(data, random.Random(f"{seed} {number}")))
-        assert error is None or (error.what and error.why and error.fix)
+        damage_found(mutate(data, random.Random(f"{seed} {number}")))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -47,6 +47,16 @@ def test_home_in_the_cache_folder_is_expanded() -> None:
     assert config.cache == str(Path.home() / "kernels")
 
 
+def test_the_time_that_a_conversion_may_take() -> None:
+    def limit(text: str) -> float:
+        return Config.from_environment({"FOURFOLD_CONVERSION_LIMIT": text}).conversion_limit
+
+    assert (limit(""), limit("30"), limit("0.5")) == (600.0, 30.0, 0.5)
+    for wrong in ("0", "-1", "soon", "inf", "1e9"):
+        with pytest.raises(InputError, match="must be a number of seconds"):
+            limit(wrong)
+
+
 def test_an_empty_variable_is_an_absent_one() -> None:
     names = ("DEVICE", "PRECISION", "CACHE", "SIZES")
     assert Config.from_environment({f"FOURFOLD_{name}": "" for name in names}) == Config()

@@ -159,6 +159,9 @@ def test_a_prepared_file_holds_any_number_of_them(device: DeviceInfo, tmp_path: 
             assert session.origin == "file"
             assert list(session.run(X)) == outputs
             assert list(session.signatures) == ["absolute", "negative"]
+    shown = CliRunner().invoke(main, ["inspect", str(file)]).stdout
+    assert "m, absolute" in shown
+    assert "m, negative" in shown
     with pytest.raises(InputError, match="was prepared for 'absolute', 'negative'"):
         fourfold.Session(file, device, cache=None)
     with pytest.raises(InputError, match="not prepared for the signature 'other'"):

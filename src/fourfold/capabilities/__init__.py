@@ -17,11 +17,12 @@ from typing import Any
 from fourfold import players
 from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
+from fourfold.convert import make_readable
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.options import CompileOptions
 from fourfold.store.keys import device_key
-from fourfold.store.store import folder_store
+from fourfold.store.store import configured_store
 
 __all__ = ["BestOptions", "Support", "best_options", "is_supported"]
 Device = str | int | DeviceInfo | None
@@ -117,9 +118,11 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
         return Support("cpu", name, 0, 0, 0.0, (Refusal(name, "device", wrong),), on_cpu)
     content = model if isinstance(model, bytes) else os.fspath(model)
     title = "the model" if isinstance(content, bytes) else Path(content).name
-    check = import_module("fourfold.report.check")
+    check, config = import_module("fourfold.report.check"), Config.from_environment()
     try:
-        placement = check.check_model(content, title, info, CompileOptions()).placement
+        readable = make_readable(content, configured_store(config), config.conversion_limit)
+        found = (readable.content, title, info, CompileOptions(), readable.origin)
+        placement = check.check_model(*found).placement
     except UnsupportedError as error:
         return Support("no", info.name, 0, 0, 0.0, error.refusals, error.fix)
     return _support(placement, info, on_cpu)
@@ -170,9 +173,8 @@ def _threads() -> int:
 def _measured(info: DeviceInfo) -> Mapping[str, Mapping[str, float]]:
     """Seconds that were measured here, by precision and by what was computed."""
     config = Config.from_environment()
-    if config.cache is None:
-        return {}
-    rows = folder_store(config.cache, config.cache_limit).choice_rows(device_key(info))
+    store = configured_store(config)
+    rows = [] if store is None else store.choice_rows(device_key(info))
     return sort_times((one.key, one.seconds) for one in rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import Any
@@ -46,6 +47,23 @@ def exit_code(error: Error) -> int:
     return 2 if isinstance(error, InputError) else 1
 
 
+class _Echo(logging.Handler):
+    """Shows what is logged, whatever standard error is at that time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(record.getMessage(), err=True)
+
+
+_ECHO = _Echo()
+
+
+def _show_conversions() -> None:
+    """A model that is converted first lets people wait, and so they are told."""
+    logger = logging.getLogger("fourfold.convert")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_ECHO)  # once, however often
+
+
 class Commands(click.Group):
     """Finds commands in this folder; the first line of a docstring is the line in the help."""
 
@@ -68,6 +86,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args
+        _show_conversions()
         try:
             return super().invoke(ctx)
         except (FourfoldError, click.ClickException) as error:

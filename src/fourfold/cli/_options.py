@@ -7,15 +7,18 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import click
 
 import fourfold
 from fourfold.config import PRECISIONS, Config, Precision
+from fourfold.convert import ReadableModel, make_readable
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import PixelsOption
+from fourfold.store.store import configured_store
 
 Command = Callable[..., None]
 
@@ -41,6 +44,12 @@ class ModelArguments:
             pixels=self.pixels,
             signature=self.signature,
         )
+
+    @cached_property
+    def readable(self) -> ReadableModel:
+        """The model as readers take it, for who reads it without a session."""
+        config = Config.from_environment()
+        return make_readable(self.model, configured_store(config), config.conversion_limit)
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""

@@ -97,11 +97,11 @@ def open_rival(
     beside, which is told.
     """
     try:
-        rival = find_rival(arguments.model)
+        rival = find_rival(arguments.readable.content)
         if rival.reason:
             click.echo(f"nothing is measured beside it: {rival.reason}", err=True)
             return {}
-        model = model_of_signature(arguments.model, arguments.signature)
+        model = model_of_signature(arguments.readable.content, arguments.signature)
         run = rival.engine.open_model(model, inputs, threads or os.cpu_count() or 1)
     except (InputError, ModelError) as error:
         click.echo(f"{error.what}: {error.why}", err=True)

@@ -22,7 +22,7 @@ from fourfold.options import PlacementOptions
 from fourfold.players import find_device
 from fourfold.runtime.hybrid_loading import hybrid_key_parts, why_made_anew
 from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.entry import HYBRID, PLAN
+from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
 from fourfold.store.why import Answer, explain
@@ -78,7 +78,8 @@ def info(store: Store, as_json: bool) -> None:
         "limit": store.limit,
         "bytes": sum(entry.size for entry in entries),
         "plans": sum(entry.kind in (PLAN, HYBRID) for entry in entries),
-        "binaries": sum(entry.kind == "binary" for entry in entries),
+        "binaries": sum(entry.kind == BINARY for entry in entries),
+        "models": sum(entry.kind == MODEL for entry in entries),
         "hits": sum(entry.hits for entry in entries),
         "choices": len(store.choice_rows()),
         "facts": len(store.fact_rows()),
@@ -89,7 +90,8 @@ def info(store: Store, as_json: bool) -> None:
         return
     click.echo(f"folder    {report['folder']}")
     click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
-    click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries")
+    models = f", {report['models']} converted models" if report["models"] else ""
+    click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries{models}")
     click.echo(f"choices   {report['choices']}")
     click.echo(f"facts     {report['facts']} of devices, told by trials")
     click.echo(f"hits      {report['hits']}")

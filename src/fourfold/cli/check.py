@@ -18,7 +18,7 @@ from fourfold.device import DeviceInfo
 from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
-from fourfold.store.store import folder_store
+from fourfold.store.store import configured_store
 
 
 @click.command(help=__doc__)
@@ -29,7 +29,8 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
     wanted = arguments.device or config.device
     device = NULL_GPU if wanted == "null" else players.find_device(wanted)
     options, title = arguments.compile_options(config), Path(arguments.model).name
-    report = check_model(arguments.model, title, device, options)
+    content, origin = arguments.readable
+    report = check_model(content, title, device, options, origin)
     verdict = None if device is NULL_GPU else _verdict(device, config)
     if as_json:
         about = {"model": arguments.model, "device": str(device), "self_test": verdict}
@@ -43,13 +44,15 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
 
 
 def _verdict(device: DeviceInfo, config: Config) -> str:
-    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    store = configured_store(config)
     return players.describe_verdict(players.ready_to_play(device, store))
 
 
 def _show(title: str, report: Report) -> None:
     placement = report.placement
     click.echo(f"{title}: {placement.summary}")
+    if placement.origin:
+        click.echo(placement.origin)
     alone = duration(placement.cpu_seconds)
     click.echo(f"estimated {duration(placement.seconds)} a run, {alone} on the CPU alone")
     show_parts(placement)

@@ -17,7 +17,7 @@ from fourfold.config import Config
 from fourfold.device import IMAGES, LIBERTIES, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
 from fourfold.players import ask_facts, describe_verdict
-from fourfold.store.store import folder_store
+from fourfold.store.store import configured_store
 
 COLUMNS = (
     ">",
@@ -39,7 +39,7 @@ COLUMNS = (
 @json_option
 def command(as_json: bool) -> None:
     config = Config.from_environment()
-    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    store = configured_store(config)
     found = [ask_facts(device, _shown(device), store) for device in fourfold.devices()]
     if not found:
         raise DeviceError(

@@ -6,7 +6,7 @@ Every checksum is checked on the way.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -102,7 +102,7 @@ def _show(report: dict[str, Any]) -> None:
     show_table(title, ("model", ">its file", ">age", "digest"), rows)
     plans = [
         (
-            one["model"],
+            _title(one),
             one["device"]["name"],
             one["device"]["kind"],
             "yes" if one["generic"] else "no",
@@ -116,12 +116,12 @@ def _show(report: dict[str, Any]) -> None:
     columns = ("model", "made for", "kind", "generic", "precision", ">weights", ">in all", ">age")
     show_table("plans (equal weights are kept once)", columns, plans)
     needed = [
-        (one["model"], one["device"]["name"], str(read_requirements(one["requirements"])))
+        (_title(one), one["device"]["name"], str(read_requirements(one["requirements"])))
         for one in report["plans"]
     ]
     show_table("what they require of a device", ("model", "made for", "requires"), needed)
     pictures = {
-        (one["model"], name, words)
+        (_title(one), name, words)
         for one in report["plans"]
         for name, words in one["pixels"].items()
     }
@@ -140,6 +140,11 @@ def _show(report: dict[str, Any]) -> None:
     if report["choices"]:
         counts = [(one["device"], one["choices"]) for one in report["choices"]]
         show_table("tuned choices", ("device", ">choices"), counts)
+
+
+def _title(plan: Mapping[str, Any]) -> str:
+    """A plan's model, and by which signature it is called."""
+    return f"{plan['model']}, {plan['signature']}" if plan["signature"] else str(plan["model"])
 
 
 def age(since: float) -> str:

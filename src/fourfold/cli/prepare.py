@@ -23,6 +23,7 @@ from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import json_option, parse_shape, signature_option
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.config import PRECISIONS, Config
+from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
@@ -30,7 +31,7 @@ from fourfold.players import find_device
 from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
-from fourfold.store.store import Store, folder_store
+from fourfold.store.store import Store, configured_store
 from fourfold.tune import LEVELS, Level, level_named
 
 FILE = click.Path(exists=True, path_type=Path)
@@ -66,13 +67,15 @@ def command(
     draft = _start(output, add)
     config = Config.from_environment()
     options, level = _read_options(config, **stated)
-    store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+    store = configured_store(config)
     found = [find_device(name) for name in devices or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]
     rows, generic = [], []
-    for model in models:
-        rows += [_prepare(draft, model, device, options, level, store) for device in found]
-        generic += prepare_generic(draft, model, options, kinds)
+    for path in models:
+        with readable_file(str(path), store, config.conversion_limit) as readable:
+            model = Path(readable)
+            rows += [_prepare(draft, model, device, options, level, store) for device in found]
+            generic += prepare_generic(draft, model, options, kinds)
     size = draft.write(output)
     report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
     (show_json if as_json else _show)({**report, "prepared": rows, "generic": generic})

@@ -46,7 +46,7 @@ def command(
     arguments: ModelArguments, folder: Path | None, layers: bool, seed: int, as_json: bool
 ) -> None:
     reports: dict[str, Any] = {}
-    rival = find_rival(arguments.model)
+    rival = find_rival(arguments.readable.content)
     if rival.reason:
         click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
     with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
@@ -71,7 +71,7 @@ def verify_sample(
     session.reset()
     ours = list(session.run(arrays).values())
     names = [info.name for info in session.outputs]
-    model = model_of_signature(arguments.model, arguments.signature)
+    model = model_of_signature(arguments.readable.content, arguments.signature)
     theirs = engine.open_model(model, arrays, None)()
     outputs = compare_outputs(ours, theirs, names, session.precision)
     on_the_way: tuple[Layer, ...] = ()
@@ -79,7 +79,7 @@ def verify_sample(
         options = arguments.compile_options(Config.from_environment())
         options = replace(options, precision=session.precision, follow_batch=False)
         inputs = list(arrays.values())
-        on_the_way = compare_layers(arguments.model, session.device, options, inputs)
+        on_the_way = compare_layers(arguments.readable.content, session.device, options, inputs)
     device = str(session.device)
     return Verification(engine.title, session.precision, device, outputs, on_the_way)
 

@@ -40,6 +40,7 @@ class PlacementProblem:
     device: DeviceInfo
     compile_options: CompileOptions
     placement_options: PlacementOptions
+    origin: str = ""  # who converted it, in words
 
     @property
     def model(self) -> Model:
@@ -81,10 +82,11 @@ def read_problem(
     device: DeviceInfo,
     compile_options: CompileOptions,
     placement_options: PlacementOptions,
+    origin: str = "",
 ) -> PlacementProblem:
     """The problem of placing a model; what only a CPU engine knows is part of it."""
     loaded = load_model(source, compile_options, keep_unsupported=True)
-    return PlacementProblem(loaded, title, device, compile_options, placement_options)
+    return PlacementProblem(loaded, title, device, compile_options, placement_options, origin)
 
 
 def decide(problem: PlacementProblem, choices: Mapping[str, str]) -> Decision:
@@ -114,7 +116,8 @@ def _describe(
 ) -> Placement:
     engine, asked = problem.model.cpu_engine, problem.placement_options.placement
     title = "" if engine is None else find_engine(engine).title
-    return describe_placement(units, assignment, problem.device.name, asked, title)
+    found = describe_placement(units, assignment, problem.device.name, asked, title)
+    return replace(found, origin=problem.origin)
 
 
 def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:

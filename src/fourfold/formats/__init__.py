@@ -10,10 +10,11 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from fourfold.errors import FourfoldError, InputError, ModelError
-from fourfold.formats.format import Format, one_file
+from fourfold.formats.format import Format
 from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
+from fourfold.formats.unknown import Look, look_at
 from fourfold.metadata import Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import silent_arithmetic
@@ -28,24 +29,10 @@ __all__ = [
     "TensorId",
     "find_format",
     "formats",
+    "identify",
     "model_files",
     "read_model",
 ]
-
-_LOOKS = (
-    (b"PK\x03\x04", "a zip archive", "unpack it and pass the model file inside"),
-    (b"\x1f\x8b", "a gzip archive", "unpack it first"),
-    (b"\x89HDF", "an HDF5 file, such as Keras writes", "convert it to .tflite first"),
-    (b"version https://git-lfs", "a Git LFS pointer", "fetch the real file with 'git lfs pull'"),
-    (b"<", "an HTML or XML page", "the download went wrong; fetch the file itself"),
-    (b"{", "a JSON file", "pass the model file itself"),
-    (b"\x08", "a protobuf file, but no ONNX model", "convert it to .onnx or .tflite first"),
-    (
-        b"\x0a",
-        "a protobuf file, such as a TensorFlow graph",
-        "pass a Paddle or Caffe model by its path, under its own name; convert others to .tflite",
-    ),
-)
 
 
 @cache
@@ -58,31 +45,40 @@ def formats() -> Mapping[str, Format]:
 @silent_arithmetic()
 def read_model(model: PathOrBytes, options: ReadOptions = DEFAULTS) -> Model:
     """The model in a file, a folder or bytes, of whichever format that is."""
-    source = open_source(model)
-    form = _format_of(source)
-    if source.others and form.files is one_file:
-        what = f"{source.title} was passed with {len(source.others)} more"
-        raise InputError(what, f"{form.name} models are one file", "pass that file alone")
+    source, form = identify(model)
+    form.check_others(source)
     return form.read(source, options)
+
+
+def identify(model: PathOrBytes) -> tuple[ModelSource, Format]:
+    """A model as it is opened, and its format."""
+    source = open_source(model)
+    return source, _format_of(source)
 
 
 def find_format(model: PathOrBytes) -> Format:
     """The format of a model."""
-    return _format_of(open_source(model))
+    return identify(model)[1]
 
 
 def model_files(model: PathOrBytes) -> tuple[str, ...]:
-    """The paths of all files that a model is made of."""
-    source = open_source(model)
-    return _format_of(source).files(source)
+    """The paths of all files that a model depends on: those that it is made of, and where it is
+    converted, those that tell with which version of the converter.
+    """
+    source, form = identify(model)
+    return (*form.files(source), *(() if form.converter is None else form.converter.notes))
 
 
 def _format_of(source: ModelSource) -> Format:
     known = formats().values()
-    # The path decides where two formats could be meant by the same bytes.
-    for form in sorted(known, key=lambda form: not source.has_extension(form.extensions)):
-        if form.matches(source):
-            return form
+    try:
+        # The path decides where two formats could be meant by the same bytes.
+        for form in sorted(known, key=lambda form: not source.has_extension(form.extensions)):
+            if form.matches(source):
+                return form
+    except OSError as error:
+        fix = "check that the folder may be read"
+        raise InputError(f"cannot open {source.title}", str(error), fix) from error
     raise _unknown(source)
 
 
@@ -90,13 +86,8 @@ def _unknown(source: ModelSource) -> FourfoldError:
     names = " or ".join(str(form) for form in formats().values())
     if source.is_folder:
         why = "it is a folder that holds no model of a known format"
-        return InputError(f"cannot open {source.title}", why, f"pass the model file in it: {names}")
-    start = source.content[:64]
-    looks, fix = "something else", f"pass a file of {names}"
-    if not start:
-        looks, fix = "empty", "download or export the file again"
-    for magic, found, remedy in _LOOKS:
-        if start.lstrip().startswith(magic) or start.startswith(magic):
-            looks, fix = found, remedy
-            break
-    return ModelError(f"{source.title} is not a model that can be read", f"it is {looks}", fix)
+        fix = f"pass the folder of one model, or its file: {names}"
+        return InputError(f"cannot open {source.title}", why, fix)
+    look = look_at(source.content) or Look("something else", f"pass a file of {names}")
+    what = f"{source.title} is not a model that can be read"
+    return ModelError(what, f"it is {look.looks}", look.fix)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 
 from fourfold.errors import InputError
+from fourfold.formats.converter import Converter
 from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.source import ModelSource
@@ -29,18 +30,29 @@ class Format:
     on the CPU; None leaves that to the definitions of the ops in NumPy. `files` are the paths of
     all files that a model is made of: where one of them changes, the model has. `writer` names a
     module with `write(model: WritableModel) -> bytes` and `operators()`, the ops that it writes,
-    where the format can be written.
+    where the format can be written. A format with a `converter` has no reader: its models become
+    those of another format before they are read, and all else but `files` is then that format's.
     """
 
     name: str
     extensions: tuple[str, ...]
     matches: Callable[[ModelSource], bool]
-    reader: str
+    reader: str | None = None
     cpu_engine: str | None = None
     files: Callable[[ModelSource], tuple[str, ...]] = one_file
     writer: str | None = None
+    converter: Converter | None = None
+
+    def check_others(self, source: ModelSource) -> None:
+        """InputError where several files were passed for a model that is one."""
+        if source.others and self.files is one_file:
+            what = f"{source.title} was passed with {len(source.others)} more"
+            raise InputError(what, f"{self.name} models are one file", "pass that file alone")
 
     def read(self, source: ModelSource, options: ReadOptions) -> Model:
+        if self.reader is None:
+            why = f"{self.name} models are converted, and what comes out is read"
+            raise InputError(f"{source.title} cannot be read", why, "pass it to fourfold.Session")
         model: Model = import_module(self.reader).read(source, options)
         return replace(model, format=self.name, cpu_engine=self.cpu_engine)
 
@@ -54,7 +66,11 @@ class Format:
         return written
 
     def operators(self) -> Mapping[str, str]:
-        """The format's own operators, each with what it becomes in a few words."""
+        """The format's own operators, each with what it becomes in a few words; none where its
+        models are converted.
+        """
+        if self.reader is None:
+            return {}
         found: Mapping[str, str] = import_module(self.reader).operators()
         return found
 

@@ -10,6 +10,7 @@ from fourfold.errors import InputError
 
 Content = bytes | mmap.mmap
 PathOrBytes = str | os.PathLike[str] | bytes
+MOST_FILES = 10_000  # in a folder that is a model
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class ModelSource:
         """What messages call it."""
         return "the model" if self.path is None else f"'{self.path}'"
 
+    @property
+    def name(self) -> str:
+        """What it is called: its folder, or its file without what comes behind the dot."""
+        if self.path is None:
+            return "model"
+        name = os.path.basename(os.path.abspath(self.path))
+        return name if self.is_folder else os.path.splitext(name)[0]
+
     def has_extension(self, extensions: tuple[str, ...]) -> bool:
         return self.path is not None and self.path.lower().endswith(extensions)
 
@@ -46,6 +55,26 @@ def open_source(model: PathOrBytes) -> ModelSource:
     if os.path.isdir(path):
         return ModelSource(b"", path, is_folder=True)
     return ModelSource(_map_file(path), path)
+
+
+def files_below(folder: str) -> tuple[str, ...]:
+    """All files in a folder and in those below it, in order; none where there is no such folder.
+    What would keep a reader waiting, such as a pipe, is refused, and so are far too many files.
+    """
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        found.extend(os.path.join(place, name) for name in sorted(names))
+        if len(found) > MOST_FILES:
+            why = f"it holds more than {MOST_FILES} files"
+            raise InputError(
+                f"'{folder}' is no part of a model", why, "pass the model's own folder"
+            )
+    for path in found:
+        if not os.path.isfile(path):
+            fix = "remove it, or save the model again"
+            raise InputError(f"'{path}' cannot be read", "it is no file", fix)
+    return tuple(found)
 
 
 def _map_file(path: str) -> Content:

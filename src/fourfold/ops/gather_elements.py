@@ -12,7 +12,8 @@ from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.indices import from_end
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import ANY, INDICES, require, require_axis, require_kind, takes
+from fourfold.op.rules import ANY, INDICES, require, require_kind, takes
+from fourfold.op.scattering import from_start, require_along
 from fourfold.types import TensorType
 
 
@@ -28,19 +29,15 @@ def infer(attributes: GatherElements, x: TensorType, indices: TensorType) -> Typ
     op, axis = "gather_elements", attributes.axis
     require_kind(op, ANY, x)
     require_kind(op, INDICES, indices)
-    require_axis(op, axis, x.rank)
+    require_along(op, axis, x, indices)
     require(x.shape[axis] > 0, op, f"axis {axis} of {x} is empty")
-    require(indices.rank == x.rank, op, f"{indices} does not have the rank of {x}")
-    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
-    inside = all(mine <= theirs for number, (mine, theirs) in pairs if number != axis)
-    require(inside, op, f"{indices} reaches beyond {x}")
     return (x.with_shape(*indices.shape),)
 
 
 def reference(attributes: GatherElements, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     kept = [slice(size) for size in indices.shape]
     kept[attributes.axis] = slice(None)
-    found = np.where(indices < 0, indices + x.shape[attributes.axis], indices)
+    found = from_start(indices, x.shape[attributes.axis])
     return np.take_along_axis(x[tuple(kept)], found, attributes.axis)
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from fourfold.kernel.broadcast import mask_beyond
 from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, vector, where, widen
-from fourfold.kernel.kernel import Variable
+from fourfold.kernel.expression import Expression, const, where, widen
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import combined, from_end
+from fourfold.kernels.indices import combined, from_end, lanes_of
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import INDICES, NUMBERS, require, require_axis, require_kind, takes
-from fourfold.op.scattering import REDUCTIONS, scatter
+from fourfold.op.rules import require, takes
+from fourfold.op.scattering import from_start, require_along, require_scatter, scatter
 from fourfold.types import TensorType
 
 
@@ -32,15 +32,10 @@ def infer(
     attributes: ScatterElements, x: TensorType, indices: TensorType, updates: TensorType
 ) -> Types:
     op, axis = "scatter_elements", attributes.axis
-    require_kind(op, NUMBERS, x, updates)
-    require_kind(op, INDICES, indices)
-    require_axis(op, axis, x.rank)
-    require(attributes.reduction in REDUCTIONS, op, f"there is no {attributes.reduction!r}")
+    require_scatter(op, attributes.reduction, x, indices, updates)
+    require_along(op, axis, x, indices)
     require(indices.shape == updates.shape, op, f"{updates} are not the updates of {indices}")
-    require(indices.rank == x.rank, op, f"{indices} does not have the rank of {x}")
-    pairs = enumerate(zip(indices.shape, x.shape, strict=True))
-    inside = all(mine <= theirs for number, (mine, theirs) in pairs if number != axis)
-    require(inside and min(x.shape) > 0, op, f"{indices} reaches beyond {x}")
+    require(min(x.shape) > 0, op, f"{x} is empty")
     return (x,)
 
 
@@ -48,7 +43,7 @@ def reference(
     attributes: ScatterElements, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
     places: list[np.ndarray] = [np.asarray(one) for one in np.indices(indices.shape)]
-    places[attributes.axis] = np.where(indices < 0, indices + x.shape[attributes.axis], indices)
+    places[attributes.axis] = from_start(indices, x.shape[attributes.axis])
     return scatter(x.copy(), tuple(places), updates, attributes.reduction)
 
 
@@ -69,23 +64,19 @@ def build(context: NodeContext) -> None:
                 within = within & (at[number] < indices.axis(number))
         if axis != rank - 1 and indices.type.slices < target.type.slices:
             within = within & (slice_ < indices.slices)
+        along = _along_channels if axis == rank - 1 else _along_pixels
         with kernel.when(within):
-            if axis == rank - 1:
-                _along_channels(attributes, (indices, updates), (value, target), at, slice_)
-            else:
-                _along_pixels(attributes, (indices, updates), (value, target), at, slice_)
+            for meant, update in along((indices, updates, target), axis, at, slice_):
+                found = combined(attributes.reduction, value, update)
+                kernel.set(value, where(meant, found, value))
         target.store(pixel, slice_, value)
 
 
 def _along_pixels(
-    attributes: ScatterElements,
-    views: tuple[View, View],
-    result: tuple[Variable, View],
-    at: list[Expression],
-    slice_: Expression,
-) -> None:
-    """Four lines at once."""
-    (indices, updates), (value, target), axis = views, result, attributes.axis
+    views: tuple[View, View, View], axis: int, at: list[Expression], slice_: Expression
+) -> Iterator[tuple[Expression, Expression]]:
+    """Four lines at once: which of them an index means, and their updates."""
+    indices, updates, target = views
     kernel = target.kernel
     with kernel.loop(indices.axis(axis), title="j") as j:
         places = [j if number == axis else place for number, place in enumerate(at)]
@@ -94,26 +85,19 @@ def _along_pixels(
         # Lanes beyond the last channel hold zeros, which would be indices.
         index = mask_beyond(indices, index, slice_, const(-1, "int", 4))
         meant = kernel.let(index.equals(widen(at[axis], 4)), "meant")
-        update = combined(attributes.reduction, value, updates.load(there, slice_))
-        kernel.set(value, where(meant, update, value))
+        yield meant, updates.load(there, slice_)
 
 
 def _along_channels(
-    attributes: ScatterElements,
-    views: tuple[View, View],
-    result: tuple[Variable, View],
-    at: list[Expression],
-    slice_: Expression,
-) -> None:
-    """Four elements of one line."""
-    (indices, updates), (value, target) = views, result
+    views: tuple[View, View, View], axis: int, at: list[Expression], slice_: Expression
+) -> Iterator[tuple[Expression, Expression]]:
+    """Four elements of one line: which of them an index means, and its update."""
+    indices, updates, target = views
     kernel = target.kernel
     there = kernel.let(indices.pixel(at), "there")
     with kernel.loop(indices.channels, title="j") as j:
-        index = from_end(target, attributes.axis, indices.element(there, j))
-        meant = vector(*(index.equals(slice_ * 4 + lane) for lane in range(4)))
-        update = widen(kernel.let(updates.element(there, j), "update"), 4)
-        kernel.set(value, where(meant, combined(attributes.reduction, value, update), value))
+        index = from_end(target, axis, indices.element(there, j))
+        yield lanes_of(index, slice_), widen(kernel.let(updates.element(there, j), "update"), 4)
 
 
 OP = Op(

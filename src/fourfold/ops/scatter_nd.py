@@ -11,9 +11,11 @@ from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, vector, where
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
+from fourfold.kernels.indices import place_of
 from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import INDICES, NUMBERS, require, require_kind, takes
+from fourfold.op.rules import INDICES, NUMBERS, require_kind, takes
+from fourfold.op.scattering import require_rows
 from fourfold.types import Shape, TensorType
 
 
@@ -29,11 +31,7 @@ def infer(attributes: ScatterNd, indices: TensorType, updates: TensorType) -> Ty
     shape = attributes.shape
     require_kind("scatter_nd", INDICES, indices)
     require_kind("scatter_nd", NUMBERS, updates)
-    named = indices.rank > 0 and 0 < indices.channels <= len(shape) and min(shape) > 0
-    require(named, "scatter_nd", f"{indices} does not name places in {list(shape)}")
-    wanted = (*indices.shape[:-1], *shape[indices.channels :])
-    fits = updates.shape == wanted
-    require(fits, "scatter_nd", f"updates are {updates}, but must be {list(wanted)}")
+    require_rows("scatter_nd", shape, indices, updates)
     return (updates.with_shape(*shape),)
 
 
@@ -73,10 +71,7 @@ def _update(
 ) -> Expression:
     """What a row adds to four channels: all of them, or the one that it names."""
     if not named:
-        place = row
-        for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), rest, strict=True):
-            place = place * updates.axis(axis) + at
-        return updates.load(place, slice_)
+        return updates.load(place_of(indices, updates, row, rest), slice_)
     count = updates.channels if updates.type.rank else const(1)
     value = updates.element(row // count, row % count)
     channel = indices.kernel.let(indices.element(row, indices.type.channels - 1), "channel")

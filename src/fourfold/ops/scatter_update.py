@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, vector, where, widen
-from fourfold.kernel.kernel import Variable
+from fourfold.kernel.expression import Expression, const, where, widen
 from fourfold.kernel.view import View
 from fourfold.kernels.grid import plain_grid
-from fourfold.kernels.indices import combined, from_end
+from fourfold.kernels.indices import combined, from_end, lanes_of, place_of
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.rules import INDICES, NUMBERS, require, require_kind, takes
-from fourfold.op.scattering import REDUCTIONS, scatter
+from fourfold.op.rules import takes
+from fourfold.op.scattering import from_start, require_rows, require_scatter, scatter
 from fourfold.types import TensorType
 
 
@@ -30,14 +29,8 @@ class ScatterUpdate:
 def infer(
     attributes: ScatterUpdate, x: TensorType, indices: TensorType, updates: TensorType
 ) -> Types:
-    op = "scatter_update"
-    require_kind(op, NUMBERS, x, updates)
-    require_kind(op, INDICES, indices)
-    require(attributes.reduction in REDUCTIONS, op, f"there is no {attributes.reduction!r}")
-    named = indices.rank > 0 and 0 < indices.channels <= x.rank and min(x.shape) > 0
-    require(named, op, f"{indices} does not name places in {x}")
-    wanted = (*indices.shape[:-1], *x.shape[indices.channels :])
-    require(updates.shape == wanted, op, f"updates are {updates}, but must be {list(wanted)}")
+    require_scatter("scatter_update", attributes.reduction, x, indices, updates)
+    require_rows("scatter_update", x.shape, indices, updates)
     return (x,)
 
 
@@ -45,7 +38,7 @@ def reference(
     attributes: ScatterUpdate, x: np.ndarray, indices: np.ndarray, updates: np.ndarray
 ) -> np.ndarray:
     sizes = np.array(x.shape[: indices.shape[-1]], indices.dtype)
-    places = np.moveaxis(np.where(indices < 0, indices + sizes, indices), -1, 0)
+    places = np.moveaxis(from_start(indices, sizes), -1, 0)
     return scatter(x.copy(), tuple(places), updates, attributes.reduction)
 
 
@@ -68,37 +61,25 @@ def build(context: NodeContext) -> None:
                 meant = meant & index.equals(at[axis])
             with kernel.when(kernel.let(meant, "meant")):
                 if depth == rank:
-                    _element(reduction, (indices, updates), (value, target), row, slice_)
+                    named, update = _one_lane((indices, updates, target), row, slice_)
+                    found = where(named, combined(reduction, value, update), value)
                 else:
-                    place = _place(indices, updates, row, at[depth:])
-                    update = combined(reduction, value, updates.load(place, slice_))
-                    kernel.set(value, update)
+                    place = kernel.let(place_of(indices, updates, row, at[depth:]), "place")
+                    found = combined(reduction, value, updates.load(place, slice_))
+                kernel.set(value, found)
         target.store(pixel, slice_, value)
 
 
-def _place(indices: View, updates: View, row: Expression, rest: list[Expression]) -> Expression:
-    """The pixel of the updates of a row that meets this one."""
-    place = row
-    for axis, at in zip(range(indices.type.rank - 1, updates.type.rank - 1), rest, strict=True):
-        place = place * updates.axis(axis) + at
-    return updates.kernel.let(place, "place")
-
-
-def _element(
-    reduction: str,
-    views: tuple[View, View],
-    result: tuple[Variable, View],
-    row: Expression,
-    slice_: Expression,
-) -> None:
-    """A row that names a channel, too, updates one lane."""
-    (indices, updates), (value, target) = views, result
+def _one_lane(
+    views: tuple[View, View, View], row: Expression, slice_: Expression
+) -> tuple[Expression, Expression]:
+    """Which lane a row means that names a channel, too, and its update."""
+    indices, updates, target = views
     kernel, last = target.kernel, indices.type.channels - 1
     count = updates.channels if updates.type.rank else const(1)
     update = widen(kernel.let(updates.element(row // count, row % count), "update"), 4)
     channel = from_end(target, last, indices.element(row, last))
-    meant = vector(*(channel.equals(slice_ * 4 + lane) for lane in range(4)))
-    kernel.set(value, where(meant, combined(reduction, value, update), value))
+    return lanes_of(channel, slice_), update
 
 
 OP = Op(

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from fourfold.compile.placement import decide, read_problem
+from fourfold.config import Config
+from fourfold.convert import make_readable
 from fourfold.cpu.reference import NumpyPart
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
@@ -36,6 +38,7 @@ from fourfold.report.rival import find_rival
 from fourfold.rewrite import PIPELINE, WRITABLE
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
+from fourfold.store.store import configured_store
 
 Source = str | bytes
 VerifyOption = int | SamplesOption  # the seed of random inputs, or samples
@@ -70,8 +73,15 @@ class Optimizer:
         return "the model" if isinstance(self.source, bytes) else Path(self.source).name
 
     @cached_property
+    def readable(self) -> Source:
+        """The model as readers take it: the source itself, or what a converter made of it."""
+        config = Config.from_environment()
+        limit = config.conversion_limit
+        return make_readable(self.source, configured_store(config), limit).content
+
+    @cached_property
     def format(self) -> Format:
-        return find_format(self.source)
+        return find_format(self.readable)
 
     @cached_property
     def size(self) -> int:
@@ -84,7 +94,7 @@ class Optimizer:
     def model(self) -> Model:
         """What the file says, cut as the caller wants it."""
         options = ReadOptions(shapes=self.options.shapes, keep_unsupported=True)
-        read = read_model(self.source, options)
+        read = read_model(self.readable, options)
         return cut_model(read, self.options.inputs, self.options.outputs)
 
     @cached_property
@@ -155,7 +165,7 @@ class Optimizer:
         if prepared and not any(isinstance(node.attributes, Foreign) for node in graph.nodes):
             self.steps.expect(len(PIPELINE))
             fused = fuse(graph, self.steps.done)
-        placement = self.place(self.source if written is None else written.content)
+        placement = self.place(self.readable if written is None else written.content)
         before = self._operators()
         return OptimizedModel(
             name=self.name,
@@ -208,5 +218,5 @@ class Optimizer:
         if self.options.inputs or self.options.outputs:
             graph, names = self.model.main, self.model.input_names
             return "NumPy", lambda arrays: NumpyPart(graph).run([arrays[name] for name in names])
-        engine = find_rival(self.source).engine
-        return engine.title, lambda arrays: engine.open_model(self.source, arrays, None)()
+        engine = find_rival(self.readable).engine
+        return engine.title, lambda arrays: engine.open_model(self.readable, arrays, None)()

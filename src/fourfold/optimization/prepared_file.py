@@ -33,9 +33,9 @@ def add_prepared(
     draft: Draft, work: Optimizer, written: WrittenGraph | None, how: Preparation
 ) -> list[Mapping[str, Any]]:
     """Puts a model into a prepared file in the making; gives a row for each plan."""
-    if written is None and not isinstance(work.source, bytes):
-        return _prepare(draft, Path(work.source), work, how)
-    form, content = work.format, work.source
+    if written is None and not isinstance(work.readable, bytes):
+        return _prepare(draft, Path(work.readable), work, how)
+    form, content = work.format, work.readable
     if written is not None:
         form, content = written.form, written.content
     assert isinstance(content, bytes)

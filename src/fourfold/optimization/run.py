@@ -25,7 +25,7 @@ from fourfold.prepare import Progress
 from fourfold.quantization.progress import ProgressCounter
 from fourfold.quantization.write_file import write_aside
 from fourfold.store.draft import Draft
-from fourfold.store.store import folder_store
+from fourfold.store.store import configured_store
 from fourfold.tune import level_named
 
 PathName = str | os.PathLike[str]
@@ -124,7 +124,7 @@ class OptimizationRun:
 
     def _preparation(self) -> Preparation:
         config, level = self._config, level_named(self.tune, None)
-        store = None if config.cache is None else folder_store(config.cache, config.cache_limit)
+        store = configured_store(config)
         listener = self.progress or _silent
         return Preparation(self._device, self._compile_options, level, store, listener)
 

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from fourfold.config import Config
+from fourfold.convert import make_readable
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, ReadOptions, formats, read_model
@@ -21,6 +23,7 @@ from fourfold.quantization.running import find_runner
 from fourfold.quantization.samples import SamplesOption, read_samples
 from fourfold.quantization.simplify import simplify_model
 from fourfold.quantization.write_file import write_aside
+from fourfold.store.store import configured_store
 from fourfold.types import Shape
 
 TFLITE = "tflite"
@@ -60,7 +63,10 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
         how, ranges, per_channel, bias_correction, max_loss, keep, score, integer_ports
     )
     form = _format_for(target)
-    read = simplify_model(read_model(model, ReadOptions(shapes=dict(shapes or {}))))
+    source = model if isinstance(model, bytes) else os.fspath(model)
+    config = Config.from_environment()
+    readable = make_readable(source, configured_store(config), config.conversion_limit)
+    read = simplify_model(read_model(readable.content, ReadOptions(shapes=dict(shapes or {}))))
     needed = samples is not None or how.calibrates or max_loss is not None
     given = read_samples(samples, read, pixels) if needed else None
     judged = given if judge is None else read_samples(judge, read, pixels)

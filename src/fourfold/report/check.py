@@ -38,10 +38,16 @@ class Report:
 
 
 def check_model(
-    source: str | bytes, title: str, device: DeviceInfo, options: CompileOptions
+    source: str | bytes,
+    title: str,
+    device: DeviceInfo,
+    options: CompileOptions,
+    origin: str = "",
 ) -> Report:
-    """What a session without further options would do with a model on a device with these facts."""
-    problem = read_problem(source, title, device, options, PlacementOptions())
+    """What a session without further options would do with a model on a device with these facts;
+    `origin` says who converted it, if anybody did.
+    """
+    problem = read_problem(source, title, device, options, PlacementOptions(), origin)
     decision = decide(problem, {})
     subject = _subject(problem, decision)
     if not decision.placement.whole:

@@ -182,10 +182,12 @@ def explain_placement(request: Request) -> placements.Placement:
 
 
 def _placement_problem(request: Request) -> placer.PlacementProblem:
+    readable = request.readable
     return placer.read_problem(
-        request.model,
+        readable.content,
         request.title,
         request.device,
         request.compile_options,
         request.placement_options,
+        readable.origin,
     )

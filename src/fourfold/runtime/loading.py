@@ -141,6 +141,6 @@ def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model
     compiled: Compiled = compile_model(
-        request.model, request.device, request.compile_options, tuned, request.timings
+        request.readable.content, request.device, request.compile_options, tuned, request.timings
     )
     return compiled

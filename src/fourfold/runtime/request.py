@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from fourfold import players
@@ -15,10 +16,12 @@ from fourfold.store.keys import Parts, digest, plan_parts
 from fourfold.timings import Timings
 
 if TYPE_CHECKING:
+    from fourfold import convert as conversions
     from fourfold import pixels
+    from fourfold.convert import ReadableModel
     from fourfold.store.store import Store
 else:
-    pixels = lazy_import("fourfold.pixels")
+    conversions, pixels = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
 
 
 class Request(NamedTuple):
@@ -33,12 +36,20 @@ class Request(NamedTuple):
     name: str | None = None  # of a model among several in a prepared file
     token: str = ""  # of the caller, one more part of the key
     any_precision: bool = False  # whether a prepared file's own will do: the caller named none
+    make_readable: Callable[[], ReadableModel] | None = None  # None: readers take it as it is
 
     @property
     def title(self) -> str:
         if isinstance(self.model, bytes):
             return "a model in memory"
         return os.path.basename(self.model)
+
+    @property
+    def readable(self) -> ReadableModel:
+        """The model as readers take it. A start from the store never asks for it."""
+        if self.make_readable is None:
+            return conversions.ReadableModel(self.model)
+        return self.make_readable()
 
     @property
     def pixels_text(self) -> str:

@@ -12,8 +12,8 @@ from fourfold.plan import Compiled, Container, Section, read_plan
 from fourfold.plan.record import plan_sections
 from fourfold.store.keys import Parts, key_of
 
-PLAN, BINARY, HYBRID = "plan", "binary", "hybrid"
-KINDS = (PLAN, BINARY, HYBRID)
+PLAN, BINARY, HYBRID, MODEL = "plan", "binary", "hybrid", "model"  # a converted one
+KINDS = (PLAN, BINARY, HYBRID, MODEL)
 
 
 @dataclass(frozen=True)
@@ -75,3 +75,7 @@ def read_compiled(file: Container) -> Compiled:
 
 def read_binary(file: Container) -> bytes:
     return bytes(file.section(1, "binary"))
+
+
+def read_converted(file: Container) -> bytes:
+    return bytes(file.section(1, "model"))

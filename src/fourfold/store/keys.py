@@ -95,6 +95,14 @@ def plan_parts(
     return {**facts, **model, **how, "kind of entry": "plan", "shapes": sizes}
 
 
+def conversion_parts(model: str, converter: str, script: str) -> Parts:
+    """What a converted model depends on: all files of the model, the versions of who converts, and
+    what we tell it to do.
+    """
+    own = {"model": model, "converter": converter, "script": script}
+    return {"kind of entry": "model", "format": FORMAT, **own}
+
+
 def program_parts(program: Program, device: DeviceInfo) -> Parts:
     text = digest(program.text.encode())
     own = {"kind of entry": "binary", "text": text, "options": program.options, "format": FORMAT}

@@ -20,10 +20,14 @@ else:
 
 
 def files_of(path: Name) -> tuple[str, ...]:
-    """All files of a model, which is read for it; of what is no model, the file itself."""
+    """All files of a model, which is read for it; of what is no model, the file itself. A folder
+    that is none is an InputError.
+    """
     try:
         return tuple(map(os.path.abspath, formats.model_files(path)))
     except FourfoldError:
+        if os.path.isdir(path):
+            raise
         return (os.path.abspath(path),)
 
 

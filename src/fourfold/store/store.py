@@ -8,12 +8,21 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 
+from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Compiled, Section
 from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
 from fourfold.store.entries import LIMIT, QUICK_MS, Entries, never_fails
-from fourfold.store.entry import BINARY, PLAN, compiled_sections, read_binary, read_compiled
+from fourfold.store.entry import (
+    BINARY,
+    MODEL,
+    PLAN,
+    compiled_sections,
+    read_binary,
+    read_compiled,
+    read_converted,
+)
 from fourfold.store.facts import FactRow, KeptFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
 from fourfold.store.log import log_once
@@ -36,6 +45,13 @@ class Store(Entries):
 
     def put_binary(self, title: str, parts: Parts, binary: bytes) -> None:
         self.put(BINARY, title, parts, [Section("binary", binary)])
+
+    def find_converted(self, parts: Parts) -> bytes | None:
+        """What a converter made of exactly this model."""
+        return self.find(MODEL, parts, read_converted)
+
+    def put_converted(self, title: str, parts: Parts, content: bytes) -> None:
+        self.put(MODEL, title, parts, [Section("model", content)])
 
     def choices(self, device: str) -> dict[str, str]:
         """The tuned choices for a device, by what is computed."""
@@ -188,3 +204,8 @@ def memory_store() -> Store:
 
 def folder_store(folder: digests.Name, limit: int = LIMIT) -> Store:
     return Store(Path(folder), limit)
+
+
+def configured_store(config: Config) -> Store | None:
+    """The store of the settings; None where nothing is to be kept."""
+    return None if config.cache is None else folder_store(config.cache, config.cache_limit)

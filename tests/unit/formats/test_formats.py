@@ -11,6 +11,7 @@ import pytest
 
 import fourfold
 from fourfold import formats
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, ModelError
 from fourfold.formats import Format, Model, ModelSource, ReadOptions, read_model
 from fourfold.formats.source import open_source
@@ -59,9 +60,15 @@ def test_a_format_says_what_it_is(name: str) -> None:
     assert isinstance(form, Format)
     assert form.name.lower() == name
     assert all(extension.startswith(".") for extension in form.extensions)
-    assert form.reader == f"fourfold.formats.{name}.reader"
-    assert callable(import_module(form.reader).read)
-    assert form.operators()
+    if form.converter is None:
+        assert form.reader == f"fourfold.formats.{name}.reader"
+        assert callable(import_module(form.reader).read)
+        assert form.operators()
+    else:
+        assert (form.reader, form.operators()) == (None, {})
+        assert form.converter.scripts[0] == f"fourfold.formats.{name}.script"
+        assert form.converter.target in [one.name for one in formats.formats().values()]
+        assert "def convert(path: str) -> bytes" in form.converter.source
 
 
 def test_readers_are_imported_when_a_model_is_read() -> None:
@@ -110,6 +117,18 @@ def test_a_reader_may_take_a_folder_and_open_what_lies_there(
     assert weights.content[:] == b"1234"
     with pytest.raises(InputError, match="a folder that holds no model"):
         read_model(tmp_path.parent)
+
+
+@pytest.mark.parametrize("cache", [None, "memory"])
+def test_a_folder_that_is_no_model_is_told_what_one_is(
+    tmp_path: Path, device: DeviceInfo, cache: str | None
+) -> None:
+    """With a store, too, which asks for the files of a model first."""
+    (tmp_path / "readme.txt").write_text("nothing")
+    with pytest.raises(InputError, match="a folder that holds no model") as caught:
+        fourfold.Session(tmp_path, device, cache=cache)
+    assert "TFLite (.tflite)" in caught.value.fix
+    assert "TensorFlow (.pb)" in caught.value.fix
 
 
 def test_what_no_format_knows_is_told_which_there_are() -> None:

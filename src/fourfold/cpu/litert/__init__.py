@@ -10,9 +10,9 @@ import numpy as np
 from fourfold.cpu.litert import interpreter
 from fourfold.cpu.litert.part import LitertPart
 from fourfold.cpu.litert.values import LitertValues
-from fourfold.cpu.packages import describe
 from fourfold.cpu.protocol import RunModel
 from fourfold.cpu.refusal import first_line
+from fourfold.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model

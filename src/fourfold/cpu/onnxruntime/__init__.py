@@ -10,9 +10,9 @@ import numpy as np
 from fourfold.cpu.onnxruntime import inference
 from fourfold.cpu.onnxruntime.part import OnnxPart
 from fourfold.cpu.onnxruntime.values import OnnxValues
-from fourfold.cpu.packages import describe
 from fourfold.cpu.protocol import RunModel
 from fourfold.cpu.refusal import first_line
+from fourfold.packages import describe
 
 if TYPE_CHECKING:
     from fourfold.formats import Model

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fourfold.cpu.packages import installed_version
 from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
+from fourfold.packages import installed_version
 
 if TYPE_CHECKING:
     from fourfold import formats

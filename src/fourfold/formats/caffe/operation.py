@@ -9,6 +9,7 @@ import numpy as np
 from fourfold.formats.axes import axis_of
 from fourfold.formats.caffe.net import Layer
 from fourfold.formats.caffe.record import Record
+from fourfold.formats.channels_first import require_images, to_channels_last
 from fourfold.formats.positional_operator import PositionalOperator
 from fourfold.formats.refusal import Unconvertible
 from fourfold.types import Shape
@@ -23,6 +24,11 @@ class Operation(PositionalOperator):
 
     def settings(self, name: str) -> Record:
         return self.layer.settings.record(name)
+
+    def image(self) -> str:
+        """The first input as [N,H,W,C]."""
+        require_images(self, self.input())
+        return to_channels_last(self, self.input())
 
     def own_shape(self, index: int) -> Shape:
         return self.own[index] if self.own else self.input_type(index).shape

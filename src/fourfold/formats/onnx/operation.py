@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from fourfold.formats.onnx.schema import AttributeField
 from fourfold.formats.onnx.tensors import array_of
 from fourfold.formats.positional_operator import LONGEST_LIST, PositionalOperator
 from fourfold.formats.protobuf import Message
-from fourfold.ops.cast import Cast
-from fourfold.ops.reshape import Reshape
-from fourfold.ops.transpose import Transpose
-from fourfold.types import DType, Shape, TensorType
+from fourfold.types import Shape, TensorType
 
 
 @dataclass(frozen=True)
@@ -93,34 +90,6 @@ class Operation(PositionalOperator):
         return None if self.optional(index) is None else self.integers(index, name)
 
     # The nodes that it becomes.
-
-    def give_value(self, value: str, output: int = 0) -> None:
-        """An output that is equal to a value; what is known stays known."""
-        known = self.known(value)
-        if known is None:
-            self.give("identity", value, output=output)
-        else:
-            self.give_constant(known, output)
-
-    def transposed(self, value: str, permutation: Shape, part: str) -> str:
-        if permutation == tuple(range(len(permutation))):
-            return value
-        found = self.add("transpose", value, attributes=Transpose(permutation), part=part)
-        stored = self.builder.quantization.get(value)
-        if stored is not None and found in self.builder.constants:
-            axis = None if stored.axis is None else permutation.index(stored.axis)
-            self.builder.quantization[found] = replace(stored, axis=axis)
-        return found
-
-    def reshaped(self, value: str, shape: Shape, part: str) -> str:
-        if self.type_of(value).shape == shape:
-            return value
-        return self.add("reshape", value, attributes=Reshape(shape), part=part)
-
-    def converted(self, value: str, to: DType, part: str) -> str:
-        if self.type_of(value).dtype is to:
-            return value
-        return self.add("cast", value, attributes=Cast(to), part=part)
 
     def change(self, index: int, numbers: Shape) -> None:
         """Notes what a constant of the file must be for the batch that the caller has given."""

@@ -7,7 +7,7 @@ import math
 from fourfold.formats.along_axis import give_along
 from fourfold.formats.caffe.operation import Operation
 from fourfold.formats.caffe.rule import converts
-from fourfold.formats.channels_first import check_window, give_channels_first, to_channels_last
+from fourfold.formats.channels_first import check_window, give_channels_first
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.reshape import reshape_batch
 from fourfold.op.rules import Reduce, Resize
@@ -195,7 +195,7 @@ def upsample(op: Operation) -> None:
     """resize_nearest by a whole number."""
     if len(op.inputs) != 1:
         raise Unconvertible("it takes the places that a pool has found, which are not kept")
-    settings, image = op.settings("upsample_param"), to_channels_last(op, op.input())
+    settings, image = op.settings("upsample_param"), op.image()
     factor = settings.integer("scale", 2)
     check_window(factor)
     height, width = (size * factor for size in op.type_of(image).shape[1:3])
@@ -207,7 +207,7 @@ def upsample(op: Operation) -> None:
 @converts("Interp")
 def interpolate(op: Operation) -> None:
     """resize_bilinear with corners aligned."""
-    settings, image = op.settings("interp_param"), to_channels_last(op, op.input())
+    settings, image = op.settings("interp_param"), op.image()
     if settings.integer("pad_beg") or settings.integer("pad_end"):
         raise Unconvertible("images are not cut before they are resized")
     height, width = op.type_of(image).shape[1:3]

@@ -5,18 +5,11 @@ from __future__ import annotations
 from fourfold.formats.caffe.operation import Operation
 from fourfold.formats.caffe.record import Record
 from fourfold.formats.caffe.rule import converts
-from fourfold.formats.channels_first import (
-    Deconvolution,
-    ImagePool,
-    ceil_padding,
-    check_window,
-    convolve,
-    deconvolve,
-    give_channels_first,
-    pool_image,
-    to_channels_last,
-)
+from fourfold.formats.channels_first import check_window, give_channels_first
+from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
+from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
+from fourfold.op.pooling import PoolAxes
 from fourfold.op.rules import Reduce
 from fourfold.op.window import Padding, Pair
 from fourfold.ops.conv2d import Conv2d
@@ -63,7 +56,7 @@ def _weights(op: Operation, settings: Record, turned: bool) -> tuple[str, str | 
 def convolution(op: Operation) -> None:
     """conv2d, or depthwise_conv2d where every channel is a group."""
     op.single()
-    settings, image = op.settings("convolution_param"), to_channels_last(op, op.input())
+    settings, image = op.settings("convolution_param"), op.image()
     if op.layer.type != "Convolution":  # of forks, which have these without saying the groups
         settings = settings.where(group=[op.input_type().shape[1]])
     stride, dilation, padding = _geometry(op, settings)
@@ -75,7 +68,7 @@ def convolution(op: Operation) -> None:
 def deconvolution(op: Operation) -> None:
     """transpose_conv2d, its groups written out as one."""
     op.single()
-    settings, image = op.settings("convolution_param"), to_channels_last(op, op.input())
+    settings, image = op.settings("convolution_param"), op.image()
     stride, dilation, padding = _geometry(op, settings)
     attributes = Deconvolution(stride, dilation, padding, settings.integer("group", 1))
     give_channels_first(op, deconvolve(op, image, *_weights(op, settings, True), attributes))
@@ -85,7 +78,7 @@ def deconvolution(op: Operation) -> None:
 def pooling(op: Operation) -> None:
     """max_pool2d or average_pool2d, whose last windows may reach beyond the image."""
     op.single()
-    settings, image = op.settings("pooling_param"), to_channels_last(op, op.input())
+    settings, image = op.settings("pooling_param"), op.image()
     kind = settings.text("pool", "MAX")
     if kind not in ("MAX", "AVE"):
         raise Unconvertible(f"pools by {kind} are not supported")
@@ -95,25 +88,19 @@ def pooling(op: Operation) -> None:
         give_channels_first(op, op.add(name, image, attributes=whole, part="pool"))
         return
     pool = _pool(settings, op.type_of(image).shape[1:3])
-    give_channels_first(op, pool_image(op, image, pool, average=kind == "AVE"))
+    give_channels_first(op, add_pool(op, image, pool, kind == "AVE", counts_padding=True))
 
 
-def _pool(settings: Record, image: tuple[int, ...]) -> ImagePool:
+def _pool(settings: Record, image: tuple[int, ...]) -> PoolAxes:
     filter = _pair(settings, "kernel_size", "kernel", 0)
     stride = _pair(settings, "stride", "stride", 1)
     pad = _pair(settings, "pad", "pad", 0)
     check_window(*filter, *stride)
     up = settings.text("round_mode", "CEIL") == "CEIL" and settings.flag("ceil_mode", True)
-    after = []
-    for axis in (0, 1):
-        space = image[axis] + 2 * pad[axis] - filter[axis]
-        count = (-(-space // stride[axis]) if up else space // stride[axis]) + 1
-        # A last window that would begin behind the image and its padding is left out.
-        if pad[axis] and (count - 1) * stride[axis] >= image[axis] + pad[axis]:
-            count -= 1
-        after.append(ceil_padding(image[axis], filter[axis], stride[axis], pad[axis], count))
-    rows, columns = (max(now, before) for now, before in zip(after, pad, strict=True))
-    return ImagePool(filter, stride, Padding(pad[0], rows, pad[1], columns), _both_sides(pad))
+    size = tuple(
+        count_windows(image[i], filter[i], stride[i], (pad[i], pad[i]), up) for i in (0, 1)
+    )
+    return PoolAxes(filter, stride, (1, 1), pad, pad, size)
 
 
 @converts("LRN")
@@ -128,14 +115,15 @@ def local_response_normalization(op: Operation) -> None:
     check_window(size)
     if size % 2 == 0:
         raise ValueError(f"its neighbours are {size}, and must be an odd number")
-    image = to_channels_last(op, op.input())
+    image = op.image()
     if settings.text("norm_region", "ACROSS_CHANNELS") == "ACROSS_CHANNELS":
         attributes = LocalResponse(size // 2, settings.number("k", 1.0), alpha / size, beta)
         give_channels_first(op, op.add("local_response", image, attributes=attributes, part="y"))
         return
-    around = _both_sides((size // 2, size // 2))
-    pool = ImagePool((size, size), (1, 1), around, around)
-    mean = pool_image(op, op.add("square", image, part="squares"), pool, average=True)
+    around, ones = (size // 2, size // 2), (1, 1)
+    inner = op.type_of(image).shape[1:3]
+    pool = PoolAxes((size, size), ones, ones, around, around, inner)
+    mean = add_pool(op, op.add("square", image, part="squares"), pool, True, counts_padding=True)
     scaled = op.add("mul", mean, op.scalar(alpha, image, "alpha"), part="scaled")
     base = op.add("add", scaled, op.scalar(1.0, image, "one"), part="base")
     factor = op.add("power", base, op.scalar(-beta, image, "beta"), part="factor")

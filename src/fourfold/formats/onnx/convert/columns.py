@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from fourfold.formats.onnx.convert.window import as_pair
+from fourfold.formats.channels_first import as_pair
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible

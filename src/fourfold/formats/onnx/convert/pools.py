@@ -7,13 +7,17 @@ import math
 import numpy as np
 
 from fourfold.formats.budget import check_shape
-from fourfold.formats.onnx.convert.window import as_pair, channels_first, channels_last, read_window
+from fourfold.formats.channels_first import (
+    give_channels_first,
+    to_channels_first,
+    to_channels_last,
+)
+from fourfold.formats.onnx.convert.window import read_window
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
+from fourfold.formats.pools import add_pool, count_windows
 from fourfold.formats.refusal import Unconvertible
 from fourfold.op.pooling import PoolAxes
-from fourfold.op.window import Padding, Pool2d
-from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.lp_pool import LpPool
 from fourfold.ops.pad import Pad
 from fourfold.ops.scatter_elements import ScatterElements
@@ -26,24 +30,17 @@ def _pool_of(op: Operation) -> PoolAxes:
     if filter is None or x.rank < 3:
         raise ValueError(f"it is no pool of {x}")
     window = read_window(op, x.shape[2:], filter)
+    up = bool(op.attribute("ceil_mode", 0))
+    along = zip(x.shape[2:], window.reach, window.stride, window.padding, strict=True)
+    sizes = tuple(count_windows(*numbers, up) for numbers in along)
     before, after = (tuple(pair[side] for pair in window.padding) for side in (0, 1))
-    sizes = []
-    for axis, reach in enumerate(window.reach):
-        room = x.shape[2 + axis] + before[axis] + after[axis] - reach
-        step = window.stride[axis]
-        count = (-(-room // step) if op.attribute("ceil_mode", 0) else room // step) + 1
-        # A last window that begins in the padding behind the image does not count.
-        begins = (count - 1) * step
-        sizes.append(count - (count > 1 and begins >= x.shape[2 + axis] + before[axis]))
-    return PoolAxes(window.filter, window.stride, window.dilation, before, after, tuple(sizes))
+    return PoolAxes(window.filter, window.stride, window.dilation, before, after, sizes)
 
 
 def _pooled(op: Operation, name: str, attributes: PoolAxes) -> str:
     """A pool between transposes."""
-    rank = op.input_type(0).rank
-    image = op.transposed(op.input(0), (0, *range(2, rank), 1), "image")
-    value = op.add(name, image, attributes=attributes, part="pool")
-    return op.transposed(value, (0, rank - 1, *range(1, rank - 1)), "planes")
+    value = op.add(name, to_channels_last(op, op.input(0)), attributes=attributes, part="pool")
+    return to_channels_first(op, value)
 
 
 @converts("AveragePool", "MaxPool")
@@ -51,41 +48,11 @@ def pool(op: Operation) -> None:
     """max_pool2d or average_pool2d between transposes; max_pool or average_pool for what these
     cannot say.
     """
-    attributes, averages = _pool_of(op), op.record.op == "AveragePool"
-    counts = averages and bool(op.attribute("count_include_pad", 0))
-    x = op.input_type(0)
-    plain = _plain(attributes, x.shape[2:], counts)
-    if plain is not None and x.dtype.is_float:
-        name = "average_pool2d" if averages else "max_pool2d"
-        value = op.add(name, channels_last(op, op.input(0)), attributes=plain, part="pool")
-        op.give_value(channels_first(op, value, x.rank))
-    elif averages:
-        wide = AveragePool(**vars(attributes), counts_padding=counts)
-        op.give_value(_pooled(op, "average_pool", wide))
-    else:
-        op.give_value(_pooled(op, "max_pool", attributes))
+    attributes, average = _pool_of(op), op.record.op == "AveragePool"
+    image, counts = to_channels_last(op, op.input(0)), bool(op.attribute("count_include_pad", 0))
+    give_channels_first(op, add_pool(op, image, attributes, average, counts))
     if op.output(1) is not None:
         _give_places(op, attributes)
-
-
-def _plain(attributes: PoolAxes, sizes: Shape, counts: bool) -> Pool2d | None:
-    """The same as a pool of an image or a row; None where it is none of a plain kind.
-
-    What a last window reaches beyond the end is padding, too.
-    """
-    around, axes = [(0, 0)] * (2 - attributes.axes), range(attributes.axes)
-    for axis in axes:
-        reach = (attributes.size[axis] - 1) * attributes.stride[axis] + attributes.filter[axis]
-        before = attributes.before[axis]
-        around.append((before, max(reach - sizes[axis] - before, 0)))
-    padded = any(map(any, around)) or any(attributes.after)
-    apart = any(gap > 1 for gap in attributes.dilation)
-    if attributes.axes > 2 or apart or (counts and padded):
-        return None
-    filter, stride = as_pair(attributes.filter), as_pair(attributes.stride)
-    if any(max(pads) >= taps for pads, taps in zip(around, filter, strict=True)):
-        return None
-    return Pool2d(filter, stride, Padding(*around[0], *around[1]))
 
 
 @converts("LpPool")

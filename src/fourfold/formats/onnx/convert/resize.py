@@ -8,7 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from fourfold.formats.axes import axis_of
-from fourfold.formats.onnx.convert.window import channels_first, channels_last
+from fourfold.formats.channels_first import (
+    give_channels_first,
+    to_channels_last,
+    with_line,
+    without_line,
+)
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.kernels.move import Block
@@ -40,8 +45,9 @@ def resize(op: Operation) -> None:
     plain = _plain(attributes, x.shape) if min(one.axis for one in axes) > 1 else None
     if plain is not None:
         name = "resize_nearest" if sampling.mode == "nearest" else "resize_bilinear"
-        value = op.add(name, channels_last(op, op.input(0)), attributes=plain, part="resized")
-        op.give_value(channels_first(op, value, x.rank))
+        image = with_line(op, to_channels_last(op, op.input(0)))
+        value = op.add(name, image, attributes=plain, part="resized")
+        give_channels_first(op, without_line(op, value, x.rank))
     else:
         _general(op, attributes)
 
@@ -181,9 +187,9 @@ def blocks(op: Operation) -> None:
         _interleaved(op, size)
         return
     name = "depth_to_space" if op.record.op == "DepthToSpace" else "space_to_depth"
-    image = channels_last(op, op.input(0))
+    image = to_channels_last(op, op.input(0))
     value = op.add(name, image, attributes=Block(size), part="moved")
-    op.give_value(channels_first(op, value, 4))
+    give_channels_first(op, value)
 
 
 def _interleaved(op: Operation, size: int) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.channels_first import ImagePool, ceil_padding, check_window, pool_image
+from fourfold.formats.channels_first import check_window
 from fourfold.formats.paddle.convert.window import give_image, image_of, read_padding
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
+from fourfold.formats.pools import add_pool
 from fourfold.formats.refusal import Unconvertible
+from fourfold.op.pooling import PoolAxes
 from fourfold.op.rules import Reduce
-from fourfold.op.window import NO_PADDING, Padding, Pair
+from fourfold.op.window import Pair
 from fourfold.ops.concat import Concat
 from fourfold.ops.slice import Slice
 from fourfold.ops.transpose import Transpose
@@ -38,7 +40,8 @@ def pool2d(op: Operation) -> None:
         give_image(op, _adapted(op, image, filter, kind == "avg"))
         return
     pool = _pool(op, (shape[1], shape[2]), filter)
-    give_image(op, pool_image(op, image, pool, average=kind == "avg"))
+    counts = not op.flag("exclusive", True)
+    give_image(op, add_pool(op, image, pool, kind == "avg", counts))
 
 
 @converts("max_pool2d_with_index")
@@ -52,23 +55,21 @@ def max_pool2d_with_index(op: Operation) -> None:
         return
     shape = op.type_of(image).shape
     pool = _pool(op, (shape[1], shape[2]), filter)
-    give_image(op, pool_image(op, image, pool, average=False))
+    give_image(op, add_pool(op, image, pool, average=False))
 
 
-def _pool(op: Operation, image: Pair, filter: Pair) -> ImagePool:
+def _pool(op: Operation, image: Pair, filter: Pair) -> PoolAxes:
     stride = op.pair("strides", 1)
     check_window(*stride)
     padding = read_padding(op, image, filter, stride)
-    counted = NO_PADDING if op.flag("exclusive", True) else padding
-    if op.flag("ceil_mode"):
-        after = []
-        for axis, (before, behind) in enumerate((padding.height, padding.width)):
-            space = image[axis] + before + behind - filter[axis]
-            count = -(-space // stride[axis]) + 1
-            needed = ceil_padding(image[axis], filter[axis], stride[axis], before, count)
-            after.append(max(needed, behind))
-        padding = Padding(padding.top, after[0], padding.left, after[1])
-    return ImagePool(filter, stride, padding, counted)
+    before, after = (padding.top, padding.left), (padding.bottom, padding.right)
+    spaces = [image[i] + before[i] + after[i] - filter[i] for i in (0, 1)]
+    up = op.flag("ceil_mode")  # the last windows may begin anywhere then
+    size = tuple(
+        (-(-space // step) if up else space // step) + 1
+        for space, step in zip(spaces, stride, strict=True)
+    )
+    return PoolAxes(filter, stride, (1, 1), before, after, size)
 
 
 def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
@@ -79,7 +80,8 @@ def _adapted(op: Operation, image: str, size: Pair, average: bool) -> str:
         return op.add("mean" if average else "reduce_max", image, attributes=whole, part="pool")
     if not (shape[1] % size[0] or shape[2] % size[1]):
         filter = (shape[1] // size[0], shape[2] // size[1])
-        return pool_image(op, image, ImagePool(filter, filter), average)
+        shares = PoolAxes(filter, filter, (1, 1), (0, 0), (0, 0), size)
+        return add_pool(op, image, shares, average)
     for axis in (1, 2):
         share = _mean_along if average else _max_along
         image = share(op, image, axis, size[axis - 1])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from fourfold.formats.channels_first import (
-    Deconvolution,
     check_window,
-    convolve,
-    deconvolve,
     give_channels_first,
+    require_images,
     to_channels_last,
 )
+from fourfold.formats.convolutions import Deconvolution, convolve, deconvolve
 from fourfold.formats.paddle.convert.pointwise import add_activation
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
@@ -25,9 +24,8 @@ _LAST = ("NHWC", "NDHWC")
 
 def image_of(op: Operation, value: str) -> str:
     """An image as [N,H,W,C], whichever way the operator has it."""
+    require_images(op, value)
     if op.text("data_format", op.text("data_layout", "NCHW")) in _LAST:
-        if op.type_of(value).rank != 4:
-            raise Unconvertible(f"its input is {op.type_of(value)}, which is no batch of images")
         return value
     return to_channels_last(op, value)
 

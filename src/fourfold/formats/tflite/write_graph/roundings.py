@@ -19,10 +19,12 @@ from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import NONE, Graph, Node
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
 from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 SMALL = (DType.I8, DType.U8, DType.I16)
 _BITS = {DType.I8: 8, DType.U8: 8, DType.I16: 16}
+_MOVES = {"identity", "reshape", "transpose"}
 _ACTIVATIONS = {"relu": (0.0, math.inf), "relu6": (0.0, 6.0), "relu_n1_to_1": (-1.0, 1.0)}
 
 
@@ -115,6 +117,8 @@ class _Work:
                 return
             case Dequantize() as grid:
                 self._take_real(node, grid)
+            case Quantize() as grid:
+                self._take_integers(node, grid)
         self._pass_on(node)
         self.nodes.append(node)
 
@@ -140,6 +144,17 @@ class _Work:
             self.nodes.append(Node(rounding.activation, (exact,), (rounded,), NONE, name=node.name))
         else:
             self.names[exact] = rounded
+            self._keep_sources(exact, rounding.form)
+
+    def _keep_sources(self, value: str, form: StoredAs) -> None:
+        """What is only moved before it is rounded can as well be rounded first."""
+        node = self.model.graph.producers[value]
+        while node.op in _MOVES and node.inputs[0] is not None:
+            source = node.inputs[0]
+            if not self._is_only_read_here(source) or source in self.stored:
+                return
+            self.stored[source] = form
+            node = self.model.graph.producers[source]
 
     def _is_only_read_here(self, value: str) -> bool:
         graph = self.model.graph
@@ -153,13 +168,28 @@ class _Work:
         """What a caller passes as integers stays so."""
         source = node.inputs[0]
         dtype, zero_point = self.model.graph.types[source or ""].dtype, grid.zero_point
-        if dtype not in SMALL or node.outputs[0] in self.model.graph.outputs:
+        if dtype in SMALL and node.outputs[0] not in self.model.graph.outputs:
+            form = self._preferred(dtype, grid.scale, zero_point)
+            self.stored.setdefault(node.outputs[0], form)
+
+    def _take_integers(self, node: Node, grid: Quantize) -> None:
+        """What a caller gets as integers is made as such."""
+        source, dtype = node.inputs[0], grid.to
+        if source is None or dtype not in SMALL or not self._is_only_read_here(source):
             return
+        limits = np.iinfo(dtype.numpy)
+        whole = (limits.min - grid.zero_point, limits.max - grid.zero_point)
+        if (grid.low, grid.high) == whole and source not in self.stored:
+            form = self._preferred(dtype, grid.scale, grid.zero_point)
+            self.stored[source] = form
+            self._keep_sources(source, form)
+
+    def _preferred(self, dtype: DType, scale: float, zero_point: int) -> StoredAs:
+        """The same grid in the type of eight bits that the model's layers have."""
         if dtype is not DType.I16 and dtype is not self.preferred:
             zero_point += int(np.iinfo(self.preferred.numpy).min - np.iinfo(dtype.numpy).min)
             dtype = self.preferred
-        form = StoredAs(dtype, Quantization((grid.scale,), (zero_point,)))
-        self.stored.setdefault(node.outputs[0], form)
+        return StoredAs(dtype, Quantization((scale,), (zero_point,)))
 
     def _pass_on(self, node: Node) -> None:
         """What only moves or picks numbers leaves them on their grid."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fourfold.cpu.packages import describe, installed_version
+from fourfold.packages import describe, installed_version
 
 
 def test_versions() -> None:

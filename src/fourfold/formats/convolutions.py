@@ -1,0 +1,178 @@
+"""Convolutions of formats that keep filters as [O,I,H,W], and convolutions turned around."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.formats.channels_first import check_padding, check_window, with_line, without_line
+from fourfold.formats.operator_nodes import OperatorNodes
+from fourfold.formats.refusal import Unconvertible
+from fourfold.op.window import NO_PADDING, Padding, Pair
+from fourfold.ops.concat import Concat
+from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.depthwise_conv2d import DepthwiseConv2d
+from fourfold.ops.slice import Slice
+from fourfold.ops.transpose_conv2d import TransposeConv2d
+from fourfold.types import TensorType
+
+MOST_GROUPS = 32  # that become a node each
+FILLED = 4  # channels that fill the vectors of a kernel
+
+
+def convolve(
+    nodes: OperatorNodes, image: str, weights: str, bias: str | None, attributes: Conv2d
+) -> str:
+    """A convolution of [N,...,I] by weights of [O,I / groups,...]; its result is [N,...,O]."""
+    x, kind = nodes.type_of(image), nodes.type_of(weights)
+    if x.rank != kind.rank or x.rank not in (3, 4):
+        raise ValueError(f"{kind} is no filter for {x}")
+    check_window(*kind.shape[2:], *attributes.stride, *attributes.dilation)
+    check_padding(*attributes.padding.height, *attributes.padding.width)
+    source, filters = with_line(nodes, image), _filters_with_line(nodes, weights)
+    if _is_depthwise(nodes, x, weights, bias, attributes.groups):
+        window = (attributes.stride, attributes.dilation, attributes.padding)
+        each = DepthwiseConv2d(*window, kind.shape[0] // attributes.groups)
+        inputs = (source, nodes.transposed(filters, (1, 2, 3, 0), "filters"), bias)
+        result = nodes.add("depthwise_conv2d", *inputs, attributes=each, part="conv")
+    else:
+        inputs = (source, nodes.transposed(filters, (0, 2, 3, 1), "filters"), bias)
+        result = nodes.add("conv2d", *inputs, attributes=attributes, part="conv")
+    return without_line(nodes, result, x.rank)
+
+
+def _is_depthwise(
+    nodes: OperatorNodes, x: TensorType, weights: str, bias: str | None, groups: int
+) -> bool:
+    """Whether every channel is a group of its own, and weights and bias are constants."""
+    shape = nodes.type_of(weights).shape
+    known = nodes.known(weights) is not None and (bias is None or nodes.known(bias) is not None)
+    alone = groups == x.channels and shape[1] == 1 and shape[0] % groups == 0
+    return groups > 1 and alone and known
+
+
+def _filters_with_line(nodes: OperatorNodes, weights: str) -> str:
+    """Filters of rows, [O,I,L], as those of images of one line."""
+    shape = nodes.type_of(weights).shape
+    if len(shape) != 3:
+        return weights
+    return nodes.reshaped(weights, (*shape[:2], 1, shape[2]), "filters_line")
+
+
+@dataclass(frozen=True)
+class Deconvolution:
+    """A convolution turned around: `padding` is cut off, `extra` rows and columns are added."""
+
+    stride: Pair = (1, 1)
+    dilation: Pair = (1, 1)
+    padding: Padding = NO_PADDING
+    groups: int = 1
+    extra: Pair = (0, 0)
+
+    def size(self, image: Pair, filter: Pair) -> Pair:
+        """The height and width that it gives."""
+        reach = [(filter[i] - 1) * self.dilation[i] + 1 for i in (0, 1)]
+        pads = (sum(self.padding.height), sum(self.padding.width))
+        height, width = (
+            (image[i] - 1) * self.stride[i] + reach[i] - pads[i] + self.extra[i] for i in (0, 1)
+        )
+        return height, width
+
+
+def deconvolve(
+    nodes: OperatorNodes, image: str, weights: str, bias: str | None, attributes: Deconvolution
+) -> str:
+    """A transposed convolution of [N,...,I] by weights of [I,O / groups,...]."""
+    x, kind, groups = nodes.type_of(image), nodes.type_of(weights), attributes.groups
+    if x.rank != kind.rank or x.rank not in (3, 4):
+        raise Unconvertible(f"{kind} is no filter of an image or a row")
+    if groups < 1 or x.channels % groups or x.channels != kind.shape[0]:
+        raise ValueError(f"{kind} in {groups} groups cannot read {x}")
+    check_window(*kind.shape[2:], *attributes.stride, *attributes.dilation)
+    check_padding(*attributes.padding.height, *attributes.padding.width)
+    source, filters = with_line(nodes, image), _filters_with_line(nodes, weights)
+    sizes, taps = nodes.type_of(source).shape, nodes.type_of(filters).shape
+    size = attributes.size((sizes[1], sizes[2]), (taps[2], taps[3]))
+    if min(size) < 1:
+        raise ValueError(f"it would give an image of {size}")
+    turned = TransposeConv2d(attributes.stride, attributes.padding, size)
+    filters = _spread(nodes, filters, attributes.dilation)
+    filters, groups = _merged_groups(nodes, filters, groups)
+    inputs = (source, nodes.transposed(filters, (1, 2, 3, 0), "filters"), bias)
+    if groups > 1:
+        result = _by_groups(nodes, inputs, turned, groups)
+    else:
+        result = nodes.add("transpose_conv2d", *inputs, attributes=turned, part="conv")
+    return without_line(nodes, result, x.rank)
+
+
+def _spread(nodes: OperatorNodes, filters: str, dilation: Pair) -> str:
+    """Filters with zeros between taps that lie apart."""
+    if dilation == (1, 1):
+        return filters
+    array = nodes.known(filters)
+    if array is None:
+        raise Unconvertible("its filter lies apart and is computed at run time")
+    height, width = ((array.shape[2 + i] - 1) * dilation[i] + 1 for i in (0, 1))
+    shape = (*array.shape[:2], height, width)
+    nodes.reserve(nodes.type_of(filters).with_shape(*shape), array.nbytes)
+    wide = np.zeros(shape, array.dtype)
+    wide[:, :, :: dilation[0], :: dilation[1]] = array
+    return nodes.add_constant(wide, "spread")
+
+
+def _merged_groups(nodes: OperatorNodes, filters: str, groups: int) -> tuple[str, int]:
+    """Filters of [I,O / groups,H,W] in fewer groups, with zeros where they do not meet: few enough
+    for a node each, of enough channels for a kernel.
+    """
+    array, (inputs, outputs, *taps) = nodes.known(filters), nodes.type_of(filters).shape
+    each = inputs // groups
+    left = next(
+        count
+        for count in range(min(groups, MOST_GROUPS), 0, -1)
+        if groups % count == 0 and (count == 1 or groups // count * min(each, outputs) >= FILLED)
+    )
+    merged = groups // left
+    if array is None or merged == 1:
+        return filters, groups
+    shape = (inputs, outputs * merged, *taps)
+    nodes.reserve(nodes.type_of(filters).with_shape(*shape), array.nbytes)
+    whole = np.zeros(shape, array.dtype)
+    for group in range(groups):
+        rows, first = slice(group * each, (group + 1) * each), group % merged * outputs
+        whole[rows, first : first + outputs] = array[rows]
+    return nodes.add_constant(whole, "merged"), left
+
+
+def _by_groups(
+    nodes: OperatorNodes,
+    inputs: tuple[str, str, str | None],
+    attributes: TransposeConv2d,
+    groups: int,
+) -> str:
+    """A node for each group, and their channels together; the bias is added to all of them."""
+    if groups > MOST_GROUPS:
+        raise Unconvertible(f"its {groups} groups are too many for nodes of their own")
+    image, filters, bias = inputs
+    parts = [
+        nodes.add(
+            "transpose_conv2d",
+            _last_part(nodes, image, group, groups),
+            _last_part(nodes, filters, group, groups),
+            None,
+            attributes=attributes,
+            part="conv",
+        )
+        for group in range(groups)
+    ]
+    value = nodes.add("concat", *parts, attributes=Concat(3), part="joined")
+    return value if bias is None else nodes.add("add", value, bias, part="biased")
+
+
+def _last_part(nodes: OperatorNodes, value: str, group: int, groups: int) -> str:
+    """The part of the last axis that a group has."""
+    shape = nodes.type_of(value).shape
+    count = shape[3] // groups
+    box = Slice((0, 0, 0, group * count), (*shape[:3], count), (1, 1, 1, 1))
+    return nodes.add("slice", value, attributes=box, part=f"group{group}")

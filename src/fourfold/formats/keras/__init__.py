@@ -1,0 +1,35 @@
+"""Keras models (.keras, .h5), of which TensorFlow's converter makes TFLite files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fourfold.formats.format import Format
+from fourfold.formats.source import ModelSource
+from fourfold.formats.tensorflow import CONVERTER, HELPERS
+from fourfold.formats.zip_members import zip_members
+
+ARCHIVE, HDF5 = ".keras", ".h5"
+HDF5_START = b"\x89HDF\r\n\x1a\n"
+CONFIG = "config.json"  # what every archive has, and with it one of these
+OTHERS = ("metadata.json", "model.weights.h5", "model.weights.npz")
+
+
+def matches(source: ModelSource) -> bool:
+    if source.content[:8] == HDF5_START:
+        return True
+    members = zip_members(source.content)
+    return CONFIG in members and any(name in members for name in OTHERS)
+
+
+def suffix(source: ModelSource) -> str:
+    """Keras goes by the name of a file."""
+    return HDF5 if source.content[:8] == HDF5_START else ARCHIVE
+
+
+FORMAT = Format(
+    "Keras",
+    (ARCHIVE, HDF5, ".hdf5"),
+    matches,
+    converter=replace(CONVERTER, scripts=(f"{__name__}.script", *HELPERS), suffix=suffix),
+)

@@ -1,0 +1,32 @@
+"""PyTorch's exported programs (.pt2), of which its own exporter makes ONNX files."""
+
+from __future__ import annotations
+
+from fourfold.formats.converter import Converter, Package
+from fourfold.formats.format import Format
+from fourfold.formats.source import ModelSource
+from fourfold.formats.zip_members import zip_members
+
+PROGRAM = ".pt2"
+MEMBERS = ("archive_format", "serialized_exported_program.json")  # of today's files, of older ones
+
+
+def matches(source: ModelSource) -> bool:
+    members = zip_members(source.content)
+    return any(name.rpartition("/")[2] in MEMBERS for name in members)
+
+
+FORMAT = Format(
+    "PyTorch",
+    (PROGRAM,),
+    matches,
+    converter=Converter(
+        "PyTorch",
+        (f"{__name__}.script",),
+        target="ONNX",
+        extra="torch",
+        needs=(Package("torch"), Package("onnxscript")),
+        also=(Package("onnx"), Package("onnx_ir")),
+        suffix=lambda source: PROGRAM,
+    ),
+)

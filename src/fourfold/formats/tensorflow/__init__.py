@@ -1,0 +1,65 @@
+"""TensorFlow's models, of which its own converter makes TFLite files: SavedModels, which are
+folders, and frozen graphs.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from fourfold.formats.converter import Converter, Package
+from fourfold.formats.format import Format, one_file
+from fourfold.formats.protobuf import Message
+from fourfold.formats.source import Content, ModelSource, files_below
+
+SAVED_MODEL = ("saved_model.pb", "saved_model.pbtxt")
+FOLDERS = ("variables", "assets")  # of a SavedModel, beside its graph
+FROZEN = ".pb"
+NODE, NAME, OPERATION = 1, 1, 2  # fields of a graph and of a node
+PACKAGES = (
+    Package("tensorflow", ("tensorflow", "tensorflow_cpu", "tensorflow_intel", "tf_nightly")),
+)
+
+
+def saved_model(source: ModelSource) -> str | None:
+    """The folder of a SavedModel, which may be passed by the file of its graph, too."""
+    if source.path is None:
+        return None
+    folder, name = (source.path, "") if source.is_folder else os.path.split(source.path)
+    names = SAVED_MODEL if source.is_folder else tuple({name} & {*SAVED_MODEL})
+    found = (os.path.isfile(os.path.join(folder, name)) for name in names)
+    return (folder or os.curdir) if any(found) else None
+
+
+def matches(source: ModelSource) -> bool:
+    return saved_model(source) is not None or is_graph(source.content)
+
+
+def is_graph(content: Content) -> bool:
+    """Whether a graph of TensorFlow begins so: with a node, which has a name and an operation."""
+    with suppress(ValueError):
+        node = Message(content).message(NODE) if content[:1] == b"\n" else None
+        return node is not None and bool(node.text(NAME) and node.text(OPERATION))
+    return False
+
+
+def files(source: ModelSource) -> tuple[str, ...]:
+    folder = saved_model(source)
+    if folder is None:
+        return one_file(source)
+    graphs = (os.path.join(folder, name) for name in SAVED_MODEL)
+    found = [path for path in graphs if os.path.isfile(path)]
+    return (*found, *(path for name in FOLDERS for path in files_below(os.path.join(folder, name))))
+
+
+HELPERS = (f"{__name__}.function", f"{__name__}.ends")
+CONVERTER = Converter(
+    "TensorFlow",
+    (f"{__name__}.script", *HELPERS),
+    target="TFLite",
+    extra="tensorflow",
+    needs=PACKAGES,
+    also=(Package("keras"),),
+    suffix=lambda source: FROZEN,
+)
+FORMAT = Format("TensorFlow", (FROZEN,), matches, files=files, converter=CONVERTER)

@@ -1,0 +1,159 @@
+"""Real models, read and written as TFLite files, do in LiteRT what the originals do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from runtimes import interpreter
+
+from fourfold.cpu.reference import NumpyPart
+from fourfold.formats import Model, ReadOptions, formats, read_model
+from fourfold.formats.writable import WritableModel
+from fourfold.graph import Graph
+from fourfold.rewrite import PIPELINE
+from fourfold.types import Shape
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+
+FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models"
+TOLERANCE = 1e-5  # of the range of an output
+QUICK = ("ad01_int8", "kws_ref_model", "okay_nabu", "pnet", "resnet8_cifar_float")
+# LiteRT's hybrid LSTM rounds what its gates read as a whole; written as layers, each does.
+ROUNDED = {"dtln_1_dynamic": 3e-2}
+UNKNOWN = {"selfie_segmentation"}  # an operator of MediaPipe, which LiteRT does not have
+# Passes that make kernels of our own, and nothing that other runtimes are better off with.
+OURS = {
+    *("split_detection", "read_planes", "fold_channel_pads", "keep_integer_steps"),
+    *("fuse_diamonds", "sink_reshapes", "fuse_pointwise", "inline_pointwise"),
+}
+ONNX: dict[str, dict[str, Shape]] = {
+    "FastestDet": {},
+    "basic_pitch": {},
+    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 96, 160)},
+    "ch_ppocr_mobile_v2.0_cls_mobile": {"x": (1, 3, 48, 192)},
+    "magika_v1": {},
+    "mnv3_detection_opt": {},
+    "sig_bak_ovr": {},
+    "super_resolution": {},
+    "version-RFB-320": {},
+}
+QUICK_ONNX = ("ch_ppocr_mobile_v2.0_cls_mobile", "magika_v1")
+RUNS = 3  # what is kept between runs counts from the second one
+
+
+def marked(names: list[str], quick: tuple[str, ...]) -> list[Any]:
+    return [pytest.param(name, marks=[] if name in quick else [pytest.mark.slow]) for name in names]
+
+
+def tflite_models() -> list[str]:
+    return sorted(path.stem for path in (FOLDER / "tflite").glob("*.tflite"))
+
+
+def simplified(graph: Graph) -> Graph:
+    for pass_ in PIPELINE:
+        graph = graph if pass_.__name__ in OURS else pass_(graph)
+    return graph
+
+
+def written(model: Model, graph: Graph) -> bytes:
+    names = (model.input_names, model.output_names)
+    return formats()["tflite"].write(
+        WritableModel(graph, *names, description=model.description, open_sizes=model.open_sizes)
+    )
+
+
+def numbers(detail: dict[str, Any], generator: np.random.Generator) -> np.ndarray:
+    dtype, shape = np.dtype(detail["dtype"]), tuple(detail["shape"])
+    if dtype.kind == "b":
+        return np.ones(shape, np.bool_)
+    if dtype.kind == "f":
+        return generator.uniform(-1, 1, shape).astype(dtype)
+    high = 4 if dtype.itemsize > 1 else np.iinfo(dtype).max
+    return generator.integers(0, high, shape, endpoint=True).astype(dtype)
+
+
+def all_runs(litert: Any) -> list[list[np.ndarray]]:
+    """The outputs of some runs, one after the other."""
+    litert.allocate_tensors()
+    generator, found = np.random.default_rng(5), []
+    for _ in range(RUNS):
+        for detail in litert.get_input_details():
+            litert.set_tensor(detail["index"], numbers(detail, generator))
+        litert.invoke()
+        found.append([litert.get_tensor(one["index"]) for one in litert.get_output_details()])
+    return found
+
+
+def check(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> None:
+    for ours, right in zip(found, wanted, strict=True):
+        assert (ours.dtype, ours.shape) == (right.dtype, right.shape)
+        exact = right.astype(np.float64)
+        reach = float(np.ptp(exact))
+        # One number alone is a probability here, and so is what is small everywhere.
+        limit = tolerance * (reach if reach > 1e-4 else 1.0)
+        assert np.abs(ours.astype(np.float64) - exact).max(initial=0) <= limit
+
+
+@pytest.mark.parametrize("name", marked(tflite_models(), QUICK))
+def test_as_it_was_read(name: str) -> None:
+    content = (FOLDER / "tflite" / f"{name}.tflite").read_bytes()
+    model = read_model(content)
+    ours = all_runs(interpreter("ai_edge_litert", written(model, model.main)))
+    if name in UNKNOWN:
+        part, generator = NumpyPart(model.main), np.random.default_rng(5)
+        types = [model.main.types[one] for one in model.main.arguments]
+        details = [{"dtype": one.dtype.numpy, "shape": one.shape} for one in types]
+        check(ours[0], part.run([numbers(one, generator) for one in details]), TOLERANCE)
+        return
+    theirs = all_runs(interpreter("ai_edge_litert", content))
+    for found, wanted in zip(ours, theirs, strict=True):
+        check(found, wanted, ROUNDED.get(name, TOLERANCE))
+
+
+@pytest.mark.parametrize("name", marked(tflite_models(), QUICK))
+def test_simplified(name: str) -> None:
+    content = (FOLDER / "tflite" / f"{name}.tflite").read_bytes()
+    model = read_model(content)
+    graph = simplified(model.main)
+    ours = all_runs(interpreter("ai_edge_litert", written(model, graph)))
+    kept = all_runs(interpreter("ai_edge_litert", written(model, model.main)))
+    for found, wanted in zip(ours, kept, strict=True):
+        if model.main.quantization:
+            check_mean(found, wanted)
+        else:
+            check(found, wanted, TOLERANCE)
+
+
+def check_mean(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+    """Passes let ties fall to the other side, which may be several steps in the end."""
+    for ours, right in zip(found, wanted, strict=True):
+        apart = np.abs(ours.astype(np.float64) - right.astype(np.float64)).mean()
+        assert apart <= 0.05 * max(float(np.ptp(right.astype(np.float64))), 1e-4)
+
+
+@pytest.mark.parametrize("name", marked(list(ONNX), QUICK_ONNX))
+def test_onnx_models(name: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    path = FOLDER / "onnx" / f"{name}.onnx"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    model = read_model(path, ReadOptions(ONNX[name]))
+    generator, main = np.random.default_rng(5), model.main
+    details = [
+        {"dtype": main.types[one].dtype.numpy, "shape": main.types[one].shape}
+        for one in main.arguments
+    ]
+    arrays = [generator.standard_normal(one["shape"]).astype(one["dtype"]) for one in details]
+    inputs = dict(zip(model.input_names, arrays, strict=True))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    right = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    wanted = right.run(None, inputs)
+    for graph in (main, simplified(main)):
+        content = written(model, graph)
+        runner = interpreter("ai_edge_litert", content).get_signature_runner("serving_default")
+        found = runner(**inputs)
+        check([found[port.name] for port in right.get_outputs()], wanted, 1e-4)

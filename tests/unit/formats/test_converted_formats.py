@@ -1,0 +1,134 @@
+"""Formats whose models are converted, and what looks like them: told by their contents."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from onnx_writer import small_model
+
+from fourfold.errors import InputError, ModelError
+from fourfold.formats import find_format, formats, model_files, read_model
+from fourfold.formats.protobuf_writer import MessageWriter
+
+HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(32)
+NODE = MessageWriter().text(1, "image")
+NO_GRAPH = MessageWriter().message(1, NODE).finish()
+GRAPH = MessageWriter().message(1, NODE.text(2, "Placeholder")).finish()
+
+
+def archive(*names: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as file:
+        for name in names:
+            file.writestr(name, name)
+    return content.getvalue()
+
+
+KERAS = archive("metadata.json", "config.json", "model.weights.h5")
+PROGRAM = archive("net/data/weights/weight_0", "net/models/model.json", "net/archive_format")
+OLD_PROGRAM = archive("serialized_exported_program.json", "serialized_state_dict.pt", "version")
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (KERAS, "Keras"),
+        (HDF5, "Keras"),
+        (PROGRAM, "PyTorch"),
+        (OLD_PROGRAM, "PyTorch"),
+        (GRAPH, "TensorFlow"),
+    ],
+    ids=["keras", "hdf5", "pt2", "old pt2", "graph"],
+)
+def test_files_are_known_by_what_is_in_them(content: bytes, name: str, tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(content)
+    for model in (content, tmp_path / "model.bin"):
+        form = find_format(model)
+        assert form.name == name
+        assert form.converter is not None
+
+
+def test_a_saved_model_is_a_folder_and_what_lies_there(tmp_path: Path) -> None:
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "assets" / "words").mkdir(parents=True)
+    names = ["saved_model.pb", "variables/variables.index", "assets/words/list.txt"]
+    for name in (*names, "readme.txt"):
+        (tmp_path / name).write_bytes(b"\x08\x01")
+    for model in (tmp_path, tmp_path / "saved_model.pb"):
+        assert find_format(model).name == "TensorFlow"
+        own = [path for path in model_files(model) if path.startswith(str(tmp_path))]
+        assert own == [str(tmp_path / name) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("content", "why", "fix"),
+    [
+        (archive("net/data.pkl", "net/data/0"), "a pickle of PyTorch", "torch.export.save"),
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a pickle", "torch.export.save"),
+        (
+            archive("net/data.pkl", "net/constants.pkl", "net/code/__torch__.py"),
+            "a TorchScript archive",
+            "fourfold.from_torch",
+        ),
+        (archive("model.tflite"), "a zip archive", "unpack it"),
+        (archive("config.json"), "a zip archive", "unpack it"),
+        (KERAS[:200], "a zip archive", "unpack it"),
+        (b"", "empty", "again"),
+        (NO_GRAPH, "no graph of TensorFlow", "under its own name"),
+        (b"\x08\x01\x12\x00", "no ONNX model", "SavedModel as its folder"),
+    ],
+    ids=["zip pickle", "pickle", "script", "zip", "other zip", "cut", "empty", "graph", "saved"],
+)
+def test_what_is_refused_has_a_reason_and_a_way_out(content: bytes, why: str, fix: str) -> None:
+    with pytest.raises(ModelError, match="not a model that can be read") as caught:
+        find_format(content)
+    assert why in caught.value.why
+    assert fix in caught.value.fix
+
+
+def test_an_onnx_file_stays_one() -> None:
+    assert find_format(small_model("Relu", {"x": (1, 2)})).name == "ONNX"
+
+
+def test_who_reads_without_converting_is_told() -> None:
+    with pytest.raises(InputError, match="Keras models are converted"):
+        read_model(KERAS)
+
+
+def test_no_framework_is_imported_to_know_a_model(tmp_path: Path) -> None:
+    (tmp_path / "net.keras").write_bytes(KERAS)
+    code = """
+import sys
+from fourfold.formats import find_format, model_files
+form = find_format(sys.argv[1])
+model_files(sys.argv[1])
+form.converter.version, form.converter.missing, form.converter.source
+print(*({"tensorflow", "keras", "torch", "h5py", "zipfile"} & {*sys.modules}))
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "net.keras")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["zipfile"]  # because it is one
+
+
+def test_a_folder_that_may_not_be_read_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: object) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("os.listdir", refuse)
+    with pytest.raises(InputError, match="cannot open") as caught:
+        find_format(tmp_path)
+    assert "Permission denied" in caught.value.why
+
+
+def test_every_target_is_a_format_that_is_read() -> None:
+    known = {form.name: form for form in formats().values()}
+    for form in known.values():
+        if form.converter is not None:
+            assert known[form.converter.target].reader is not None

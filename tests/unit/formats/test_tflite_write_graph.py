@@ -1,0 +1,172 @@
+"""Graphs written as TFLite files: names, signatures, fused activations, states, what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import build
+from runtimes import interpreter, run
+
+from fourfold.cpu.reference import NumpyPart, evaluate
+from fourfold.errors import UnsupportedError
+from fourfold.formats import formats, read_model
+from fourfold.formats.tflite.file import read_file
+from fourfold.formats.tflite.records import FileRecord
+from fourfold.formats.tflite.write_graph.serialise import serialise
+from fourfold.formats.tflite.write_graph.walk import file_of
+from fourfold.formats.writable import StoredAs, WritableModel
+from fourfold.graph import Graph, Node
+from fourfold.types import DType, TensorType
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+
+NETWORK = """
+    input image: f32[1,9,9,3]
+    const filters: f32[8,3,3,3]
+    const offsets: f32[8]
+    layer = conv2d(image, filters, offsets; stride=(2,2), padding=Padding(0,1,0,1))
+    active = relu6(layer)
+    pooled = mean(active; axes=(1,2), keep_dims=False)
+    const weights: f32[5,8]
+    logits = fully_connected(pooled, weights, -)
+    scores = softmax(logits)
+    output scores logits
+"""
+
+
+def written(graph: Graph, **changes: object) -> bytes:
+    model = WritableModel(graph, graph.arguments, graph.results)
+    return formats()["tflite"].write(replace(model, **changes))  # type: ignore[arg-type]
+
+
+def record_of(content: bytes) -> FileRecord:
+    return read_file(content, "the file")
+
+
+def operators(content: bytes) -> list[str]:
+    return [operator.op for operator in record_of(content).subgraphs[0].operators]
+
+
+def image(shape: tuple[int, ...] = (1, 9, 9, 3)) -> np.ndarray:
+    return np.random.default_rng(3).uniform(-1, 1, shape).astype(np.float32)
+
+
+def test_a_network_is_the_operators_that_a_converter_would_write() -> None:
+    found = operators(written(build(NETWORK)))
+    assert found == ["PAD", "CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX"]
+
+
+def test_names_are_those_of_the_caller_in_the_graph_and_its_signature() -> None:
+    content = written(build(NETWORK), input_names=("picture",), output_names=("best", "all"))
+    (signature,) = record_of(content).signatures
+    assert signature.key == "serving_default"
+    runner = interpreter("ai_edge_litert", content).get_signature_runner("serving_default")
+    found = runner(picture=image())
+    wanted = evaluate(build(NETWORK), {"image": image()})
+    np.testing.assert_allclose(found["best"], wanted["scores"], rtol=1e-5)
+    np.testing.assert_allclose(found["all"], wanted["logits"], rtol=1e-5)
+    model = read_model(content)
+    assert (model.input_names, model.output_names) == (("picture",), ("best", "all"))
+
+
+def test_the_same_graph_is_the_same_bytes() -> None:
+    assert written(build(NETWORK)) == written(build(NETWORK))
+
+
+def test_an_activation_with_other_readers_stays_by_itself() -> None:
+    text = "input x: f32[2,3]\ninput y: f32[3]\nsum = add(x, y)\nz = relu(sum)\noutput z sum"
+    assert operators(written(build(text))) == ["ADD", "RELU"]
+
+
+def test_outputs_that_nothing_computes_are_copies() -> None:
+    graph = build("input x: f32[2,3]\nconst c: f32[3]\ny = relu(x)\noutput y x c")
+    content = written(graph, output_names=("y", "same", "known"))
+    found = run(interpreter("ai_edge_litert", content), [image((2, 3))])
+    np.testing.assert_array_equal(found[1], image((2, 3)))
+    np.testing.assert_array_equal(found[2], graph.constants["c"])
+
+
+def test_sizes_can_stay_open() -> None:
+    text = "input x: f32[1,3,5]\ny = reshape(x; shape=(1,15))\nz = relu(y)\noutput z"
+    content = written(build(text), open_sizes=((-1, 3, 5),))
+    assert read_model(content).open_sizes == ((-1, 3, 5),)
+    x = image((7, 3, 5))
+    (found,) = run(interpreter("ai_edge_litert", content), [x])
+    np.testing.assert_array_equal(found, np.maximum(x, 0).reshape(7, 15))
+
+
+def test_weights_lie_behind_the_tables_where_they_are_too_many() -> None:
+    graph = build(NETWORK)
+    file = file_of(WritableModel(graph, graph.arguments, graph.results))
+    content, inside = serialise(file, largest_inside=100), serialise(file)
+    assert content != inside
+    for one, other in zip(record_of(content).buffers, record_of(inside).buffers, strict=True):
+        np.testing.assert_array_equal(one, other)
+    found, wanted = (
+        run(interpreter("ai_edge_litert", one), [image()]) for one in (content, inside)
+    )
+    np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def test_all_that_cannot_be_written_is_named() -> None:
+    graph = build(
+        """
+        input x: i32[3,5]
+        input y: i32[5]
+        a = bitwise_and(x, y)
+        b = add(a, y)
+        c = bitwise_or(b, y)
+        output c
+        """
+    )
+    with pytest.raises(UnsupportedError) as raised:
+        written(graph)
+    assert [refusal.op for refusal in raised.value.refusals] == ["bitwise_and", "bitwise_or"]
+    assert raised.value.refusals[0].node == "a"
+
+
+def test_states_outlive_runs() -> None:
+    shape = TensorType(DType.F32, (2, 3))
+    graph = Graph(
+        (Node("add", ("x", "sum"), ("y",)), Node("identity", ("y",), ("next",))),
+        ("x", "sum"),
+        ("y", "next"),
+        {"x": shape, "sum": shape, "y": shape, "next": shape},
+        states={"sum": "next"},
+        starts={"sum": np.full((2, 3), 5, np.float32)},
+    )
+    content = written(graph)
+    litert = interpreter("ai_edge_litert", content)
+    litert.allocate_tensors()
+    ours, again = NumpyPart(graph), NumpyPart(read_model(content).main)
+    for number in range(3):
+        x = np.full((2, 3), number + 1, np.float32)
+        litert.set_tensor(litert.get_input_details()[0]["index"], x)
+        litert.invoke()
+        (wanted,) = ours.run([x])
+        found = litert.get_tensor(litert.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(again.run([x])[0], wanted)
+
+
+def test_halves_are_widened_by_the_file() -> None:
+    graph = build(NETWORK)
+    stored = {name: StoredAs(DType.F16) for name in graph.constants}
+    content = written(graph, stored=stored)
+    assert operators(content).count("DEQUANTIZE") == len(graph.constants)
+    assert len(content) < len(written(graph))
+    (found, _) = run(interpreter("ai_edge_litert", content), [image()])
+    wanted = evaluate(graph, {"image": image()})["scores"]
+    np.testing.assert_allclose(found, wanted, atol=1e-3)
+
+
+def test_values_cannot_be_halves() -> None:
+    with pytest.raises(UnsupportedError, match="halves"):
+        written(build(NETWORK), stored={"active": StoredAs(DType.F16)})
+
+
+def test_versions_are_no_newer_than_needed() -> None:
+    (graph,) = record_of(written(build(NETWORK))).subgraphs
+    assert {operator.version for operator in graph.operators} == {1}

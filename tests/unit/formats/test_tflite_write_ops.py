@@ -1,0 +1,108 @@
+"""Every op's cases, written as TFLite files: LiteRT and our own reader make the same of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from op_inputs import case_graph
+from runtimes import INSTALLED, interpreter, run
+
+from fourfold.cpu.reference import evaluate
+from fourfold.errors import UnsupportedError
+from fourfold.formats import formats, read_model
+from fourfold.formats.tflite.write_graph.expand import expansions
+from fourfold.formats.tflite.write_graph.operators import rules
+from fourfold.formats.writable import WritableModel
+from fourfold.graph import Graph
+from fourfold.op import Case, Op
+from fourfold.op.registry import registry
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.ops.quantize import Quantize
+
+TOLERANCE = 2e-5  # of the largest result
+# TFLite has no operators for these, and none that they could be made of.
+REFUSED = {
+    *("bit_shift", "bitwise_and", "bitwise_or", "decode_boxes", "grid_sample", "max_unpool2d"),
+    *("roi_align", "suppress_boxes"),
+}
+PARTLY = {
+    "quantize": "does not quantise to i32",
+    "rfft2d": "powers of two",
+    "scatter_elements": "no operator",
+    "scatter_update": "no operator",
+}
+UNREAD = {"bitwise_xor"}  # our reader may not know them
+
+
+def written(graph: Graph) -> bytes:
+    return formats()["tflite"].write(WritableModel(graph, graph.arguments, graph.results))
+
+
+def arrays_of(graph: Graph, case: Case, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    live = [a for index, a in enumerate(arrays) if index not in case.constants and a is not None]
+    assert len(live) == len(graph.arguments)
+    return live
+
+
+def limit_of(case: Case, wanted: np.ndarray) -> float:
+    match case.attributes:
+        case Quantize():
+            return 1.0  # ties go to either side
+        case FakeQuantize() as grid:
+            return grid.distance * 1.001
+    return TOLERANCE * case.tolerance * max(1.0, float(np.abs(wanted).max(initial=0)))
+
+
+def check(case: Case, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> None:
+    for ours, right in zip(found, wanted, strict=True):
+        assert ours.dtype == right.dtype, case
+        assert ours.shape == right.shape, case
+        both = ours.astype(np.complex128), right.astype(np.complex128)
+        assert np.abs(both[0] - both[1]).max(initial=0) <= limit_of(case, right), case
+
+
+def runs_alike(op: Op, case: Case) -> bool:
+    """Whether LiteRT is installed and means the same: its least norm is 1e-6, ours 1e-3."""
+    small_norms = op.name == "l2_normalize" and case.high < 1e-3
+    return "ai_edge_litert" in INSTALLED and not small_norms
+
+
+@pytest.mark.parametrize("op", registry().values(), ids=list(registry()))
+def test_op(op: Op) -> None:
+    for case in op.cases:
+        graph, (arrays,) = case_graph(op, (case,))
+        try:
+            content = written(graph)
+        except UnsupportedError as error:
+            reason = str(error)
+            assert op.name in REFUSED or PARTLY[op.name] in reason, case
+            continue
+        assert op.name not in REFUSED, case
+        live = arrays_of(graph, case, arrays)
+        values = evaluate(graph, dict(zip(graph.arguments, live, strict=True)))
+        wanted = [values[name] for name in graph.results]
+        if runs_alike(op, case):
+            check(case, run(interpreter("ai_edge_litert", content), live), wanted)
+        check_again(op, case, content, live, wanted)
+
+
+def check_again(
+    op: Op, case: Case, content: bytes, live: list[np.ndarray], wanted: list[np.ndarray]
+) -> None:
+    """What was written, read by ourselves."""
+    try:
+        model = read_model(content)
+    except UnsupportedError:
+        assert op.name in UNREAD, case
+        return
+    again = evaluate(model.main, dict(zip(model.main.arguments, live, strict=True)))
+    check(case, [again[name] for name in model.main.results], wanted)
+
+
+def test_every_rule_is_for_an_op() -> None:
+    ops = set(registry())
+    assert set(rules()) <= ops
+    assert set(expansions()) - {"tail"} <= ops
+    assert not REFUSED & (set(rules()) | set(expansions()))
