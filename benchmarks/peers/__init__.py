@@ -32,7 +32,7 @@ TITLES = {
 }
 # Passes that make ops of our own, or other ones than a network was written with.
 OWN = {"find_variance", "fold_channel_pads", "split_transposed", "fuse_diamonds"}
-OWN |= {"sink_reshapes", "inline_pointwise"}
+OWN |= {"sink_reshapes", "inline_pointwise", "read_planes", "write_planes"}
 Arrays = list[np.ndarray]
 
 

@@ -123,7 +123,11 @@ class Optimizer:
             quantized = self._quantize(simplify_model(model), form, wanted)
             return WrittenGraph(form, quantized.content, quantized)
         writable = WritableModel(
-            model.main, model.input_names, model.output_names, description=model.description
+            model.main,
+            model.input_names,
+            model.output_names,
+            description=model.description,
+            metadata=model.metadata,
         )
         return WrittenGraph(form, form.write(writable))
 
