@@ -47,7 +47,7 @@ class Assigner:
         """How everything is stored when these layers stay float."""
         if self.method.values is None:
             return StorageAssignment(self.graph, self._weights_alone(kept))
-        nodes = integer_nodes(self.graph, self.layers, kept, self.method.values)
+        nodes = integer_nodes(self.graph, self.layers, kept, self.method)
         return _IntegerWork(self, nodes, self.method.values).storage()
 
     def _weights_alone(self, kept: Collection[str]) -> dict[Place, Operand]:

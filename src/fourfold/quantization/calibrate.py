@@ -66,7 +66,7 @@ def wanted_values(
     means = {str(node.inputs[0]) for node in sums} if correct_bias else set()
     if method.values is None:
         return Observed(means=means)
-    nodes = integer_nodes(graph, layers, (), method.values)
+    nodes = integer_nodes(graph, layers, (), method)
     return Observed(share_grids(graph, nodes, method.values).observed, means)
 
 

@@ -10,13 +10,9 @@ from fourfold.types import DType, Quantization
 
 LEAST_SCALE = 2.0**-60  # so that products of two scales are still normal floats
 LARGEST_SCALE = 2.0**60
-_LIMITS = {
-    DType.I4: (-7, 7),  # weights are symmetric: the lowest integer of each type is not used
-    DType.I8: (-127, 127),
-    DType.I16: (-32767, 32767),
-    DType.I32: (-(2**31) + 1, 2**31 - 1),
-    DType.I64: (-(2**63) + 1, 2**63 - 1),
-}
+# The largest integer of weights: they are symmetric, so that the lowest one of a type is not used.
+_LARGEST_WEIGHT = {DType.I4: 7, DType.I8: 127}
+_BITS = {DType.I4: 4, DType.I8: 8, DType.I16: 16, DType.I32: 32, DType.I64: 64}
 _LEAST_SHARE = 2.0**-20  # a channel's weights count as at least so much of the largest of all
 # The largest integer of a bias: sums of products are added to it, and those must fit, too.
 _LARGEST_BIAS = {DType.I32: 2.0**30, DType.I64: 2.0**38}
@@ -47,7 +43,7 @@ def weight_grid(weights: np.ndarray, dtype: DType, axis: int | None) -> Quantiza
     others = tuple(at for at in range(weights.ndim) if at != axis)
     largest = np.atleast_1d(sizes.max(others if axis is not None else None, initial=0.0))
     whole = float(largest.max(initial=0.0)) or 1.0
-    scales = np.maximum(largest, whole * _LEAST_SHARE) / _LIMITS[dtype][1]
+    scales = np.maximum(largest, whole * _LEAST_SHARE) / _LARGEST_WEIGHT[dtype]
     found = tuple(_scale(scale) for scale in scales)
     return Quantization(found, (0,) * len(found), axis)
 
@@ -77,14 +73,13 @@ def rounded(array: np.ndarray, dtype: DType, grid: Quantization | None) -> np.nd
     """The real numbers that are left of these when they are stored in this way."""
     if grid is None:
         return array.astype(dtype.numpy).astype(np.float32)
-    low, high = _LIMITS[dtype]
+    half = 2.0 ** (_BITS[dtype] - 1)
     shape = [1] * array.ndim
     if grid.axis is not None:
         shape[grid.axis] = -1
     scale = np.array(grid.scale, np.float64).reshape(shape)
     point = np.array(grid.zero_point, np.float64).reshape(shape)
-    low = low - 1 if any(grid.zero_point) else low
-    steps = np.clip(np.rint(array / scale) + point, low, high) - point
+    steps = np.clip(np.rint(array / scale) + point, -half, half - 1) - point
     return np.asarray(steps * scale, np.float32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,19 +93,34 @@ def _fits_halves(graph: Graph, name: str) -> bool:
 
 
 def integer_nodes(
-    graph: Graph, layers: Iterable[LayerNodes], kept: Collection[str], values: DType
+    graph: Graph, layers: Iterable[LayerNodes], kept: Collection[str], method: Method
 ) -> frozenset[str]:
     """The nodes that compute on integers: the layers that are not kept, and moves beside them."""
+    assert method.values is not None
     found = {name for layer in layers if layer.name not in kept for name in layer.nodes}
-    moves = [node for node in graph.nodes if is_move(graph, node, values)]
+    moves = [node for node in graph.nodes if is_move(graph, node, method.values)]
+    last = set() if method.integer_ports else _last_joins(graph, moves)
     for node in moves:
-        if any(_makes(graph, name, found) for name in node.inputs):
+        if node.outputs[0] not in last and any(_makes(graph, name, found) for name in node.inputs):
             found.add(node.outputs[0])
     for node in reversed(moves):
         readers = graph.readers.get(node.outputs[0], ())
         if any(reader.outputs[0] in found for reader in readers):
             found.add(node.outputs[0])
     return frozenset(found)
+
+
+def _last_joins(graph: Graph, moves: Sequence[Node]) -> set[str]:
+    """Moves of several values behind which nothing computes: real numbers may keep their own steps
+    there, and the outputs of a detector have very different ones for boxes of different sizes.
+    """
+    last: set[str] = set()
+    for node in reversed(moves):
+        readers = graph.readers.get(node.outputs[0], ())
+        if all(reader.outputs[0] in last for reader in readers):
+            last.add(node.outputs[0])
+    joins = [node for node in moves if len(real_places(graph, node)) > 1]
+    return {node.outputs[0] for node in joins if node.outputs[0] in last}
 
 
 def _makes(graph: Graph, value: str | None, nodes: set[str]) -> bool:

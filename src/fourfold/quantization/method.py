@@ -10,12 +10,16 @@ from fourfold.types import DType
 
 @dataclass(frozen=True)
 class Method:
-    """The types of weights, of the values between nodes, and of biases; None leaves floats."""
+    """The types of weights, of the values between nodes, and of biases; None leaves floats.
+
+    `integer_ports` says that inputs and outputs of the model are of the type of values, too.
+    """
 
     name: str
     weights: DType
     values: DType | None = None
     bias: DType | None = None
+    integer_ports: bool = False
 
     @property
     def calibrates(self) -> bool:

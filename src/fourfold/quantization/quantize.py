@@ -58,10 +58,8 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
     float in any case. The loss is measured on `judge`, or else on the samples.
     """
     began, target = time.perf_counter(), None if output is None else Path(output)
-    how = method_named(method)
-    options = QuantizeOptions(
-        how, ranges, per_channel, bias_correction, max_loss, keep, score, integer_ports
-    )
+    how = replace(method_named(method), integer_ports=integer_ports)
+    options = QuantizeOptions(how, ranges, per_channel, bias_correction, max_loss, keep, score)
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
     config = Config.from_environment()

@@ -41,7 +41,6 @@ class QuantizeOptions:
     max_loss: float | None = None
     keep: Collection[str] = ()
     score: Score | None = None
-    integer_ports: bool = False
 
     def __post_init__(self) -> None:
         make_estimator(self.ranges)  # an unknown one is refused before anything is run
@@ -112,7 +111,7 @@ class Quantizer:
 
     def _write(self, kept: frozenset[str]) -> bytes:
         storage = self.assigner.assign(kept)
-        return self.form.write(to_writable(storage, self.model, self.options.integer_ports))
+        return self.form.write(to_writable(storage, self.model, self.options.method.integer_ports))
 
     def _measure(self, content: bytes) -> Loss | None:
         """What the written file loses, run as any other file is."""

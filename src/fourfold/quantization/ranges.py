@@ -76,11 +76,13 @@ class Histogram:
 
     choose: Callable[[Histogram], Range]
     reach: float = 0.0
+    zeros: int = 0
     counts: np.ndarray = field(default_factory=lambda: np.zeros(2 * _HALF_BINS, np.int64))
     exact: MinMax = field(default_factory=MinMax)
 
     def add(self, array: np.ndarray) -> None:
         self.exact.add(array)
+        self.zeros += array.size - int(np.count_nonzero(array))
         far = max(-self.exact.range().low, self.exact.range().high)
         if not self.reach:
             self.reach = far
@@ -100,6 +102,13 @@ class Histogram:
         pairs = self.counts.reshape(-1, 2).sum(1)
         self.counts = np.pad(pairs, _HALF_BINS // 2)
         self.reach *= 2
+
+    @property
+    def rounded_counts(self) -> np.ndarray:
+        """Without the zeros, which no grid rounds: behind a relu they are most of all numbers."""
+        counts = self.counts.copy()
+        counts[_HALF_BINS] -= self.zeros
+        return counts
 
     @property
     def edges(self) -> np.ndarray:
@@ -188,7 +197,7 @@ def _drawn_in(range_: Range, high: bool) -> Iterator[Range]:
 def _squared_error(histogram: Histogram, range_: Range) -> float:
     """The mean square of what rounding to 256 numbers, and clamping to them, takes away."""
     step = (range_.high - range_.low) / (_LEVELS - 1)
-    centres, counts = histogram.centres, histogram.counts
+    centres, counts = histogram.centres, histogram.rounded_counts
     beyond = centres - np.clip(centres, range_.low, range_.high)
     inside = beyond == 0
     return float((counts * beyond**2).sum() + counts[inside].sum() * step**2 / 12)
@@ -198,7 +207,7 @@ def _divergence(histogram: Histogram, range_: Range) -> float:
     """How much is lost when the distribution, clamped to the range, is told in 256 numbers."""
     if range_.high <= range_.low:
         return float("inf")
-    centres, counts = histogram.centres, histogram.counts.astype(np.float64)
+    centres, counts = histogram.centres, histogram.rounded_counts.astype(np.float64)
     inside = (centres >= range_.low) & (centres <= range_.high)
     kept = counts[inside]
     if kept.size < 2 or not kept.sum():

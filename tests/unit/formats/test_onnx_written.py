@@ -111,6 +111,33 @@ def test_a_reshape_takes_what_is_there() -> None:
     assert np.array_equal(found, plain.reshape(after.shape))
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["floats", "integers"])
+def test_weights_of_a_flattened_image_take_it_as_it_lies(stored: bool) -> None:
+    inner = convolution()
+    weights = RANDOM.uniform(-1, 1, (2, 60)).astype(np.float32)
+    types = {"flat": "f32[1,60]", "z": "f32[1,2]", "weights": "f32[2,60]"}
+    nodes = (
+        *inner.nodes,
+        Node("reshape", ("y",), ("flat",), Reshape((1, 60))),
+        Node("fully_connected", ("flat", "weights"), ("z",)),
+    )
+    graph = replace(
+        inner,
+        nodes=nodes,
+        outputs=("z",),
+        types={**inner.types, **{name: TensorType.parse(text) for name, text in types.items()}},
+        constants={**inner.constants, "weights": weights},
+    )
+    scales = tuple(np.abs(weights).max(1) / 127)
+    grids = {"weights": StoredAs(DType.I8, Quantization(scales, (0, 0), 0))} if stored else {}
+    content = write(graph, **grids)
+    array = RANDOM.uniform(-1, 1, IMAGE.shape).astype(np.float32)
+    (found,) = run(content, array)
+    expected = evaluate(graph, {"x": array})["z"]
+    assert operators(content)["Transpose"] == 1  # of the input
+    assert np.abs(found - expected).max() <= (0.05 if stored else 1e-4) * np.abs(expected).max()
+
+
 def test_what_cannot_be_written_is_refused_all_at_once() -> None:
     type_ = TensorType.parse("f32[2,3]")
     nodes = (

@@ -15,7 +15,7 @@ from fourfold.formats import formats, read_model
 from fourfold.formats.tflite.file import read_file
 from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph
-from fourfold.types import DType, Quantization, dequantize, quantize
+from fourfold.types import DType, Quantization, dequantize, to_integers
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
@@ -84,7 +84,9 @@ def rounded(graph: Graph, stored: Mapping[str, StoredAs]) -> Graph:
     for name in CHANNELS | {"fw": 0}:
         form = stored[name]
         assert form.quantization is not None
-        integers = quantize(constants[name], form.quantization, WEIGHTS.get(form.dtype, DType.I8))
+        integers = to_integers(
+            constants[name], form.quantization, WEIGHTS.get(form.dtype, DType.I8)
+        )
         constants[name] = dequantize(integers, form.quantization)
     return replace(graph, constants=constants)
 
@@ -121,7 +123,7 @@ def test_whole_networks_run_on_integers(
     before, after = stored["x"].quantization, stored["y"].quantization
     assert before is not None
     assert after is not None
-    integers = quantize(x, before, dtype)
+    integers = to_integers(x, before, dtype)
     (found,) = run(interpreter("ai_edge_litert", content, plain=plain), [integers])
     assert found.dtype == dtype.numpy
     right = every_value(rounded(graph, stored), x)["y"]
@@ -174,7 +176,7 @@ def test_conversions_stand_where_integers_meet_floats(
     assert [op for op in operators(content) if op.endswith("QUANTIZE")] == conversions
     form, given = stored.get("x"), x
     if form is not None and form.quantization is not None:
-        given = quantize(x, form.quantization, DType.I8)
+        given = to_integers(x, form.quantization, DType.I8)
     (found,) = run(interpreter("ai_edge_litert", content), [given])
     last = stored.get("y")
     real = found if last is None else dequantize(found, last.quantization)

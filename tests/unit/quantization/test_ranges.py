@@ -66,6 +66,14 @@ def test_entropy_clamps_a_far_outlier() -> None:
     assert 2.5 < found.high < 100
 
 
+@pytest.mark.parametrize("name", ["mse", "entropy"])
+def test_zeros_do_not_narrow_a_range(name: str) -> None:
+    """What a relu leaves is mostly zeros, which are on every grid."""
+    positive = np.abs(drawn(100_000))
+    padded = np.concatenate([positive, np.zeros(1_900_000, np.float32)])
+    assert estimate(name, padded).high == estimate(name, positive).high > 2.5
+
+
 @pytest.mark.parametrize("name", ["mse", "entropy", "percentile"])
 def test_an_even_distribution_keeps_its_range(name: str) -> None:
     numbers = np.random.default_rng(0).uniform(0, 6, 200_000).astype(np.float32)

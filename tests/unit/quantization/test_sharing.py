@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from float_networks import GraphDraft, small_classifier
 
 from fourfold.graph import Graph
@@ -16,7 +18,7 @@ from fourfold.types import DType
 
 def shared(graph: Graph) -> SharedGrids:
     layers = find_layers(graph, METHODS["int8"])
-    return share_grids(graph, integer_nodes(graph, layers, (), DType.I8), DType.I8)
+    return share_grids(graph, integer_nodes(graph, layers, (), METHODS["int8"]), DType.I8)
 
 
 def test_a_clamp_belongs_to_its_layer() -> None:
@@ -56,7 +58,8 @@ def test_a_fixed_grid_that_meets_others_is_changed() -> None:
     right = draft.node("softmax", "right", "x", attributes=Softmax())
     moved = draft.node("reshape", "moved", right, attributes=Reshape((1, 4, 4, 8)))
     draft.node("concat", "both", left, moved, attributes=Concat(3))
-    found = shared(draft.graph("both"))
+    draft.conv("last", "both", 4)
+    found = shared(draft.graph("last"))
     assert found.fixed_grid("moved") is not None
     assert found.fixed_grid("both") is None
     assert found.regrids == {("both", 1)}
@@ -71,11 +74,25 @@ def test_moves_follow_what_stands_beside_them() -> None:
     draft.node("reshape", "after", cosine, attributes=Reshape((1, 4, 4, 8)))
     graph = draft.graph("after")
     layers = find_layers(graph, METHODS["int8"])
-    assert integer_nodes(graph, layers, (), DType.I8) == {"before", "conv"}
-    assert integer_nodes(graph, layers, {"conv"}, DType.I8) == frozenset()
+    assert integer_nodes(graph, layers, (), METHODS["int8"]) == {"before", "conv"}
+    assert integer_nodes(graph, layers, {"conv"}, METHODS["int8"]) == frozenset()
 
 
 def test_layers_are_known_by_value_node_and_op() -> None:
     layers = find_layers(small_classifier(), METHODS["int8"])
     assert named_layers(layers, ["first/sum"]) == {"first"}
     assert named_layers(layers, ["conv2d"]) == {"first", "back", "wide"}
+
+
+def test_what_only_joins_outputs_stays_float() -> None:
+    draft = GraphDraft(x=(1, 4, 4, 8))
+    near = draft.node("reshape", "near", draft.conv("a", "x", 4), attributes=Reshape((1, 64)))
+    far = draft.node("reshape", "far", draft.conv("b", "x", 4), attributes=Reshape((1, 64)))
+    both = draft.node("concat", "both", near, far, attributes=Concat(1))
+    draft.node("reshape", "boxes", both, attributes=Reshape((32, 4)))
+    graph = draft.graph("boxes")
+    layers = find_layers(graph, METHODS["int8"])
+    assert integer_nodes(graph, layers, (), METHODS["int8"]) == {"a", "b", "near", "far"}
+    whole = replace(METHODS["int8"], integer_ports=True)
+    everything = integer_nodes(graph, layers, (), whole)
+    assert everything == {"a", "b", "near", "far", "both", "boxes"}

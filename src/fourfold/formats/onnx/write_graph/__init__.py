@@ -8,9 +8,9 @@ from fourfold.errors import InputError, Refusal, UnsupportedError
 from fourfold.formats.onnx.schema import ELEMENTS
 from fourfold.formats.onnx.write_graph.file import write_file
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import summary
 from fourfold.formats.onnx.write_graph.rules import rules
 from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import summary
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.types import silent_arithmetic

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fourfold.formats.names import UniqueNames
+from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.records import (
     OperatorRecord,
     QuantizationRecord,
@@ -15,6 +16,7 @@ from fourfold.formats.tflite.records import (
     TensorRecord,
 )
 from fourfold.formats.tflite.schema import CUSTOM
+from fourfold.formats.tflite.write_graph.element_types import check_types
 from fourfold.formats.tflite.write_graph.option_tables import options_of
 from fourfold.formats.tflite.write_graph.versions import version_of
 from fourfold.formats.writable import StoredAs
@@ -95,6 +97,8 @@ class Draft:
         buffer: int,
         signature: Shape = (),
     ) -> Tensor:
+        if type.dtype is DType.I16 and quantization is not None and any(quantization.zero_point):
+            raise Unconvertible(f"'{name}' would be 16 bits wide with a zero point other than 0")
         record = TensorRecord(
             name=self.names.fresh(name),
             dtype=type.dtype,
@@ -115,14 +119,11 @@ class Draft:
         **fields: object,
     ) -> None:
         options = options_of(op, fields)
-        version = (
-            version_of(op, [_record(self, one) for one in inputs if one], options, outputs[0].dtype)
-            if outputs
-            else 1
-        )
-        self.operators.append(
-            OperatorRecord(op, version, _indices(inputs), _indices(outputs), options)
-        )
+        read = [self.tensors[one.index] for one in inputs if one is not None]
+        check_types(op, read)
+        version = version_of(op, read, options, outputs[0].dtype) if outputs else 1
+        ends = (_indices(inputs), _indices(outputs))
+        self.operators.append(OperatorRecord(op, version, *ends, options))
 
     def custom_operator(
         self, code: str, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor], options: bytes
@@ -140,10 +141,6 @@ class Draft:
 
 def _indices(tensors: Sequence[Tensor | None]) -> tuple[int, ...]:
     return tuple(-1 if tensor is None else tensor.index for tensor in tensors)
-
-
-def _record(draft: Draft, tensor: Tensor) -> TensorRecord:
-    return draft.tensors[tensor.index]
 
 
 def _quantization(quantization: Quantization) -> QuantizationRecord:

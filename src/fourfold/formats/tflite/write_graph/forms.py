@@ -123,10 +123,14 @@ class _Choice:
 
 
 def _same(choice: _Choice) -> Forms | None:
-    """All on the grid of the output, or that of the first input."""
+    """All on the grid of the output, or on that of the inputs if it is one: a result that is real
+    has the steps of each of them.
+    """
     given = [one for one in choice.results if one is not None and one.dtype is choice.dtype]
     known = [one for one in choice.inputs if one is not None]
     grid = (given or known)[0]
+    if not given and any(one != grid for one in known):
+        return None
     if grid.quantization is None or grid.quantization.axis is not None:
         return None
     graph, node = choice.values.graph, choice.node

@@ -94,7 +94,7 @@ class NodeWriter:
     def number(self, value: float, like: Tensor, part: str) -> Tensor:
         """A scalar of the element type of another tensor, real numbers on its grid."""
         if like.quantization is None:
-            return self.constant(np.array(value, like.dtype.numpy), part)
+            return self.constant(np.array(value, np.float64).astype(like.dtype.numpy), part)
         limits, (scale,), (zero,) = (
             np.iinfo(like.dtype.numpy),
             like.quantization.scale,

@@ -37,7 +37,9 @@ class Values:
         return self.stored.get(value) if self.graph.types[value].dtype is DType.F32 else None
 
     def title(self, value: str) -> str:
-        return self.titles.get(value, value)
+        """The name of a value's tensor: the caller's, or its own if no other has got that."""
+        taken = value in self.titles.values() and value not in self.titles
+        return f"{value}/inner" if taken else self.titles.get(value, value)
 
     def declare(self, value: str, signature: tuple[int, ...] = ()) -> Tensor:
         """The tensor of an input of the graph."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from fourfold.formats.writable import StoredAs, WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.ops.dequantize import Dequantize
 from fourfold.ops.quantize import Quantize
-from fourfold.types import Quantization, Shape
+from fourfold.types import DType, Quantization
 
 SCHEMA_VERSION = 3
 SIGNATURE = "serving_default"
@@ -39,13 +40,14 @@ def file_of(model: WritableModel) -> FileRecord:
     walk.take_inputs()
     for node, activation in fused_nodes(model):
         walk.write(node, activation)
+    outputs = walk.give_outputs()
     if walk.refusals:
         raise UnsupportedError(
             "the model cannot be written as a TFLite file",
             walk.refusals,
             "write a .fourfold file, which holds any model, or cut these nodes off the graph",
         )
-    return walk.file()
+    return walk.file(outputs)
 
 
 def _values(model: WritableModel) -> Values:
@@ -79,10 +81,11 @@ def _grids(graph: Graph) -> Mapping[str, Quantization]:
     found: dict[str, Quantization] = {}
     for node in graph.nodes:
         source = node.inputs[0] if isinstance(node.attributes, Dequantize) else None
-        if source is not None and graph.types[source].dtype.is_integer:
-            assert isinstance(node.attributes, Dequantize)
-            grid = Quantization((node.attributes.scale,), (node.attributes.zero_point,))
-            found.setdefault(source, grid)
+        dtype = None if source is None else graph.types[source].dtype
+        if source is not None and isinstance(node.attributes, Dequantize):
+            zero_point = node.attributes.zero_point
+            if dtype in (DType.I8, DType.U8) or (dtype is DType.I16 and zero_point == 0):
+                found.setdefault(source, Quantization((node.attributes.scale,), (zero_point,)))
     return found
 
 
@@ -119,16 +122,26 @@ class _Walk:
     def take_inputs(self) -> None:
         sizes = self.model.open_sizes or ((),) * len(self.graph.arguments)
         for value, signature in zip(self.graph.arguments, sizes, strict=True):
-            self.inputs.append(self.values.declare(value, signature))
-        self.states.read()
+            with self._noting("input", value):
+                self.inputs.append(self.values.declare(value, signature))
+        with self._noting("state", ", ".join(self.graph.states)):
+            self.states.read()
 
-    def refuse(self, name: str, op: str, reason: str) -> None:
-        self.refusals.append(Refusal(name, op, reason))
+    @contextmanager
+    def _noting(self, op: str, *names: str) -> Iterator[None]:
+        """Notes why something cannot be written; its values are there for what follows."""
+        try:
+            yield
+        except Unconvertible as refusal:
+            self.refusals.append(Refusal(names[0], op, str(refusal)))
+            for value in names:
+                if value in self.graph.types and value not in self.values.own:
+                    self.values.own[value] = self.values.result(value, None, own=True)
 
     def write(self, node: Node, activation: int) -> None:
         """Adds the operators of a node, or the reason why there are none."""
         rule = rules().get(node.op)
-        try:
+        with self._noting(node.op, node.name or node.outputs[0], *node.outputs):
             if rule is None:
                 raise Unconvertible("TFLite has no operator for it")
             forms = forms_of(node, rule, self.values)
@@ -143,14 +156,8 @@ class _Walk:
                 open_batch=any(sizes[:1] == (-1,) for sizes in self.model.open_sizes),
             )
             rule.write(writer)
-        except Unconvertible as refusal:
-            self.refuse(node.name or node.outputs[0], node.op, str(refusal))
-            for value in node.outputs:
-                self.values.own.setdefault(value, self.values.result(value, None, own=True))
 
-    def file(self) -> FileRecord:
-        self.states.keep()
-        outputs = self._outputs()
+    def file(self, outputs: list[Tensor]) -> FileRecord:
         draft, names = self.values.draft, self.model
         signature = SignatureRecord(
             SIGNATURE,
@@ -165,24 +172,25 @@ class _Walk:
         description = self.model.description
         return FileRecord(SCHEMA_VERSION, description, tuple(graphs), buffers, (signature,))
 
-    def _outputs(self) -> list[Tensor]:
+    def give_outputs(self) -> list[Tensor]:
         """The tensors of the outputs, each one of its own and under the caller's name."""
         found: list[Tensor] = []
-        draft = self.values.draft
-        taken = {tensor.index for tensor in self.inputs}
         for value, name in zip(self.graph.results, self.model.output_names, strict=True):
-            form = self.values.form(value)
-            tensor = self.values.plain(value) if form is None else self.values.kept(value, form)
-            record = draft.tensors[tensor.index]
-            if tensor.index in taken or record.buffer or record.name != name:
-                copy = draft.tensor(name, tensor.type, tensor.quantization)
-                shape = draft.constant(f"{name}/shape", _sizes(tensor.shape))
-                draft.operator("RESHAPE", [tensor, shape], [copy], new_shape=tensor.shape)
-                tensor = copy
-            taken.add(tensor.index)
-            found.append(tensor)
+            with self._noting("output", value):
+                form = self.values.form(value)
+                tensor = self.values.plain(value) if form is None else self.values.kept(value, form)
+                found.append(self._own(tensor, name, [*self.inputs, *found]))
+        with self._noting("state", ", ".join(self.graph.states)):
+            self.states.keep()
         return found
 
-
-def _sizes(shape: Shape) -> np.ndarray:
-    return np.array(shape, np.int32)
+    def _own(self, tensor: Tensor, name: str, taken: list[Tensor]) -> Tensor:
+        """The tensor, or a copy where it is something else, too."""
+        draft = self.values.draft
+        record = draft.tensors[tensor.index]
+        if tensor not in taken and not record.buffer and record.name == name:
+            return tensor
+        copy = draft.tensor(name, tensor.type, tensor.quantization)
+        shape = draft.constant(f"{name}/shape", np.array(tensor.shape, np.int32))
+        draft.operator("RESHAPE", [tensor, shape], [copy], new_shape=tensor.shape)
+        return copy

@@ -13,8 +13,8 @@ from fourfold.types import DType
 # Abramowitz and Stegun, 7.1.26: off by no more than 1.5e-7.
 _ERF_SLOPE = 0.3275911
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-_MODULO = frozenset({DType.F32, DType.I8, DType.I16, DType.I32, DType.I64})
-_NARROW = frozenset({DType.U8, DType.U16})
+_MODULO = frozenset({DType.F32, DType.I32, DType.I64})
+_NARROW = frozenset({DType.I8, DType.I16, DType.U8, DType.U16})
 
 
 @expands("erf")

@@ -101,6 +101,8 @@ def max_pool(to: Expansion) -> bool:
     """max_pool2d, or the largest of all taps."""
     a, x = to.attributes(PoolAxes), to.input(0)
     real = to.type(x).dtype is DType.F32
+    if not real and not to.type(x).dtype.is_integer:
+        return False
     if real and _plain(to, "max_pool2d", a):
         return True
     fill = _LOWEST if real else float(np.iinfo(to.type(x).dtype.numpy).min)
@@ -127,6 +129,8 @@ def _mean(to: Expansion, a: PoolAxes, value: str) -> str | None:
 def average_pool(to: Expansion) -> bool:
     """average_pool2d, or the mean of all taps with a factor for windows that have fewer."""
     a, x = to.attributes(AveragePool), to.type(to.input(0))
+    if x.dtype is not DType.F32:
+        return False
     if not a.counts_padding and _plain(to, "average_pool2d", a):
         return True
     mean = _mean(to, a, to.input(0))
@@ -181,6 +185,10 @@ def max_pool_index(to: Expansion) -> bool:
     """arg_max over all taps, and where each tap of each window is in its image."""
     a, x = to.attributes(PoolAxes), to.type(to.input(0))
     real = x.dtype is DType.F32
+    # Padding must be lower than whatever is inside.
+    unsigned = x.dtype.value.startswith("u") and any(a.before + a.after)
+    if unsigned or not (real or x.dtype.is_integer):
+        return False
     best = _best_tap(to, a, _LOWEST if real else float(np.iinfo(x.dtype.numpy).min))
     if best is None:
         return False

@@ -22,7 +22,7 @@ def dequantize(to: NodeWriter) -> None:
     """Nothing where the value is kept as these integers; else DEQUANTIZE, or its arithmetic."""
     a, x = to.attributes(Dequantize), to.input(0)
     grid = Quantization((a.scale,), (a.zero_point,))
-    if x.dtype in (DType.I8, DType.U8, DType.I16) and x.quantization == grid:
+    if x.quantization == grid:
         to.give_tensor(x)
         return
     codes = {"in_data_type": TYPES.index(x.dtype), "out_data_type": TYPES.index(DType.F32)}

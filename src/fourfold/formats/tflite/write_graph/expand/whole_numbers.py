@@ -1,0 +1,24 @@
+"""Arithmetic on narrow whole numbers, in i32: LiteRT would take these for quantised ones."""
+
+from __future__ import annotations
+
+from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
+from fourfold.types import DType
+
+_NARROW = frozenset({DType.I8, DType.I16, DType.U8, DType.U16})
+_FIRST = ("absolute", "add", "cumsum", "div", "floor_div", "floor_mod", "mul", "negate", "sign")
+_SECOND = ("squared_difference", "sub", "sum")
+_COMPARING = ("equal", "greater", "greater_equal", "less", "less_equal", "not_equal")
+
+
+@expands(*_FIRST, *_SECOND, *_COMPARING)
+def narrow(to: Expansion) -> bool:
+    """The same op on wider numbers, and its result as narrow as it was."""
+    dtype = to.type(to.input(0)).dtype
+    if dtype not in _NARROW:
+        return False
+    wide = [to.cast(to.input(index), DType.I32) for index in range(len(to.node.inputs))]
+    if to.node.op in _COMPARING:
+        return to.give(to.node.op, *wide, attributes=to.node.attributes)
+    made = to.add(to.node.op, *wide, attributes=to.node.attributes)
+    return to.give_cast(made, dtype)
