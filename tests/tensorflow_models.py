@@ -68,7 +68,7 @@ class Signatures(tf.Module):
         self.weights = tf.Variable(random((3, 2)))
 
     @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32, name="x")])
-    def serve(self, x: Any) -> Any:
+    def default(self, x: Any) -> Any:
         return {"product": x @ self.weights, "doubled": 2 * x}
 
     @tf.function(input_signature=[tf.TensorSpec((1, 3), tf.float32, name="y")])
@@ -78,10 +78,10 @@ class Signatures(tf.Module):
 
 def saved_models(folder: Path) -> None:
     module = Signatures()
-    signatures = {"another": module.other, "serving_default": module.serve}
+    signatures = {"another": module.other, "serving_default": module.default}
     tf.saved_model.save(module, str(folder / "signatures"), signatures=signatures)
     x = random((None, 3))
-    keep(folder / "signatures.npz", {"x": x}, module.serve(x))
+    keep(folder / "signatures.npz", {"x": x}, module.default(x))
 
 
 def frozen_graph(folder: Path) -> None:

@@ -84,6 +84,17 @@ def test_inputs_keep_the_order_of_the_model(
 
 
 @needs_tensorflow
+def test_other_signatures_are_still_there(
+    tensorflow_models: Path, device: DeviceInfo, tmp_path: Path
+) -> None:
+    model = tensorflow_models / "signatures"
+    with fourfold.Session(model, device, signature="another", cache=tmp_path) as session:
+        assert [one.name for one in session.inputs] == ["y"]
+        assert [one.name for one in session.outputs] == ["sum"]
+        assert {*session.signatures} == {"another", "serving_default"}
+
+
+@needs_tensorflow
 @pytest.mark.skipif(not SAVED_MODEL.is_dir(), reason="the collection of models is not there")
 def test_a_saved_model_that_tensorflow_2_does_not_load(
     tensorflow_models: Path, device: DeviceInfo, tmp_path: Path
