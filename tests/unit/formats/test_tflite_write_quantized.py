@@ -84,7 +84,9 @@ def rounded(graph: Graph, stored: Mapping[str, StoredAs]) -> Graph:
     for name in CHANNELS | {"fw": 0}:
         form = stored[name]
         assert form.quantization is not None
-        integers = to_integers(constants[name], form.quantization, WEIGHTS.get(form.dtype, DType.I8))
+        integers = to_integers(
+            constants[name], form.quantization, WEIGHTS.get(form.dtype, DType.I8)
+        )
         constants[name] = dequantize(integers, form.quantization)
     return replace(graph, constants=constants)
 
