@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.cli._inputs import random_inputs
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.rewrite import PIPELINE
+from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 
 OURS = "ours"
@@ -32,7 +32,7 @@ TITLES = {
 }
 # Passes that make ops of our own, or other ones than a network was written with.
 OWN = {"find_variance", "fold_channel_pads", "split_transposed", "fuse_diamonds"}
-OWN |= {"sink_reshapes", "inline_pointwise"}
+OWN |= {"sink_reshapes", "inline_pointwise", "read_planes", "write_planes"}
 Arrays = list[np.ndarray]
 
 

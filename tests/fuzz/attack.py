@@ -13,7 +13,9 @@ from fourfold.metadata import read_about, write_about
 
 
 def damage_found(model: Path | bytes, options: ReadOptions = DEFAULTS) -> FourfoldError | None:
-    """The error of a model that is not read, with all that an error says."""
+    """The error of a model that is not read, with all that an error says; what a model that is
+    read says of itself can be kept.
+    """
     found: FourfoldError | None = None
     try:
         read = read_model(model, options)

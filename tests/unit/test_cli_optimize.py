@@ -53,11 +53,18 @@ def test_the_report_as_json(model: Path) -> None:
 
 def test_each_option_reaches_the_file(model: Path) -> None:
     output = model.with_name("out.onnx")
-    cut = ("--inputs", "image", "--outputs", "scores,flat", "--fix-shape", "image=1,5,6,3")
+    cut = (
+        "--inputs",
+        "image",
+        "--outputs",
+        "scores,features/channels_first",
+        "--fix-shape",
+        "image=1,5,6,3",
+    )
     result = invoke(model, "-o", output, *cut, "--no-fold-batch", "--targets", "cpu")
     assert result.exit_code == 0, result.output
     read = read_model(output)
-    assert read.output_names == ("scores", "flat")
+    assert read.output_names == ("scores", "features/channels_first")
     assert any(node.op == "mul" for node in read.main.nodes)
     assert "run on the CPU" in result.stdout
 
@@ -97,7 +104,8 @@ def test_operators_by_format() -> None:
     assert found["ONNX"]["written"]["conv2d"] == "Conv"
     assert found["ONNX"]["read"]
     assert found["Caffe"]["written"] == {}
-    assert set(found) == {form.name for form in formats().values()}
+    read = {form.name for form in formats().values() if form.converter is None}
+    assert set(found) == read
     assert "written as ONNX" in invoke("--list-ops").stdout
 
 

@@ -203,7 +203,7 @@ def _show_answers(answers: Answers) -> None:
             f"{one.mean:.2e}",
             f"{one.allowed:.0e}" if one.allowed < 1 else "-",
             f"{one.same_best} of {answers.samples}",
-            "agrees" if one.agrees else "differs",
+            one.verdict,
         )
         for one in answers.outputs
     )

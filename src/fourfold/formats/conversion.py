@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fourfold.errors import InputError, ModelError, Refusal, UnsupportedError
@@ -15,7 +16,19 @@ from fourfold.types import DType
 
 DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 EXPORT_AGAIN = "export the model again; if other tools accept the file, report it"
+DAMAGED = "download or export the file again; if other tools accept it, report it"
 SEE_OPS = "'fourfold ops' lists what is supported"
+
+
+@contextmanager
+def sound(title: str, kind: str, *others: type[Exception]) -> Iterator[None]:
+    """Damage of a file, and what a format calls that otherwise, becomes a ModelError."""
+    damage: tuple[type[Exception], ...] = (*DAMAGE, *others)
+    try:
+        yield
+    except damage as error:
+        what, why = f"{title} is not a sound {kind}", str(error) or type(error).__name__
+        raise ModelError(what, why, DAMAGED) from error
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fourfold.graph import Graph
+from fourfold.metadata import ModelMetadata
 from fourfold.types import DType, Quantization, Shape
 
 
@@ -27,7 +28,8 @@ class WritableModel:
     it. A writer puts whatever conversions its format needs where two ways to keep a value meet.
     Inputs and outputs that are in `stored` are integers for the caller, others are floats.
     `open_sizes` are the sizes of each input with -1 where the file is to leave one open, () where
-    it leaves none; without them, it leaves none at all.
+    it leaves none; without them, it leaves none at all. `metadata` are what the file is to say of
+    the model, as far as its format can.
     """
 
     graph: Graph
@@ -36,3 +38,4 @@ class WritableModel:
     stored: Mapping[str, StoredAs] = field(default_factory=dict)
     description: str = ""
     open_sizes: tuple[Shape, ...] = ()
+    metadata: ModelMetadata = field(default_factory=ModelMetadata)

@@ -15,6 +15,7 @@ HALF_STEPS = 2048
 SMALL_VALUES = 1 << 17
 BYTE_STEPS = 255
 KEEPERS = ("pad", "max_pool2d")  # ops whose results are among their inputs, or zero
+SUMS = ("conv2d", "depthwise_conv2d", "fully_connected")  # ops that multiply bytes
 
 
 class Storage:
@@ -52,15 +53,35 @@ class Storage:
             return None
         node = self._makers[name]
         if node.op in KEEPERS and not node.tail:
-            source = str(node.inputs[0])
-            known = source in self._makers and source not in self._ports
-            return self._bytes(source) if known else None
+            return self._kept_bytes(str(node.inputs[0]))
+        if node.op in ("concat", "gather") and not node.tail and self._is_multiplied(name):
+            read = node.inputs if node.op == "concat" else node.inputs[:1]
+            parts = {self._kept_bytes(str(part)) for part in read}
+            return parts.pop() if len(parts) == 1 else None
         grid = node.tail[-1].attributes if node.tail else node.attributes
         if not isinstance(grid, FakeQuantize) or grid.distance != 1.0:
             return None
         if grid.high - grid.low > BYTE_STEPS or not grid.low <= 0 <= grid.high:
             return None
         return Stored(DType.U8, 1.0, -grid.low)
+
+    def _is_multiplied(self, name: str) -> bool:
+        """Whether an op that multiplies reads a value, or what others pick of it."""
+        for reader in self._graph.readers.get(name, ()):
+            picks = reader.op in ("gather", "reshape") and not reader.tail
+            if reader.op in SUMS and reader.inputs[0] == name:
+                return True
+            if picks and self._is_multiplied(reader.outputs[0]):
+                return True
+        return False
+
+    def _kept_bytes(self, name: str) -> Stored | None:
+        """The same for what an op reads whose results are among its inputs."""
+        if name not in self._makers or name in self._ports:
+            return None
+        node = self._makers[name]
+        reshaped = node.op == "reshape" and not node.tail
+        return self._kept_bytes(str(node.inputs[0])) if reshaped else self._bytes(name)
 
     def _steps(self, name: str) -> Stored | None:
         """Numbers between two bounds as 16-bit steps, all of one size, finer than halves are."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
 from fourfold.graph import Graph, Node
+from fourfold.metadata import ModelMetadata, TensorMetadata
 
 _LONGEST = 200  # characters of a list of names
 _NAMES = "models are cut at values by the names that they have in the file"
@@ -35,7 +36,17 @@ def cut_model(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> Mo
         input_names=tuple(ports.values()),
         output_names=tuple(ends.values()),
         open_sizes=tuple(sizes.get(name, ()) for name in ports) if sizes else (),
+        read_metadata=lambda: _described(model, tuple(ports), tuple(ends)),
     )
+
+
+def _described(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> ModelMetadata:
+    """What is still said of the values that are left, in their new order."""
+    metadata, graph = model.metadata, model.main
+    known = dict(zip(graph.arguments, metadata.inputs, strict=False))
+    known |= dict(zip(graph.results, metadata.outputs, strict=False))
+    said = [tuple(known.get(name, TensorMetadata()) for name in ends) for ends in (inputs, outputs)]
+    return replace(metadata, inputs=said[0], outputs=said[1])
 
 
 def known_values(model: Model) -> Mapping[str, str]:

@@ -123,7 +123,11 @@ class Optimizer:
             quantized = self._quantize(simplify_model(model), form, wanted)
             return WrittenGraph(form, quantized.content, quantized)
         writable = WritableModel(
-            model.main, model.input_names, model.output_names, description=model.description
+            model.main,
+            model.input_names,
+            model.output_names,
+            description=model.description,
+            metadata=model.metadata,
         )
         return WrittenGraph(form, form.write(writable))
 
@@ -166,13 +170,14 @@ class Optimizer:
             self.steps.expect(len(PIPELINE))
             fused = fuse(graph, self.steps.done)
         placement = self.place(self.readable if written is None else written.content)
+        before = self._operators()
         return OptimizedModel(
             name=self.name,
             format=self.format.name,
             written_as="" if written is None else written.form.name,
             bytes_before=self.size,
-            operators_before=self._operators(),
-            operators_after=len(placement.rows),
+            operators_before=before,
+            operators_after=before if written is None else len(placement.rows),
             passes=results,
             fused=fused,
             placement=placement,

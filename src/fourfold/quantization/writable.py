@@ -35,6 +35,7 @@ def to_writable(
         output_names=model.output_names,
         stored=work.stored,
         description=model.description,
+        metadata=model.metadata,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fourfold.graph import Graph
 from fourfold.rewrite.check_graph import check
 from fourfold.rewrite.drop_identities import drop_identities
+from fourfold.rewrite.drop_roundings import drop_roundings
 from fourfold.rewrite.drop_unused import drop_unused
 from fourfold.rewrite.find_hard_swish import find_hard_swish
 from fourfold.rewrite.find_mean import find_mean
@@ -20,6 +21,7 @@ from fourfold.rewrite.fold_dilation import fold_dilation
 from fourfold.rewrite.fold_scales import fold_scales
 from fourfold.rewrite.fuse_diamonds import fuse_diamonds
 from fourfold.rewrite.fuse_pointwise import fuse_pointwise
+from fourfold.rewrite.hoist_roundings import hoist_roundings
 from fourfold.rewrite.hoist_transposes import hoist_transposes
 from fourfold.rewrite.inline_pointwise import inline_pointwise
 from fourfold.rewrite.keep_axes import keep_axes
@@ -54,6 +56,8 @@ PIPELINE: tuple[Pass, ...] = (
     find_variance,  # nor a variance
     read_planes,  # no transpose stands where planes of an input could be read as they lie
     share_equal,  # no two nodes compute the same
+    hoist_roundings,  # joins of integers read them on the grid that they give
+    drop_roundings,  # nothing is rounded to a grid on which it lies
     merge_roundings,  # what is stored as integers is rounded once
     drop_unused,  # everything is read: the passes below count readers
     fold_dilation,  # no convolution works on blocks of a batch that gaps could stand for

@@ -17,6 +17,7 @@ from fourfold.formats import read_model
 from fourfold.players.null import NULL_GPU
 from fourfold.quantization import write_file
 
+FEATURES = "features/channels_first"
 IMAGES = np.random.default_rng(2).uniform(-1, 1, (6, 1, 5, 6, 3)).astype(np.float32)
 
 
@@ -63,10 +64,10 @@ def test_batch_normalisation_stays_where_that_is_asked(model: Path) -> None:
 
 def test_a_cut_model_has_the_names_of_the_caller(model: Path) -> None:
     output = model.with_name("out.onnx")
-    optimize(model, output, inputs=["flat"], outputs=["scores"])
+    optimize(model, output, inputs=[FEATURES], outputs=["scores"])
     read = read_model(output)
-    assert (read.input_names, read.output_names) == (("flat",), ("scores",))
-    assert [str(read.main.types[name]) for name in read.main.arguments] == ["f32[1,48]"]
+    assert (read.input_names, read.output_names) == ((FEATURES,), ("scores",))
+    assert [str(read.main.types[name]) for name in read.main.arguments] == ["f32[1,4,3,4]"]
 
 
 def test_shapes_are_fixed(tmp_path: Path) -> None:
@@ -94,6 +95,37 @@ def test_a_quantised_file_is_smaller_and_near(model: Path, method: str) -> None:
     assert report.to_json()["models"][0]["quantization"]["method"] == method
 
 
+def test_layers_that_are_to_be_kept_stay_float(model: Path) -> None:
+    output = model.with_name("out.onnx")
+    options = {"quantize": "int8", "calibrate": list(IMAGES), "ranges": "percentile"}
+    whole = optimize(model, output, **options).models[0].quantization
+    assert not whole.kept
+    layer = whole.layers[0].name
+    kept = optimize(model, output, **options, keep=[layer]).models[0].quantization
+    assert [one.name for one in kept.kept] == [layer]
+    assert kept.ranges == "percentile"
+
+
+def test_layers_stay_float_until_no_more_is_lost(model: Path) -> None:
+    options = {"quantize": "int8", "calibrate": list(IMAGES), "max_loss": 1e-6}
+    found = optimize(model, model.with_name("out.onnx"), **options).models[0].quantization
+    assert found.kept
+    assert found.loss.value <= 1e-6 or len(found.kept) == len(found.layers)
+
+
+def test_the_answers_of_a_quantised_file_are_measured_alone(model: Path) -> None:
+    report = optimize(
+        model,
+        model.with_name("out.onnx"),
+        quantize="int8",
+        calibrate=list(IMAGES),
+        verify=[IMAGES[0]],
+    )
+    rows = report.models[0].answers.outputs
+    assert [row.verdict for row in rows] == ["measured", "measured"]
+    assert all(row.largest > 1e-4 for row in rows)
+
+
 def test_answers_are_compared_on_given_samples(model: Path) -> None:
     report = optimize(model, model.with_name("out.onnx"), verify=list(IMAGES))
     (one,) = report.models
@@ -107,7 +139,7 @@ def test_answers_are_compared_on_given_samples(model: Path) -> None:
 
 def test_a_cut_model_is_compared_with_what_was_cut_out(model: Path) -> None:
     output = model.with_name("out.onnx")
-    report = optimize(model, output, inputs=["flat"], outputs=["scores"], verify=3)
+    report = optimize(model, output, inputs=[FEATURES], outputs=["scores"], verify=3)
     (one,) = report.models
     assert report.agrees
     assert one.answers.engine == "NumPy"
@@ -254,4 +286,6 @@ def test_without_a_device_a_prepared_file_has_generic_plans(model: Path) -> None
     report = optimize(model, output)
     assert [row["device"] for row in report.prepared] == ["any cpu", "any gpu"]
     assert {one.name for one in report.models[0].fused if one.changes} >= {"fuse_pointwise"}
-    assert report.models[0].written_as == ""
+    (one,) = report.models
+    assert one.written_as == ""
+    assert one.operators_after == one.operators_before

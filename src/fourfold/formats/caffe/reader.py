@@ -12,12 +12,13 @@ from fourfold.formats.caffe.net import Net, read_net
 from fourfold.formats.caffe.record import read_binary, read_text
 from fourfold.formats.caffe.schema import NET
 from fourfold.formats.caffe.text import parse_text
-from fourfold.formats.conversion import DAMAGE, unsupported
+from fourfold.formats.conversion import sound, unsupported
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.printable import printable
 from fourfold.formats.protobuf import Message
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource, open_source
 from fourfold.metadata import ModelMetadata
 
@@ -28,12 +29,8 @@ WEIGHTED = {"Convolution", "Deconvolution", "InnerProduct", "BatchNorm", "PReLU"
 def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("Caffe")
     files = find_files(source)
-    try:
+    with sound(source.title, "Caffe network"):
         net = _read_files(files)
-    except DAMAGE as error:
-        what, why = f"{source.title} is not a sound Caffe network", str(error)
-        fix = "export or download it again; if other tools accept it, report it"
-        raise ModelError(what, why or type(error).__name__, fix) from error
     _check_weights(net, files, source.title)
     conversion = convert_net(net, files.size, options)
     graph = conversion.finish([conversion.values.get(name, name) for name in net.outputs])
@@ -49,7 +46,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
 
 
 def operators() -> Mapping[str, str]:
-    return {name: (rule.__doc__ or "").split("\n")[0] for name, rule in rules().items()}
+    return {name: summary(rule) for name, rule in rules().items()}
 
 
 def _read_files(files: NetFiles) -> Net:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fourfold.formats.caffe.operation import Operation
+from fourfold.formats.rule_table import register
 
 Convert = Callable[[Operation], None]
 RULES: dict[str, Convert] = {}
@@ -12,10 +13,4 @@ RULES: dict[str, Convert] = {}
 
 def converts(*types: str) -> Callable[[Convert], Convert]:
     """Registers a function for layers of these types; its docstring is shown to users."""
-
-    def register(convert: Convert) -> Convert:
-        for name in types:
-            RULES[name] = convert
-        return convert
-
-    return register
+    return register(RULES, types)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
-from fourfold.errors import ModelError
-from fourfold.formats.conversion import DAMAGE
 from fourfold.formats.onnx.records import (
     FileRecord,
     FunctionKey,
@@ -43,17 +40,6 @@ _NOT_TENSORS = {
     TypeField.SPARSE: "sparse tensor",
     TypeField.OPTIONAL: "optional",
 }
-
-
-@contextmanager
-def sound(title: str) -> Iterator[None]:
-    """Whatever is damaged becomes a ModelError; graphs inside of nodes are read late."""
-    try:
-        yield
-    except (*DAMAGE, RecursionError) as error:
-        what, why = f"{title} is not a sound ONNX model", str(error) or type(error).__name__
-        fix = "download or export the file again; it is damaged"
-        raise ModelError(what, why, fix) from error
 
 
 def read_file(content: Content) -> FileRecord:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from fourfold.formats.conversion import sound
 from fourfold.formats.onnx.external import external_path
-from fourfold.formats.onnx.file import read_entries, read_file, sound
+from fourfold.formats.onnx.file import read_entries, read_file
 from fourfold.formats.onnx.records import GraphRecord
 from fourfold.formats.onnx.schema import TensorField
 from fourfold.formats.onnx.scope import inner_graphs
@@ -19,7 +20,7 @@ def all_files(source: ModelSource) -> tuple[str, ...]:
     if source.path is None:
         return ()
     folder = os.path.dirname(os.path.abspath(source.path))
-    with sound(source.title):
+    with sound(source.title, "ONNX model", RecursionError):
         names = dict.fromkeys(_locations(read_file(source.content).graph))
         beside = [external_path(folder, name) for name in names]
     return (source.path, *(path for path in beside if os.path.isfile(path)))

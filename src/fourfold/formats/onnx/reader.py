@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from functools import partial
 
 from fourfold.formats.budget import Budget
-from fourfold.formats.conversion import SEE_OPS, unsupported
+from fourfold.formats.conversion import SEE_OPS, sound, unsupported
 from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
 from fourfold.formats.onnx.convert import rules
 from fourfold.formats.onnx.external import ExternalFiles
-from fourfold.formats.onnx.file import read_file, sound
+from fourfold.formats.onnx.file import read_file
 from fourfold.formats.onnx.main_graph import convert_graph
 from fourfold.formats.onnx.records import FileRecord
-from fourfold.formats.onnx.rule import summary
 from fourfold.formats.onnx.source_graph import OnnxSourceGraph
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.printable import printable, short_properties
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
 from fourfold.metadata import ModelMetadata
 
@@ -29,7 +29,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("ONNX")
     folder = None if source.path is None else os.path.dirname(os.path.abspath(source.path))
     files = ExternalFiles(folder)
-    with sound(source.title):
+    with sound(source.title, "ONNX model", RecursionError):
         file = read_file(source.content)
         found = convert_graph(file, files, options, Budget.of(len(source.content)))
     if found.graph is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fourfold.formats.onnx.operation import Operation
+from fourfold.formats.rule_table import register
 
 Convert = Callable[[Operation], None]
 
@@ -17,14 +18,4 @@ def converts(*ops: str) -> Callable[[Convert], Convert]:
     Operators of other domains than ONNX's own have theirs before the name:
     'com.microsoft.FusedConv'. A rule looks at `Operation.version` where versions differ.
     """
-
-    def register(convert: Convert) -> Convert:
-        for op in ops:
-            RULES[op] = convert
-        return convert
-
-    return register
-
-
-def summary(convert: Convert) -> str:
-    return (convert.__doc__ or "").strip().split("\n")[0]
+    return register(RULES, ops)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fourfold.errors import FourfoldError, ModelError
-from fourfold.formats.conversion import DAMAGE, unsupported
+from fourfold.formats.conversion import sound, unsupported
 from fourfold.formats.inputs import open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
@@ -21,20 +21,17 @@ from fourfold.formats.paddle.pir import read_json
 from fourfold.formats.paddle.program import read_program
 from fourfold.formats.paddle.records import Program
 from fourfold.formats.paddle.source_graph import PaddleSourceGraph
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource, open_source
 
 
 def read(source: ModelSource, options: ReadOptions) -> Model:
     options.refuse_signature("Paddle")
     files = find_files(source)
-    try:
+    with sound(source.title, "Paddle model", AttributeError, AssertionError):
         file = open_source(files.program)
         program = read_json(file.content) if is_json(file) else read_program(file.content)
         parameters = _parameters(program, files)
-    except (*DAMAGE, AttributeError, AssertionError) as error:
-        what, why = f"{source.title} is not a sound Paddle model", str(error)
-        fix = "export or download it again; if other tools accept it, report it"
-        raise ModelError(what, why or type(error).__name__, fix) from error
     size = len(file.content) + sum(array.nbytes for array in parameters.values())
     conversion = convert_program(program, parameters, size, options)
     outputs = [conversion.values.get(name, name) for name in program.fetches.values()]
@@ -53,7 +50,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
 
 
 def operators() -> Mapping[str, str]:
-    return {name: rule.summary for name, rule in rules().items()}
+    return {name: summary(rule.convert) for name, rule in rules().items()}
 
 
 def _parameters(program: Program, files: ProgramFiles) -> dict[str, np.ndarray]:

@@ -17,10 +17,6 @@ class Rule:
     convert: Convert
     outputs: tuple[str, ...]
 
-    @property
-    def summary(self) -> str:
-        return (self.convert.__doc__ or "").strip().split("\n")[0]
-
 
 RULES: dict[str, Rule] = {}
 

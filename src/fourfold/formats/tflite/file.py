@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from fourfold.errors import ModelError
 from fourfold.formats.budget import MAX_RANK
+from fourfold.formats.conversion import sound
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.constants import check_texts
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
@@ -32,14 +32,8 @@ _Codes = list[tuple[str, int, str]]
 
 def read_file(content: Content, title: str) -> FileRecord:
     """All that the file says; the only place where damage becomes a ModelError."""
-    try:
+    with sound(title, "TFLite file", struct.error):
         return _file(Table.root(FlatBuffer(content)))
-    except (ValueError, TypeError, LookupError, ArithmeticError, struct.error) as error:
-        raise ModelError(
-            f"{title} is not a sound TFLite file",
-            str(error) or type(error).__name__,
-            "download or export the file again; it is damaged",
-        ) from error
 
 
 def _file(root: Table) -> FileRecord:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import partial
 from itertools import islice
 from math import inf
@@ -37,16 +38,34 @@ MOST_PROPERTY = 256  # bytes of a buffer that is taken for a word
 _DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, struct.error)
 
 # In the order of their numbers.
-_FILES = ("", "descriptions", AXIS, VALUE, "score calibration", VOCABULARY, "index")
-_CONTENTS = ("", "features", "image", "bounding boxes", "audio")
-_COLORS = ("", "rgb", "gray")
-_BOXES = ("", "left top right bottom", "left top width height", "center width height")
-_COORDINATES = ("from 0 to 1", "pixels")
-_TRANSFORMS = ("identity", "log", "inverse logistic")
-_NORMALIZATION, _CALIBRATION, _THRESHOLD, _BERT, _SENTENCE_PIECE, _REGEX = range(1, 7)
+FILES = ("", "descriptions", AXIS, VALUE, "score calibration", VOCABULARY, "index")
+CONTENTS = ("", "features", "image", "bounding boxes", "audio")
+COLORS = ("", "rgb", "gray")
+BOXES = ("", "left top right bottom", "left top width height", "center width height")
+COORDINATES = ("from 0 to 1", "pixels")
+TRANSFORMS = ("identity", "log", "inverse logistic")
 _TITLES = {AXIS: "labels", VALUE: "labels of values"}
 
 Item = TypeVar("Item")
+
+
+class Unit(IntEnum):
+    """A step before or after a model."""
+
+    NORMALIZATION = 1
+    CALIBRATION = 2
+    THRESHOLD = 3
+    BERT = 4
+    SENTENCE_PIECE = 5
+    REGEX = 6
+
+
+# Where steps that cut text into words name files.
+_VOCABULARIES: dict[int, tuple[int, ...]] = {
+    Unit.BERT: (0,),
+    Unit.SENTENCE_PIECE: (0, 1),
+    Unit.REGEX: (1,),
+}
 
 
 @dataclass(frozen=True)
@@ -169,16 +188,16 @@ class _Reading:
         kind, options = unit.scalar(0, "B"), unit.table(1)
         if options is None:
             return tensor
-        if kind == _NORMALIZATION:
+        if kind == Unit.NORMALIZATION:
             numbers = Normalization(_numbers(options, 0), _numbers(options, 1))
             return replace(tensor, normalization=numbers)
-        if kind == _THRESHOLD:
+        if kind == Unit.THRESHOLD:
             return replace(tensor, threshold=_number(options, 0))
-        if kind == _CALIBRATION:
-            transform = _name(_TRANSFORMS, options.scalar(0, "b"))
+        if kind == Unit.CALIBRATION:
+            transform = _name(TRANSFORMS, options.scalar(0, "b"))
             calibration = ScoreCalibration(transform, _number(options, 1), self.curves(tensor))
             return replace(tensor, calibration=calibration)
-        slots = {_BERT: (0,), _SENTENCE_PIECE: (0, 1), _REGEX: (1,)}.get(kind, ())
+        slots = _VOCABULARIES.get(kind, ())
         files = tuple(one for slot in slots for one in self.named_files(options, slot))
         labels = (*tensor.labels, *self.labels(files))
         return replace(tensor, files=(*tensor.files, *files), labels=labels)
@@ -189,7 +208,7 @@ class _Reading:
     def named_file(self, table: Table) -> AssociatedFile:
         name = table.text(0)
         description, locale, version = (_text(table, slot) for slot in (1, 3, 4))
-        kind = _name(_FILES, table.scalar(2, "b"))
+        kind = _name(FILES, table.scalar(2, "b"))
         return AssociatedFile(
             printable(name), kind, description, locale, version, self.files.size(name)
         )
@@ -216,7 +235,7 @@ class _Reading:
 
 def _with_content(tensor: TensorMetadata, table: Table) -> TensorMetadata:
     """The tensor with what is said of what it holds."""
-    content, details = _name(_CONTENTS, table.scalar(0, "B")), table.table(1)
+    content, details = _name(CONTENTS, table.scalar(0, "B")), table.table(1)
     if details is None:
         return replace(tensor, content=content)
     properties: dict[str, str] = {}
@@ -229,10 +248,10 @@ def _with_content(tensor: TensorMetadata, table: Table) -> TensorMetadata:
         properties["channels"] = str(details.scalar(1, "I"))
     elif content == "bounding boxes":
         order = details.vector(0, np.uint32)[:MOST_DIMENSIONS].tolist()
-        properties["corners"] = _name(_BOXES, details.scalar(1, "b"))
-        properties["coordinates"] = _name(_COORDINATES, details.scalar(2, "b"))
+        properties["corners"] = _name(BOXES, details.scalar(1, "b"))
+        properties["coordinates"] = _name(COORDINATES, details.scalar(2, "b"))
         properties["order"] = " ".join(map(str, order))
-    color = _name(_COLORS, details.scalar(0, "b")) if content == "image" else ""
+    color = _name(COLORS, details.scalar(0, "b")) if content == "image" else ""
     kept = {name: text for name, text in properties.items() if text}
     return replace(tensor, content=content, color=color, properties=kept)
 

@@ -12,6 +12,7 @@ from fourfold.formats.budget import Budget
 from fourfold.formats.conversion import SEE_OPS, unsupported
 from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
+from fourfold.formats.rule_table import summary
 from fourfold.formats.source import ModelSource
 from fourfold.formats.tflite.convert import rules
 from fourfold.formats.tflite.file import read_file
@@ -52,7 +53,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
 
 
 def operators() -> Mapping[str, str]:
-    return {op: rule.summary for op, rule in rules().items()}
+    return {op: summary(rule.convert) for op, rule in rules().items()}
 
 
 def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]:

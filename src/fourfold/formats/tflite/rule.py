@@ -26,10 +26,6 @@ class Rule:
     states: bool = False
     resources: bool = False
 
-    @property
-    def summary(self) -> str:
-        return (self.convert.__doc__ or "").strip().split("\n")[0]
-
 
 RULES: dict[str, Rule] = {}
 

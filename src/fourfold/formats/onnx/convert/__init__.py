@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from fourfold.formats.onnx.rule import RULES, Convert
+from fourfold.formats.rule_table import load_rules
 
 
 @cache
 def rules() -> Mapping[str, Convert]:
     """Every rule by the operator's name."""
-    for info in iter_modules(__path__):
-        import_module(f"{__name__}.{info.name}")
-    return dict(sorted(RULES.items()))
+    return load_rules(__name__, __path__, RULES)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from fourfold.errors import InputError, Refusal, UnsupportedError
 from fourfold.formats.onnx.schema import ELEMENTS
+from fourfold.formats.onnx.write_graph.exact_weights import keep_weights
 from fourfold.formats.onnx.write_graph.file import write_file
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
-from fourfold.formats.onnx.write_graph.rule import summary
 from fourfold.formats.onnx.write_graph.rules import rules
 from fourfold.formats.refusal import Unconvertible
+from fourfold.formats.rule_table import summary
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
 from fourfold.types import silent_arithmetic
@@ -24,7 +25,7 @@ def write(model: WritableModel) -> bytes:
     refusals = _refused_ports(model.graph)
     if refusals:
         raise _unsupported(refusals)
-    writer = GraphWriter(model)
+    writer = GraphWriter(keep_weights(model))
     refusals += _refused_states(model.graph)
     for node in model.graph.nodes:
         reason = _write_node(writer, node)

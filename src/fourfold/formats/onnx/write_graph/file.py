@@ -8,6 +8,7 @@ from enum import IntEnum
 from fourfold.formats.onnx.schema import (
     AttributeField,
     Element,
+    EntryField,
     GraphField,
     ModelField,
     NodeField,
@@ -42,11 +43,25 @@ def write_file(writer: GraphWriter, model: WritableModel) -> bytes:
     version, operators = _versions(writer)
     file = MessageWriter().integer(ModelField.IR_VERSION, version)
     file.text(ModelField.PRODUCER, "fourfold").text(ModelField.PRODUCER_VERSION, VERSION)
-    if model.description:
-        file.text(ModelField.DESCRIPTION, model.description)
+    _describe(file, model)
     opset = MessageWriter().text(OpsetField.DOMAIN, "").integer(OpsetField.VERSION, operators)
     file.message(ModelField.OPSETS, opset)
     return file.message(ModelField.GRAPH, _graph(writer, outputs, model.graph.name)).finish()
+
+
+def _describe(file: MessageWriter, model: WritableModel) -> None:
+    """What an ONNX file can say of a model: a text, and pairs of names and texts."""
+    said = model.metadata
+    text = said.description or model.description
+    if text:
+        file.text(ModelField.DESCRIPTION, text)
+    if said.version.isdecimal():
+        file.integer(ModelField.VERSION, int(said.version))
+    own = {"author": said.author, "licence": said.licence}
+    for name, words in {**own, **said.properties}.items():
+        if words and name != "producer":
+            entry = MessageWriter().text(EntryField.KEY, name).text(EntryField.VALUE, words)
+            file.message(ModelField.METADATA, entry)
 
 
 def _versions(writer: GraphWriter) -> tuple[int, int]:

@@ -8,6 +8,7 @@ order is read that is not there yet; those of the graph itself only rename axes.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from fourfold.formats.onnx.write_graph.tensor import element_of
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order, composed, full_rank, keeps_order, permuted
-from fourfold.types import TensorType
+from fourfold.types import Shape, TensorType
 
 
 def identity(rank: int) -> Order:
@@ -32,6 +33,22 @@ def identity(rank: int) -> Order:
 def channels_first(rank: int) -> Order:
     """The order in which ONNX's layers over images take [N, ..., C]."""
     return (0, rank - 1, *range(1, rank - 1))
+
+
+@dataclass(frozen=True)
+class FlatImage:
+    """Rows that were made of an image as it lay there: the tensor, and the image's shape and order.
+    Who reads them must know that order.
+    """
+
+    tensor: str
+    shape: Shape
+    order: Order
+
+    def reordered(self, weights: np.ndarray) -> np.ndarray:
+        """The columns of weights in the order in which the elements of a row lie."""
+        parts = weights.reshape(-1, *self.shape[1:])
+        return np.ascontiguousarray(parts.transpose(self.order).reshape(weights.shape))
 
 
 class GraphWriter(OperatorList):
@@ -44,6 +61,7 @@ class GraphWriter(OperatorList):
         self._forms: dict[str, dict[Order, str]] = {}
         self._origins: dict[str, tuple[str, Order]] = {}  # values that are transposes of others
         self._integers: dict[str, tuple[str, Order]] = {}  # values that are stored as something
+        self.flattened: dict[str, FlatImage] = {}  # values whose elements lie in another order
         self.inputs = [self._input(*pair) for pair in self._arguments()]
         for name in self.graph.states:
             self.assume(name)
@@ -181,8 +199,15 @@ class GraphWriter(OperatorList):
         moves = wanted != identity(len(wanted))
         return self.add("Transpose", tensor, perm=wanted) if moves else tensor
 
+    def read_weights(self, name: str, rows: FlatImage) -> str:
+        """Weights for rows of a flattened image."""
+        return self._kept(name, rows.reordered(self.graph.constants[name]), identity(2))
+
     def _constant(self, name: str, order: Order) -> str:
-        array, stored = self.graph.constants[name], self.stored.get(name)
+        return self._kept(name, self.graph.constants[name], order)
+
+    def _kept(self, name: str, array: np.ndarray, order: Order) -> str:
+        stored = self.stored.get(name)
         if stored is not None and is_widened(stored):
             return stored_constant(self, name, array, stored, order)
         turned = array.reshape(full_rank(array.shape, len(order))).transpose(order)
@@ -200,6 +225,10 @@ class GraphWriter(OperatorList):
         tensor = self._forms[origin][source]
         if cheap:
             made = self.add("Reshape", tensor, self.integers(permuted(shape, wanted)))
+        elif origin in self._integers:  # there is less to move of them
+            stored, order = self._integers[origin]
+            moved = self.add("Transpose", stored, perm=tuple(order.index(axis) for axis in wanted))
+            made = read_stored(self, moved, self.stored[origin])
         else:
             made = self.add("Transpose", tensor, perm=steps[source])
         plain = wanted == identity(len(wanted))

@@ -72,11 +72,13 @@ class _Serialiser:
         graphs = self._references([self._subgraph(graph) for graph in file.subgraphs])
         codes = self._references([self._code(*code) for code in self.codes])
         signatures = self._references([self._signature(one) for one in file.signatures])
+        notes = [self._note(file, name) for name in file.metadata]
+        offsets = {6: self._references(notes)} if notes else {}
         description = builder.CreateString(file.description)
         root = self._table(
             8,
             lambda b: b.PrependUint32Slot(0, file.version, 0),
-            {1: codes, 2: graphs, 3: description, 4: buffers, 7: signatures},
+            {1: codes, 2: graphs, 3: description, 4: buffers, 7: signatures, **offsets},
         )
         builder.Finish(root, file_identifier=b"TFL3")
         return bytes(builder.Output())
@@ -199,6 +201,12 @@ class _Serialiser:
             builder.PrependInt32Slot(3, number, 0)
 
         return self._table(4, fill, offsets)
+
+    def _note(self, file: FileRecord, name: str) -> int:
+        """Metadata: a name, and which of the buffers they are."""
+        number = next(i for i, data in enumerate(file.buffers) if data is file.metadata[name])
+        offsets = {0: self.builder.CreateString(name)}
+        return self._table(2, lambda b: b.PrependUint32Slot(1, number, 0), offsets)
 
     def _signature(self, signature: SignatureRecord) -> int:
         offsets = {

@@ -11,9 +11,15 @@ from fourfold.ops.batch_matmul import BatchMatmul
 @writes("fully_connected")
 def fully_connected(writer: GraphWriter, node: Node) -> None:
     """Gemm, or MatMul and Add of more than two axes"""
-    x, weights = writer.read(node.inputs[0]), node.inputs[1]
-    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    weights, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
     added = None if bias is None else writer.read(bias)
+    rows = writer.flattened.get(str(node.inputs[0]))
+    if rows is not None:
+        reordered = writer.read_weights(str(weights), rows)
+        made = writer.add("Gemm", rows.tensor, reordered, added, transB=1)
+        writer.give(node.outputs[0], made)
+        return
+    x = writer.read(node.inputs[0])
     if writer.type(node.inputs[0]).rank == 2:
         made = writer.add("Gemm", x, writer.read(weights), added, transB=1)
     else:

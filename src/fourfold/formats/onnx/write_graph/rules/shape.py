@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
-from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter, channels_first, identity
+from fourfold.formats.onnx.write_graph.graph_writer import (
+    FlatImage,
+    GraphWriter,
+    channels_first,
+    identity,
+)
 from fourfold.formats.onnx.write_graph.rule import writes
 from fourfold.graph import Node
 from fourfold.kernels.move import Block
@@ -41,8 +46,32 @@ def reshape(writer: GraphWriter, node: Node) -> None:
             made = writer.add("Reshape", writer.read(source, known), writer.integers(found[0]))
             writer.give(node.outputs[0], made, inverse(found[1]))
             return
+    if _only_products_read(writer, node) and writer.orders(source):
+        known = writer.orders(source)[0]
+        if known[0] == 0 and result == (shape[0], math.prod(shape[1:])):
+            made = writer.add("Reshape", writer.read(source, known), writer.integers(result))
+            writer.call(made, f"{node.outputs[0]}/channels_first")
+            writer.flattened[node.outputs[0]] = FlatImage(made, shape, known)
+            return
     made = writer.add("Reshape", writer.read(source), writer.integers(result))
     writer.give(node.outputs[0], made, order)
+
+
+def _only_products_read(writer: GraphWriter, node: Node) -> bool:
+    """Whether all readers have weights that can be reordered, so that no element need move."""
+    value, graph = node.outputs[0], writer.graph
+    readers = graph.readers.get(value, ())
+    return (
+        value not in graph.outputs
+        and value not in writer.stored
+        and bool(readers)
+        and all(
+            one.op == "fully_connected"
+            and one.inputs[0] == value
+            and one.inputs[1] in graph.constants
+            for one in readers
+        )
+    )
 
 
 @writes("depth_to_space", "space_to_depth")

@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 import numpy as np
 
 from fourfold.formats.names import UniqueNames
+from fourfold.formats.rule_table import load_rules
 from fourfold.formats.tflite.write_graph.expansion import EXPANSIONS, Expand, Expansion
 from fourfold.graph import Graph, Node
 from fourfold.types import TensorType
@@ -21,9 +20,7 @@ from fourfold.types import TensorType
 @cache
 def expansions() -> Mapping[str, Expand]:
     """Every expansion by the op's name."""
-    for info in iter_modules(__path__):
-        import_module(f"{__name__}.{info.name}")
-    return dict(sorted(EXPANSIONS.items()))
+    return load_rules(__name__, __path__, EXPANSIONS)
 
 
 def expand_nodes(graph: Graph) -> Graph:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
 from fourfold.kernels.move import Block
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
@@ -47,11 +47,18 @@ def transpose(to: NodeWriter) -> None:
     to.give("TRANSPOSE", [to.input(0), order])
 
 
-@writes("planes", grids=Grids.SAME)
-def planes(to: NodeWriter) -> None:
+@writes("planes_to_pixels", grids=Grids.SAME)
+def planes_to_pixels(to: NodeWriter) -> None:
     """TRANSPOSE of the channels to the end."""
     rank = to.type(0).rank
     to.give("TRANSPOSE", [to.input(0), to.integers((0, *range(2, rank), 1), "order")])
+
+
+@writes("pixels_to_planes", grids=Grids.SAME)
+def pixels_to_planes(to: NodeWriter) -> None:
+    """TRANSPOSE of the channels to the front of each image."""
+    rank = to.type(0).rank
+    to.give("TRANSPOSE", [to.input(0), to.integers((0, rank - 1, *range(1, rank - 1)), "order")])
 
 
 @writes("tile", grids=Grids.SAME)
@@ -116,7 +123,7 @@ def slice_(to: NodeWriter) -> None:
     to.give("STRIDED_SLICE", [x, begin, to.integers(ends, "end"), strides], end_mask=mask)
 
 
-@writes("depth_to_space", "space_to_depth", grids=Grids.SAME)
+@writes("depth_to_space", "space_to_depth", grids=Grids.SAME, integers=NARROW)
 def blocks(to: NodeWriter) -> None:
     """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
     to.give(to.node.op.upper(), [to.input(0)], block_size=to.attributes(Block).size)

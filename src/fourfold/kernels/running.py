@@ -1,0 +1,116 @@
+"""Walks along an axis that keep a running total: sums and products of all elements so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fourfold.kernel.broadcast import mask_beyond
+from fourfold.kernel.context import NodeContext
+from fourfold.kernel.expression import Expression, const, vector
+from fourfold.kernel.kernel import Kernel, Variable
+from fourfold.kernel.view import View
+from fourfold.kernels.grid import group_for
+from fourfold.kernels.lines import line_grid
+from fourfold.kernels.reduce import least
+
+
+@dataclass(frozen=True)
+class RunningTotal:
+    """The axis; whether an element's own value is left out; whether totals start at the end."""
+
+    axis: int
+    exclusive: bool = False
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class Total:
+    """What a total begins with, what it is with one more value, and how it gets there."""
+
+    title: str
+    start: float
+    more: Callable[[Expression, Expression], Expression]
+    advance: Callable[[Kernel, Variable, Expression], None]
+
+
+SUM = Total("cumsum", 0.0, lambda total, value: total + value, Kernel.add)
+PRODUCT = Total(
+    "cumprod",
+    1.0,
+    lambda total, value: total * value,
+    lambda kernel, total, value: kernel.set(total, total * value),
+)
+
+
+def running_reference(
+    attributes: RunningTotal, total: np.ufunc, start: float, x: np.ndarray
+) -> np.ndarray:
+    """`total` is NumPy's function for two values."""
+    turned = np.flip(x, attributes.axis) if attributes.reverse else x
+    totals = np.asarray(total.accumulate(turned, attributes.axis, x.dtype))
+    if attributes.exclusive:
+        first = np.full_like(np.take(totals, [0], attributes.axis), start)
+        rest = np.delete(totals, -1, attributes.axis)
+        totals = np.concatenate([first, rest], attributes.axis)
+    return np.flip(totals, attributes.axis) if attributes.reverse else totals
+
+
+def build_running(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
+    if attributes.axis == context.input.rank - 1:
+        _along_channels(context, attributes, total)
+    else:
+        _along_pixels(context, attributes, total)
+
+
+def _from(
+    attributes: RunningTotal, kernel: Kernel, step: Expression, count: Expression
+) -> Expression:
+    """The place of a step: from the end backwards where totals start there."""
+    return kernel.let(count - 1 - step, "place") if attributes.reverse else step
+
+
+def _along_pixels(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
+    """Four channels at once, one work-item a line."""
+    kernel = context.kernel(total.title)
+    source, target = context.read(kernel, 0), context.write(kernel)
+    pixel, slice_ = line_grid(kernel, context.device, source, attributes.axis)
+    so_far = kernel.variable(least(source.kind, total.start), "total")
+    count = source.axis(attributes.axis)
+    with kernel.loop(count, title="step") as step:
+        at = pixel(_from(attributes, kernel, step, count))
+        value = source.load(at, slice_)
+        if attributes.exclusive:
+            target.store(at, slice_, so_far)
+            total.advance(kernel, so_far, value)
+        else:
+            total.advance(kernel, so_far, value)
+            target.store(at, slice_, so_far)
+
+
+def _along_channels(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
+    """Channel by channel, one work-item a pixel."""
+    kernel = context.kernel(f"{total.title}_channels")
+    source, target = context.read(kernel, 0), context.write(kernel)
+    pixels = context.input.pixels
+    (pixel,) = kernel.ids(pixels, local=group_for(context.device, pixels, 1))
+    so_far = kernel.variable(least(source.kind, total.start).lane(0), "total")
+    count = source.slices
+    with kernel.loop(count, title="step") as step:
+        slice_ = _from(attributes, kernel, step, count)
+        value = _with_neutral(source, source.load(pixel, slice_), slice_, total)
+        lanes: list[Expression] = [const(0, source.kind)] * 4
+        for lane in reversed(range(4)) if attributes.reverse else range(4):
+            after = kernel.let(total.more(so_far, value.lane(lane)), "sum")
+            lanes[lane] = kernel.variable(so_far, "before") if attributes.exclusive else after
+            kernel.set(so_far, after)
+        target.store(pixel, slice_, vector(*lanes))
+
+
+def _with_neutral(view: View, value: Expression, slice_: Expression, total: Total) -> Expression:
+    """What changes no total in the lanes beyond the last channel, which are zeros."""
+    if total.start == 0.0:
+        return value
+    return mask_beyond(view, value, slice_, least(view.kind, total.start))

@@ -1,0 +1,30 @@
+"""x = fake_quantize(..); y = max_pool2d(x); z = fake_quantize(y)  ->  z = y, on the same grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fourfold.graph import Graph, Node
+from fourfold.ops.fake_quantize import FakeQuantize
+from fourfold.rewrite._grids import Grid, find_grids
+from fourfold.rewrite._names import Names
+
+
+def drop_roundings(graph: Graph) -> Graph:
+    grids, names = find_grids(graph), Names(graph)
+    kept = [
+        node
+        for node in graph.nodes
+        if not _does_nothing(node, grids) or not names.equal(node.outputs[0], str(node.inputs[0]))
+    ]
+    return names.apply(kept)
+
+
+def _does_nothing(node: Node, grids: Mapping[str, Grid]) -> bool:
+    """Whether a node rounds to a grid on which its input lies; ties are of no matter there, but a
+    rounding that has a way of its own for them may be a part of what the model's format promises.
+    """
+    grid = node.attributes
+    if not isinstance(grid, FakeQuantize) or node.tail or grid.step or grid.pivot is not None:
+        return False
+    return grids.get(str(node.inputs[0])) == Grid(grid.scale, grid.low, grid.high)
