@@ -62,9 +62,13 @@ class QuantizeReport:
         lines = [f"{self.method}: {len(self.layers)} layers, {stored}"]
         if self.samples:
             lines.append(f"ranges by {self.ranges} of {self.samples} samples")
-        size = f"{self.bytes_before / 2**20:.2f} MiB of constants became a file of "
-        lines.append(f"{size}{self.bytes_after / 2**20:.2f} MiB in {self.seconds:.1f} s")
+        before, after = _size(self.bytes_before), _size(self.bytes_after)
+        lines.append(f"{before} of constants became a file of {after} in {self.seconds:.1f} s")
         if self.loss is not None:
             lines.append(f"beside the float model: {self.loss}")
         lines += [f"  float: {layer.op} '{layer.name}': {layer.reason}" for layer in self.kept]
         return "\n".join(lines)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.2f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"

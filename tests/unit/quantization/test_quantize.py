@@ -14,7 +14,9 @@ import fourfold
 from fourfold.cpu.reference import evaluate
 from fourfold.errors import InputError
 from fourfold.formats import read_model
+from fourfold.ops.concat import Concat
 from fourfold.ops.conv2d import Conv2d
+from fourfold.ops.reshape import Reshape
 from fourfold.quantization.assign import Assigner
 from fourfold.quantization.calibrate import Calibration, wanted_values
 from fourfold.quantization.layers import find_layers
@@ -234,6 +236,24 @@ def test_values_without_a_range_are_stored() -> None:
     report = quantize(model, samples=samples, device="cpu")
     found, expected = by_litert(report.content, samples[:1])[0], draft.constants["out/bias"]
     assert np.abs(found - expected).max() < 0.01
+
+
+def test_outputs_that_are_joined_keep_their_own_steps() -> None:
+    """Heads of a detector: one gives numbers a thousand times as large as the other."""
+    draft = GraphDraft(image=(1, 4, 4, 3))
+    heads = [draft.conv(name, "image", 4) for name in ("small", "large")]
+    draft.constants["large/weights"] *= 1000
+    rows = [
+        draft.node("reshape", f"{head}/row", head, attributes=Reshape((1, 64))) for head in heads
+    ]
+    draft.node("concat", "both", *rows, attributes=Concat(1))
+    graph = draft.graph("both")
+    samples = pictures(graph, 6)
+    content = quantize(write_tflite(graph), samples=samples, device="cpu").content
+    (found,), real = by_litert(content, samples[:1]), evaluate(graph, {"image": samples[0]})
+    for half in (slice(0, 64), slice(64, 128)):
+        head = real["both"][:, half]
+        assert np.abs(found[:, half] - head).max() <= 0.02 * np.abs(head).max()
 
 
 def test_nothing_is_left_when_it_is_interrupted(tmp_path: Path) -> None:
