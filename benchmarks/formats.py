@@ -4,12 +4,16 @@ All are open in one process and take turns, a few runs each, so that whatever di
 the others; a turn's median is compared with that of the turn beside it. 'of .tflite' 1.02 means
 that the network takes 1.02 times as long from its .onnx file.
 
+With --starts, so many starts from what the store kept and from prepared files, too, each in a
+process of its own, the two formats in turns: milliseconds to the first result.
+
 MODELS are names of pairs of files in FOLDER; without a folder MobileNet v1, v2 and ResNet-50 are
 written here, both files with the same random weights. Neither needs a package but fourfold's own.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +26,7 @@ from networks import NETWORKS, network_file
 from peers import Task, planes
 from peers.onnx_file import onnx_bytes
 from setting import WORK, describe_setting, relative_error, write_json
+from start import Starts
 
 import fourfold
 from fourfold.cli._timing import timed
@@ -120,6 +125,42 @@ def measure(pair: tuple[Path, Path], options: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
+def measure_starts(
+    pair: tuple[Path, Path], device: str, precision: str, rounds: int
+) -> dict[str, dict[str, list[float]]]:
+    """The seconds of starts by kind and format."""
+    kinds = ("kept", "prepared", "prepared, again")
+    found: dict[str, dict[str, list[float]]] = {kind: {} for kind in kinds}
+    with tempfile.TemporaryDirectory() as work:
+        both = {}
+        for path in pair:
+            folder = Path(work) / path.suffix[1:]
+            folder.mkdir()
+            both[path.suffix[1:]] = Starts(path, device, precision, folder)
+        for starts in both.values():
+            starts.prepare()
+            starts.first()
+        for _ in range(rounds):
+            for name, starts in both.items():
+                for kind, start in zip(
+                    kinds, (starts.kept, starts.shipped, starts.shipped_again), strict=True
+                ):
+                    found[kind].setdefault(name, []).append(start()["total"])
+    return found
+
+
+def start_table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| model | start | .tflite ms | .onnx ms | of .tflite | of minima |"
+    yield "|---|---|--:|--:|--:|--:|"
+    for row in rows:
+        for kind, found in row["starts"].items():
+            middle = {name: median(seconds) for name, seconds in found.items()}
+            cells = [row["model"], kind, *(f"{middle[name] * 1e3:.0f}" for name in (TFLITE, ONNX))]
+            cells.append(f"{middle[ONNX] / middle[TFLITE]:.2f}")
+            cells.append(f"{min(found[ONNX]) / min(found[TFLITE]):.2f}")
+            yield f"| {' | '.join(cells)} |"
+
+
 def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     titles = ["model", ".tflite ms", ".onnx ms", "of .tflite", "of minima", "ONNX Runtime ms"]
     yield f"| {' | '.join([*titles, 'of it', 'error'])} |"
@@ -140,6 +181,7 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
 @click.option("--precision", help="fp32 on a CPU, mixed on a GPU, if not said.")
 @click.option("--threads", default=2, show_default=True, help="Of ONNX Runtime.")
 @click.option("--seconds", default=20.0, show_default=True, help="Of taking turns, a model.")
+@click.option("--starts", default=0, show_default=True, help="Of each kind and format.")
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
 def main(models: tuple[str, ...], folder: Path | None, output: Path | None, **options: Any) -> None:
     device = find_device(options["device"])
@@ -147,8 +189,12 @@ def main(models: tuple[str, ...], folder: Path | None, output: Path | None, **op
     rows = []
     for pair in find_pairs(models, folder):
         rows.append(measure(pair, options))
+        how = (options["device"], options["precision"], options["starts"])
+        rows[-1]["starts"] = measure_starts(pair, *how) if options["starts"] else {}
         click.echo(f"{rows[-1]['model']}: {rows[-1]['of .tflite']}", err=True)
-    click.echo("\n".join([f"{device}, {options['precision']}", "", *table(rows)]))
+    lines = [f"{device}, {options['precision']}", "", *table(rows)]
+    lines += ["", *start_table(rows)] if options["starts"] else []
+    click.echo("\n".join(lines))
     if output is not None:
         write_json(output, {"setting": describe_setting(device), "models": rows})
 
