@@ -205,3 +205,42 @@ def test_inner_values_leave_the_names_of_outputs_free() -> None:
     assert operators(content) == ["RELU", "SQUARE"]
     (detail,) = interpreter("ai_edge_litert", content).get_output_details()
     assert detail["name"] == "y"
+
+
+DETECTOR = """
+    input boxes: f32[1,29,4]
+    input scores: f32[1,29,4]
+    const anchors: f32[29,4] = 0.5
+    table = detection(boxes, scores, anchors; most=5, classes=3, score=0.3, overlap=0.5, SCALES)
+    corners = slice(table; begin=(0,0), size=(5,4), strides=(1,1))
+    kinds = slice(table; begin=(0,4), size=(5,1), strides=(1,1))
+    best = slice(table; begin=(0,5), size=(5,1), strides=(1,1))
+    exists = slice(table; begin=(0,6), size=(5,1), strides=(1,1))
+    a = reshape(corners; shape=(1,5,4))
+    b = reshape(kinds; shape=(1,5))
+    c = reshape(best; shape=(1,5))
+    d = sum(exists; axes=(0,), keep_dims=False)
+    output a b c d
+""".replace("SCALES", "scales=(10.0,10.0,5.0,5.0)")
+
+
+def test_a_detector_ends_in_the_operator_that_others_know() -> None:
+    graph = build(DETECTOR)
+    content = written(graph)
+    (operator,) = record_of(content).subgraphs[0].operators
+    assert operator.custom_code == "TFLite_Detection_PostProcess"
+    generator = np.random.default_rng(3)
+    arrays = [generator.uniform(0, 1, (1, 29, 4)).astype(np.float32) for _ in range(2)]
+    found = run(interpreter("ai_edge_litert", content), arrays)
+    wanted = evaluate(graph, dict(zip(graph.arguments, arrays, strict=True)))
+    (count,) = wanted["d"].astype(int)
+    assert 0 < count == found[3][0]
+    for ours, name in zip(found[:3], "abc", strict=True):
+        # LiteRT leaves rows without a box as they are.
+        np.testing.assert_allclose(ours[:, :count], wanted[name][:, :count], rtol=1e-5)
+
+
+def test_a_detector_whose_table_is_read_otherwise_gives_the_table() -> None:
+    graph = build(DETECTOR + "    t = relu(table)\n    output t")
+    assert operators(written(graph))[0] == "CUSTOM"
+    assert "SELECT_V2" in operators(written(graph))

@@ -116,6 +116,8 @@ def _integer_forms(node: Node, rule: WriteRule, values: Values) -> Forms | None:
 
 @dataclass(frozen=True)
 class _Choice:
+    """A node whose values at run time are all integers of one type."""
+
     node: Node
     rule: WriteRule
     values: Values

@@ -26,8 +26,9 @@ class NeedsRealNumbers(Exception):
 @dataclass(frozen=True)
 class NodeWriter:
     """What a rule sees of a node. `inputs` and `outputs` are how it reads and writes its values:
-    as integers of these grids, or as the graph has them (None). `activation` is to be fused,
-    `products` the scale of the sums that a quantised bias is added to.
+    as integers of these grids, or as the graph has them (None). `activation` is to be fused;
+    `products` is the grid of the sums that the input numbered `bias` is added to, where these are
+    integers. With `open_batch`, first axes may be of another size when the file runs.
     """
 
     node: Node

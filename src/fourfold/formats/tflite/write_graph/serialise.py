@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 import flatbuffers
 import numpy as np
 
-from fourfold.errors import InputError
 from fourfold.formats.tflite.options import SECOND
 from fourfold.formats.tflite.records import (
     FileRecord,
@@ -36,8 +35,6 @@ def serialise(file: FileRecord, largest_inside: int = LARGEST_INSIDE) -> bytes:
     total = sum(buffer.nbytes for buffer in file.buffers)
     if total <= largest_inside:
         return _Serialiser().file(file)
-    if total >= 2**63:
-        raise InputError("the model is too large for a file", f"it has {total} bytes", "cut it")
     sizes = [buffer.nbytes for buffer in file.buffers]
     # What the tables take does not depend on the places that they name.
     start = len(_Serialiser([_PLACE] * len(sizes)).file(file))

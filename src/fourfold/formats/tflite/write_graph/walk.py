@@ -12,6 +12,7 @@ from fourfold.errors import Refusal, UnsupportedError
 from fourfold.formats.refusal import Unconvertible
 from fourfold.formats.tflite.records import FileRecord, SignatureRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS
+from fourfold.formats.tflite.write_graph.detections import split_tables
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.expand import expand_nodes
 from fourfold.formats.tflite.write_graph.forms import Forms, forms_of, real_forms
@@ -34,7 +35,7 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 
 def file_of(model: WritableModel) -> FileRecord:
     """The file as records; raises an UnsupportedError that names all that cannot be written."""
-    model = replace(model, graph=expand_nodes(model.graph))
+    model = replace(model, graph=expand_nodes(split_tables(model.graph)))
     model = keep_halves(keep_roundings(model, rules()))
     values = _values(model)
     walk = _Walk(model, values, States(values))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from flatbuffers import flexbuffers
 
+from fourfold.formats.tflite.write_graph.detections import result_shapes
+from fourfold.formats.tflite.write_graph.draft import Tensor
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
 from fourfold.formats.tflite.write_graph.rule import writes
 from fourfold.ops.custom import Custom
@@ -25,22 +27,34 @@ def custom(to: NodeWriter) -> None:
 
 @writes("detection")
 def detection(to: NodeWriter) -> None:
-    """TFLite_Detection_PostProcess, its four outputs as columns of one table."""
+    """TFLite_Detection_PostProcess; who reads all of the table gets its outputs as columns."""
     a = to.attributes(Detection)
-    rows = a.rows
-    shapes = {"boxes": (1, rows, 4), "classes": (1, rows), "scores": (1, rows), "count": (1,)}
-    found = [to.temporary(name, TensorType(DType.F32, shape)) for name, shape in shapes.items()]
+    whole = len(to.node.outputs) == 1
+    shapes = result_shapes(a).values()
+    found = [
+        to.temporary("detection", TensorType(DType.F32, shape)) if whole else to.made(index)
+        for index, shape in enumerate(shapes)
+    ]
     to.draft.custom_operator(
         "TFLite_Detection_PostProcess", to.all_inputs(), found, _detection_options(a)
     )
+    if whole:
+        _give_table(to, a, found)
+        return
+    for index, made in enumerate(found):
+        to.give_tensor(made, index)
+
+
+def _give_table(to: NodeWriter, a: Detection, found: list[Tensor]) -> None:
+    rows = a.rows
     columns = [
         to.reshaped(one, (rows, width)) for one, width in zip(found, (4, 1, 1), strict=False)
     ]
+    columns.append(to.constant(np.ones((rows, 1), np.float32), "exists"))
+    table = to.step("CONCATENATION", columns, (rows, 7), axis=1)
     # The operator counts boxes, each of which may have a row for several classes.
     each = 1 if a.by_class else min(a.classes_per_box, a.classes)
     numbers = to.constant((np.arange(rows) // each).astype(np.float32)[:, None], "numbers")
-    columns.append(to.constant(np.ones((rows, 1), np.float32), "exists"))
-    table = to.step("CONCATENATION", columns, (rows, 7), axis=1)
     exists = to.step("LESS", [numbers, found[3]], (rows, 1), DType.BOOL)
     nothing = to.constant(np.zeros((rows, 7), np.float32), "nothing")
     to.give("SELECT_V2", [exists, table, nothing])
