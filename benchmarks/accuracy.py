@@ -22,8 +22,8 @@ from PIL import Image
 from setting import SHARED, describe_setting, relative_error, write_json
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.players import find_device
+from fourfold.runtime.random_inputs import random_inputs
 
 PRECISIONS = {"fp32": 1e-4, "mixed": 1e-2}  # and the error that is allowed
 PHOTOGRAPH = "grace_hopper.bmp"

@@ -18,8 +18,8 @@ import click
 from setting import SHARED
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.cpu.litert.interpreter import make_interpreter
+from fourfold.runtime.random_inputs import random_inputs
 
 ROUNDS, TURN, SECONDS = 60, 4, 2.0
 Run = Callable[[], object]

@@ -17,7 +17,7 @@ from peers.litert import open_litert
 from setting import SHARED, relative_error
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
+from fourfold.runtime.random_inputs import random_inputs
 
 BATCH, ALLOWED = 3, 1e-4
 

@@ -21,7 +21,7 @@ from quantized import worst
 from setting import SHARED, relative_error, replace_section
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
+from fourfold.runtime.random_inputs import random_inputs
 
 COMMAND = "python benchmarks/conformance.py --write docs/coverage.md"
 HEADING = "## Single operators"

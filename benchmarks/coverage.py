@@ -14,10 +14,10 @@ import click
 from setting import SHARED, describe_setting, relative_error, replace_section, write_json
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.cpu.litert.interpreter import open_file
 from fourfold.formats.tflite.file import read_file
 from fourfold.players import find_device
+from fourfold.runtime.random_inputs import random_inputs
 
 COMMAND = "python benchmarks/coverage.py --write docs/coverage.md"
 HEADING = "## Models"

@@ -27,9 +27,9 @@ from rich.table import Table
 from setting import SHARED, WORK, describe_setting, relative_error, write_json
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
 from fourfold.cli._timing import Call, take_turns, warm_up
 from fourfold.players import find_device
+from fourfold.runtime.random_inputs import random_inputs
 
 FACES = ("face_detection_short_range.tflite", "face_landmark.tflite")
 OURS, THEIRS = "fourfold", "litert"

@@ -20,7 +20,7 @@ from PIL import Image
 from setting import SHARED, replace_section
 
 import fourfold
-from fourfold.cli._inputs import random_inputs
+from fourfold.runtime.random_inputs import random_inputs
 
 COMMAND = "python benchmarks/quantized.py --write docs/coverage.md"
 HEADING = "## Quantised models"

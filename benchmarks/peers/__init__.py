@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.cli._inputs import random_inputs
 from fourfold.formats import ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.rewrite import PIPELINE
+from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 
 OURS = "ours"

@@ -51,13 +51,14 @@ AUTO, MEMORY = "auto", "memory"
 class Session:
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
-    `source` is a model file or a prepared file, by its path or as bytes, or a tuple of the paths of
-    a model's files where these do not lie beside each other; `model` chooses among
-    several models in a prepared file. `device` is 'auto', a number, or part of a name (see
-    `fourfold.devices()`). `precision` is 'fp32', 'mixed' (halves in memory, floats in arithmetic)
-    or 'fp16'. `shapes` sets the shape of inputs by name. `cache` is where plans and binaries are
-    kept: 'auto' (the user's folder, or FOURFOLD_CACHE), a folder, 'memory' (of this process), or
-    None. TFLite's names `serialization_dir` and `model_token` are understood, too.
+    `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
+    the paths of a model's files where these do not lie beside each other; a model of TensorFlow,
+    Keras or PyTorch is converted first. `model` chooses among several models in a prepared file.
+    `device` is 'auto', a number, or part of a name (see `fourfold.devices()`). `precision` is
+    'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the shape of
+    inputs by name. `cache` is where plans and binaries are kept: 'auto' (the user's folder, or
+    FOURFOLD_CACHE), a folder, 'memory' (of this process), or None. TFLite's names
+    `serialization_dir` and `model_token` are understood, too.
 
     What cannot run on the device, or does not pay there, runs on the CPU; `session.placement` says
     what and why. `placement` is 'auto' (the model is run on the device and on the CPU once, and

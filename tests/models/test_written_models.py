@@ -13,7 +13,7 @@ from fourfold.cpu.reference import NumpyPart
 from fourfold.formats import Model, ReadOptions, formats, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
-from fourfold.rewrite import PIPELINE
+from fourfold.rewrite import WRITABLE
 from fourfold.types import Shape
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
@@ -24,11 +24,6 @@ QUICK = ("ad01_int8", "kws_ref_model", "okay_nabu", "pnet", "resnet8_cifar_float
 # LiteRT's hybrid LSTM rounds what its gates read as a whole; written as layers, each does.
 ROUNDED = {"dtln_1_dynamic": 3e-2}
 UNKNOWN = {"selfie_segmentation"}  # an operator of MediaPipe, which LiteRT does not have
-# Passes that make kernels of our own, and nothing that other runtimes are better off with.
-OURS = {
-    *("split_detection", "read_planes", "fold_channel_pads", "keep_integer_steps"),
-    *("fuse_diamonds", "sink_reshapes", "fuse_pointwise", "inline_pointwise"),
-}
 ONNX: dict[str, dict[str, Shape]] = {
     "FastestDet": {},
     "basic_pitch": {},
@@ -53,8 +48,8 @@ def tflite_models() -> list[str]:
 
 
 def simplified(graph: Graph) -> Graph:
-    for pass_ in PIPELINE:
-        graph = graph if pass_.__name__ in OURS else pass_(graph)
+    for pass_ in WRITABLE:
+        graph = pass_(graph)
     return graph
 
 

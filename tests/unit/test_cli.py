@@ -337,8 +337,10 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
         name="conv2d", cases=(case,), pointwise=None, view=None, variants=(variant,)
     )
     table = {"CONV_2D": "conv2d + relu", "SHAPE": "a constant"}
-    tflite = SimpleNamespace(name="TFLite", operators=lambda: table)
-    pretend(monkeypatch, "ops", "fourfold.formats", formats=lambda: {"tflite": tflite})
+    tflite = SimpleNamespace(name="TFLite", operators=lambda: table, converter=None)
+    keras = SimpleNamespace(name="Keras", operators=dict, converter="TensorFlow")
+    known = {"tflite": tflite, "keras": keras}
+    pretend(monkeypatch, "ops", "fourfold.formats", formats=lambda: known)
     pretend(
         monkeypatch, "ops", "fourfold.op.registry", registry=lambda: {"relu": relu, "conv2d": conv}
     )
@@ -346,6 +348,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     for part in ("CONV_2D", "a constant", "kernel", "pointwise", "f32", "2 ops of TFLite"):
         assert part in result.output
+    assert "Keras" not in result.output  # what it becomes is read as that
     report = json.loads(invoke("ops", "--json").output)
     assert report["tflite"] == table
     assert report["ops"]["conv2d"]["variants"] == ["conv2d_1x1"]

@@ -104,7 +104,8 @@ def test_operators_by_format() -> None:
     assert found["ONNX"]["written"]["conv2d"] == "Conv"
     assert found["ONNX"]["read"]
     assert found["Caffe"]["written"] == {}
-    assert set(found) == {form.name for form in formats().values()}
+    read = {form.name for form in formats().values() if form.converter is None}
+    assert set(found) == read
     assert "written as ONNX" in invoke("--list-ops").stdout
 
 

@@ -19,18 +19,19 @@ from fourfold.types import TensorType
 @json_option
 def command(as_json: bool) -> None:
     ops = {name: _describe(op) for name, op in sorted(registry().items())}
-    sources = {folder: dict(sorted(form.operators().items())) for folder, form in formats().items()}
+    known = {folder: form for folder, form in formats().items() if form.converter is None}
+    sources = {folder: dict(sorted(form.operators().items())) for folder, form in known.items()}
     if as_json:
         show_json({**sources, "ops": ops})
         return
-    for folder, form in formats().items():
+    for folder, form in known.items():
         show_table(f"from {form.name}", (f"{form.name} op", "becomes"), sources[folder].items())
     rows = (
         (name, ", ".join(op["types"]), ", ".join(op["runs"]) or "nothing yet", op["about"])
         for name, op in ops.items()
     )
     show_table("ops", ("op", "tested with", "runs as", "what it does"), rows)
-    counts = [f"{len(sources[folder])} ops of {form.name}" for folder, form in formats().items()]
+    counts = [f"{len(sources[folder])} ops of {form.name}" for folder, form in known.items()]
     click.echo(", ".join((*counts, f"{len(ops)} ops of fourfold")))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fourfold.formats.axes import inverse_order, last_order
 from fourfold.formats.operator_nodes import OperatorNodes
 from fourfold.graph import NONE
 from fourfold.ops.transpose import Transpose
@@ -11,12 +12,10 @@ def give_along(
     nodes: OperatorNodes, op: str, value: str, axis: int, attributes: object = NONE
 ) -> None:
     """The output of an op along an axis: between two transposes where it is not the last one."""
-    rank = nodes.type_of(value).rank
-    if axis == rank - 1:
+    order = last_order(axis, nodes.type_of(value).rank)
+    last = nodes.transposed(value, order, "last")
+    if last == value:
         nodes.give(op, value, attributes=attributes)
         return
-    order = (*(i for i in range(rank) if i != axis), axis)
-    back = tuple(order.index(i) for i in range(rank))
-    last = nodes.add("transpose", value, attributes=Transpose(order), part="last")
     result = nodes.add(op, last, attributes=attributes, part="result")
-    nodes.give("transpose", result, attributes=Transpose(back))
+    nodes.give("transpose", result, attributes=Transpose(inverse_order(order)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fourfold.types import Shape
+
 
 def axis_of(axis: int, rank: int) -> int:
     """A non-negative axis."""
@@ -16,3 +18,13 @@ def axes_of(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
     if len(found) != len(axes):
         raise ValueError(f"axes {list(axes)} name one axis twice")
     return found
+
+
+def last_order(axis: int, rank: int) -> Shape:
+    """The permutation that brings an axis to the end; the others stay in their order."""
+    return (*(other for other in range(rank) if other != axis), axis)
+
+
+def inverse_order(order: Shape) -> Shape:
+    """The permutation that takes another one back."""
+    return tuple(order.index(axis) for axis in range(len(order)))

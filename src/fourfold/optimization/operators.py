@@ -36,10 +36,11 @@ class ModelOperator:
 
 
 def list_operators() -> tuple[FormatOperators, ...]:
-    """Every format by name."""
+    """Every format by name, but those whose models are converted before they are read."""
     return tuple(
         FormatOperators(form.name, form.operators(), form.written_ops())
         for _, form in sorted(formats().items())
+        if form.converter is None
     )
 
 

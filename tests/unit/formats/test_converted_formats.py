@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import random
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,18 @@ def test_what_is_refused_has_a_reason_and_a_way_out(content: bytes, why: str, fi
         find_format(content)
     assert why in caught.value.why
     assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize("content", [KERAS, PROGRAM, GRAPH], ids=["keras", "pt2", "graph"])
+def test_damage_is_known_or_refused(content: bytes) -> None:
+    generator = random.Random(0)
+    for _ in range(500):
+        damaged = bytearray(content)
+        for _ in range(generator.randint(1, 4)):
+            place = generator.randrange(len(damaged))
+            damaged[place : place + generator.randint(0, 2)] = generator.randbytes(1)
+        with suppress(ModelError):
+            find_format(bytes(damaged))
 
 
 def test_an_onnx_file_stays_one() -> None:

@@ -162,6 +162,17 @@ def test_halves_are_widened_by_the_file() -> None:
     np.testing.assert_allclose(found, wanted, atol=1e-3)
 
 
+def test_weights_of_models_that_were_halves_stay_so() -> None:
+    text = "input x: f32[2,31]\nconst w: f32[37,31]\ny = fully_connected(x, w, -)\noutput y"
+    graph = build(text)
+    halves = {"w": graph.constants["w"].astype(np.float16).astype(np.float32)}
+    content = written(replace(graph, constants=halves))
+    assert operators(content) == ["DEQUANTIZE", "FULLY_CONNECTED"]
+    assert operators(written(graph)) == ["FULLY_CONNECTED"]
+    (found,) = run(interpreter("ai_edge_litert", content), [image((2, 31))])
+    np.testing.assert_allclose(found, image((2, 31)) @ halves["w"].T, rtol=1e-4, atol=1e-5)
+
+
 def test_values_cannot_be_halves() -> None:
     with pytest.raises(UnsupportedError, match="halves"):
         written(build(NETWORK), stored={"active": StoredAs(DType.F16)})
@@ -170,3 +181,27 @@ def test_values_cannot_be_halves() -> None:
 def test_versions_are_no_newer_than_needed() -> None:
     (graph,) = record_of(written(build(NETWORK))).subgraphs
     assert {operator.version for operator in graph.operators} == {1}
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16"])
+@pytest.mark.parametrize("op", ["add", "mul", "div", "less", "squared_difference"])
+def test_narrow_whole_numbers_are_no_quantised_ones(op: str, dtype: str) -> None:
+    graph = build(f"input x: {dtype}[3,5]\ninput y: {dtype}[5]\nz = {op}(x, y)\noutput z")
+    generator = np.random.default_rng(3)
+    arrays = [generator.integers(1, 9, shape).astype(DType(dtype).numpy) for shape in ((3, 5), 5)]
+    (found,) = run(interpreter("ai_edge_litert", written(graph)), arrays)
+    np.testing.assert_array_equal(found, evaluate(graph, {"x": arrays[0], "y": arrays[1]})["z"])
+
+
+def test_types_that_litert_lacks_are_refused() -> None:
+    graph = build("input x: i64[3,5]\ny = absolute(x)\noutput y")
+    with pytest.raises(UnsupportedError, match="LiteRT has no ABS for i64"):
+        written(graph)
+
+
+def test_inner_values_leave_the_names_of_outputs_free() -> None:
+    graph = build("input x: f32[2,3]\ny = relu(x)\nz = square(y)\noutput z")
+    content = written(graph, output_names=("y",))
+    assert operators(content) == ["RELU", "SQUARE"]
+    (detail,) = interpreter("ai_edge_litert", content).get_output_details()
+    assert detail["name"] == "y"

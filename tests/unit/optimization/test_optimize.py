@@ -95,6 +95,24 @@ def test_a_quantised_file_is_smaller_and_near(model: Path, method: str) -> None:
     assert report.to_json()["models"][0]["quantization"]["method"] == method
 
 
+def test_layers_that_are_to_be_kept_stay_float(model: Path) -> None:
+    output = model.with_name("out.onnx")
+    options = {"quantize": "int8", "calibrate": list(IMAGES), "ranges": "percentile"}
+    whole = optimize(model, output, **options).models[0].quantization
+    assert not whole.kept
+    layer = whole.layers[0].name
+    kept = optimize(model, output, **options, keep=[layer]).models[0].quantization
+    assert [one.name for one in kept.kept] == [layer]
+    assert kept.ranges == "percentile"
+
+
+def test_layers_stay_float_until_no_more_is_lost(model: Path) -> None:
+    options = {"quantize": "int8", "calibrate": list(IMAGES), "max_loss": 1e-6}
+    found = optimize(model, model.with_name("out.onnx"), **options).models[0].quantization
+    assert found.kept
+    assert found.loss.value <= 1e-6 or len(found.kept) == len(found.layers)
+
+
 def test_the_answers_of_a_quantised_file_are_measured_alone(model: Path) -> None:
     report = optimize(
         model,

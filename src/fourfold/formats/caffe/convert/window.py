@@ -66,7 +66,7 @@ def convolution(op: Operation) -> None:
 
 @converts("Deconvolution")
 def deconvolution(op: Operation) -> None:
-    """transpose_conv2d, its groups written out as one."""
+    """transpose_conv2d, narrow groups of it merged."""
     op.single()
     settings, image = op.settings("convolution_param"), op.image()
     stride, dilation, padding = _geometry(op, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from fourfold.formats.activations import elu_parts, give_elu, give_mish, softplus_parts
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.refusal import Unconvertible
@@ -132,45 +133,23 @@ def leaky_relu(op: Operation) -> None:
 @converts("Elu")
 def elu(op: Operation) -> None:
     """elu, or its formula for another factor than one."""
-    alpha = op.real_attribute("alpha", 1.0)
-    if alpha == 1.0:
-        op.give("elu", op.input(0))
-        return
-    op.give("add", _positive(op), _negative(op, alpha, 1.0))
+    give_elu(op, op.input(0), op.real_attribute("alpha", 1.0))
 
 
 @converts("Selu")
 def selu(op: Operation) -> None:
-    """its formula: relu and exp."""
+    """its formula: relu and elu."""
     alpha = op.real_attribute("alpha", 1.67326319217681884765625)
     gamma = op.real_attribute("gamma", 1.05070102214813232421875)
-    total = op.add("add", _positive(op), _negative(op, alpha, 1.0), part="sum")
+    total = op.add("add", *elu_parts(op, op.input(0), alpha), part="sum")
     op.give("mul", total, op.add_constant(gamma, "gamma"))
 
 
 @converts("Celu")
 def celu(op: Operation) -> None:
-    """its formula: relu and exp."""
+    """its formula: relu and elu."""
     alpha = op.real_attribute("alpha", 1.0)
-    op.give("add", _positive(op), _negative(op, alpha, alpha))
-
-
-def _positive(op: Operation) -> str:
-    return op.add("relu", op.input(0), part="positive")
-
-
-def _negative(op: Operation, factor: float, scale: float) -> str:
-    """factor * (e**(x / scale) - 1) where x is below zero, else 0."""
-    below = op.add("minimum", op.input(0), op.add_constant(0.0, "zero"), part="negative")
-    if scale != 1.0:
-        below = op.add("div", below, op.add_constant(scale, "scale"), part="scaled")
-    power = op.add("exp", below, part="power")
-    return op.add(
-        "mul",
-        op.add("sub", power, op.add_constant(1.0, "one"), part="less"),
-        op.add_constant(factor, "factor"),
-        part="below",
-    )
+    op.give("add", *elu_parts(op, op.input(0), alpha, alpha))
 
 
 @converts("ThresholdedRelu")
@@ -204,24 +183,13 @@ def hard_sigmoid(op: Operation) -> None:
 @converts("Softplus")
 def softplus(op: Operation) -> None:
     """its formula: the larger of x and 0, and the rest as a logarithm."""
-    op.give_value(_softplus(op, op.input(0)))
-
-
-def _softplus(op: Operation, x: str) -> str:
-    """log(1 + e**x), of an exponent that is never above zero."""
-    size = op.add("negate", op.add("absolute", x, part="size"), part="minus")
-    power = op.add("exp", size, part="power")
-    rest = op.add(
-        "log", op.add("add", power, op.add_constant(1.0, "one"), part="more"), part="rest"
-    )
-    return op.add("add", op.add("relu", x, part="positive"), rest, part="softplus")
+    op.give("add", *softplus_parts(op, op.input(0)))
 
 
 @converts("Mish")
 def mish(op: Operation) -> None:
     """x times the tanh of its softplus."""
-    factor = op.add("tanh", _softplus(op, op.input(0)), part="factor")
-    op.give("mul", op.input(0), factor)
+    give_mish(op, op.input(0))
 
 
 @converts("Softsign")

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from fourfold.formats.along_axis import give_along
 from fourfold.formats.axes import axes_of, axis_of
 from fourfold.formats.constant_results import give_full
 from fourfold.formats.onnx.convert.sort import turned_round
@@ -17,7 +18,7 @@ from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.softmax import Softmax
-from fourfold.types import DType, Shape
+from fourfold.types import DType
 
 _PLAIN = {
     "ReduceMax": "reduce_max",
@@ -147,19 +148,7 @@ def softmax(op: Operation) -> None:
             op.give("reshape", flat, attributes=Reshape(x.shape))
             return
         axis = x.rank - 1
-    order = _last(axis, x.rank)
-    turned = op.transposed(op.input(0), order, "last")
-    turned = op.add(name, turned, attributes=attributes, part="softmax")
-    op.give_value(op.transposed(turned, _inverse(order), "back"))
-
-
-def _last(axis: int, rank: int) -> Shape:
-    """The order in which an axis comes last; others change places with it."""
-    return (*(other for other in range(rank) if other != axis), axis)
-
-
-def _inverse(order: Shape) -> Shape:
-    return tuple(order.index(axis) for axis in range(len(order)))
+    give_along(op, name, op.input(0), axis, attributes)
 
 
 @converts("ArgMax", "ArgMin")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of
+from fourfold.formats.axes import axis_of, inverse_order, last_order
 from fourfold.formats.channels_first import (
     give_channels_first,
     to_channels_last,
@@ -170,11 +170,11 @@ def _general(op: Operation, attributes: ResizeAxes) -> None:
         op.give_value(op.reshaped(value, op.type_of(value).shape[:-1], "flat"))
         return
     last = 1 if 1 in kept else kept[-1]
-    order = (*(axis for axis in range(x.rank) if axis != last), last)
+    order = last_order(last, x.rank)
     axes = tuple(replace(one, axis=order.index(one.axis)) for one in attributes.axes)
     value = op.transposed(op.input(0), order, "image")
     value = op.add("resize", value, attributes=replace(attributes, axes=axes), part="resized")
-    op.give_value(op.transposed(value, tuple(map(order.index, range(x.rank))), "planes"))
+    op.give_value(op.transposed(value, inverse_order(order), "planes"))
 
 
 @converts("DepthToSpace", "SpaceToDepth")

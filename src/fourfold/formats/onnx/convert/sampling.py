@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.formats.channels_first import give_channels_first, to_channels_last
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.ops.batch_matmul import BatchMatmul
@@ -12,17 +13,6 @@ from fourfold.ops.reshape import Reshape
 from fourfold.ops.roi_align import RoiAlign
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}  # by their older names
-
-
-def _last(op: Operation, value: str) -> str:
-    """[N,C,...] as [N,...,C]."""
-    rank = op.type_of(value).rank
-    return op.transposed(value, (0, *range(2, rank), 1), "image")
-
-
-def _first(op: Operation, value: str) -> str:
-    rank = op.type_of(value).rank
-    return op.transposed(value, (0, rank - 1, *range(1, rank - 1)), "planes")
 
 
 @converts("GridSample")
@@ -34,9 +24,9 @@ def grid_sample(op: Operation) -> None:
         op.text_attribute("padding_mode", "zeros"),
         bool(op.attribute("align_corners", 0)),
     )
-    image = _last(op, op.input(0))
+    image = to_channels_last(op, op.input(0))
     value = op.add("grid_sample", image, op.input(1), attributes=attributes, part="sampled")
-    op.give_value(_first(op, value))
+    give_channels_first(op, value)
 
 
 @converts("RoiAlign")
@@ -51,10 +41,10 @@ def roi_align(op: Operation) -> None:
         half_pixel=kind == "half_pixel",
         largest=op.text_attribute("mode", "avg") == "max",
     )
-    image = _last(op, op.input(0))
+    image = to_channels_last(op, op.input(0))
     inputs = (image, op.input(1), op.input(2))
     value = op.add("roi_align", *inputs, attributes=attributes, part="cells")
-    op.give_value(_first(op, value))
+    give_channels_first(op, value)
 
 
 @converts("AffineGrid")

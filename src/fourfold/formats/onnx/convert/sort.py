@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of
+from fourfold.formats.axes import axis_of, inverse_order, last_order
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.ops.arg_max import ArgMax
@@ -19,8 +19,8 @@ def top_k(op: Operation) -> None:
     """top_indices along the last axis, and gather_elements for the values."""
     x, count = op.input_type(0), op.integer(1, "k")
     axis = axis_of(op.attribute("axis", -1), x.rank)
-    order = (*(other for other in range(x.rank) if other != axis), axis)
-    back = tuple(order.index(number) for number in range(x.rank))
+    order = last_order(axis, x.rank)
+    back = inverse_order(order)
     turned = op.transposed(op.input(0), order, "last")
     wanted = turned
     if not op.attribute("largest", 1):

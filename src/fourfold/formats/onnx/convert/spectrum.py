@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fourfold.formats.axes import axis_of
+from fourfold.formats.axes import axis_of, inverse_order, last_order
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.formats.onnx.schema import graph_dtype
@@ -75,11 +75,10 @@ def dft(op: Operation) -> None:
         length = op.integer(1, "dft_length")
     if length < 1:
         raise ValueError(f"it has no transform of length {length}")
-    order = (*(other for other in range(last) if other != axis), axis, last)
+    order = (*last_order(axis, last), last)
     turned = op.transposed(op.input(0), order, "time_last")
     result = _product(op, turned, _transform(length, inverse, onesided))
-    back = tuple(order.index(number) for number in range(x.rank))
-    op.give_value(op.transposed(result, back, "back"))
+    op.give_value(op.transposed(result, inverse_order(order), "back"))
 
 
 @converts("STFT")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fourfold.errors import InputError, Refusal, UnsupportedError
 from fourfold.formats.onnx.schema import ELEMENTS
+from fourfold.formats.onnx.write_graph.exact_weights import keep_weights
 from fourfold.formats.onnx.write_graph.file import write_file
 from fourfold.formats.onnx.write_graph.graph_writer import GraphWriter
 from fourfold.formats.onnx.write_graph.rules import rules
@@ -24,7 +25,7 @@ def write(model: WritableModel) -> bytes:
     refusals = _refused_ports(model.graph)
     if refusals:
         raise _unsupported(refusals)
-    writer = GraphWriter(model)
+    writer = GraphWriter(keep_weights(model))
     refusals += _refused_states(model.graph)
     for node in model.graph.nodes:
         reason = _write_node(writer, node)

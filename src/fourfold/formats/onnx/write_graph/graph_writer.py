@@ -225,6 +225,10 @@ class GraphWriter(OperatorList):
         tensor = self._forms[origin][source]
         if cheap:
             made = self.add("Reshape", tensor, self.integers(permuted(shape, wanted)))
+        elif origin in self._integers:  # there is less to move of them
+            stored, order = self._integers[origin]
+            moved = self.add("Transpose", stored, perm=tuple(order.index(axis) for axis in wanted))
+            made = read_stored(self, moved, self.stored[origin])
         else:
             made = self.add("Transpose", tensor, perm=steps[source])
         plain = wanted == identity(len(wanted))

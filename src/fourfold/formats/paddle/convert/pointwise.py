@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.formats.activations import give_elu, softplus_parts
+from fourfold.formats.activations import give_elu, give_mish, softplus_parts
 from fourfold.formats.axes import axis_of
 from fourfold.formats.paddle.operation import Operation
 from fourfold.formats.paddle.rule import converts
@@ -182,9 +182,7 @@ def swish_rule(op: Operation) -> None:
 @converts("mish")
 def mish(op: Operation) -> None:
     """x * tanh(log(1 + e**x))."""
-    x = op.input("X")
-    soft = op.add("add", *softplus_parts(op, x), part="soft")
-    op.give("mul", x, op.add("tanh", soft, part="bend"))
+    give_mish(op, op.input("X"))
 
 
 @converts("softplus")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from fourfold.formats.channels_first import (
     check_window,
     give_channels_first,
@@ -54,25 +56,37 @@ def read_padding(op: Operation, image: Pair, filter: Pair, stride: Pair) -> Padd
     return Padding(*numbers)
 
 
-def _sizes(op: Operation, image: str, weights: str) -> tuple[Pair, Pair]:
-    """Height and width of the image and of the filter."""
+@dataclass(frozen=True)
+class _Window:
+    """What slides over an image, and the heights and widths of both."""
+
+    image: Pair
+    filter: Pair
+    stride: Pair
+    dilation: Pair
+    padding: Padding
+    groups: int
+
+
+def _window(op: Operation, image: str, weights: str) -> _Window:
     x, kernel = op.type_of(image), op.type_of(weights)
     if kernel.rank != 4:
         raise ValueError(f"its weights are {kernel}, not of rank 4")
-    return (x.shape[1], x.shape[2]), (kernel.shape[2], kernel.shape[3])
+    sizes, filter = (x.shape[1], x.shape[2]), (kernel.shape[2], kernel.shape[3])
+    stride, dilation = op.pair("strides", 1), op.pair("dilations", 1)
+    check_window(*filter, *stride, *dilation)
+    if op.text("padding_algorithm") == "SAME":
+        dilation = (1, 1)  # as Paddle has it
+    padding = read_padding(op, sizes, filter, stride)
+    return _Window(sizes, filter, stride, dilation, padding, max(op.integer("groups", 1), 1))
 
 
 @converts("conv2d", "depthwise_conv2d", "fused_conv2d", "conv2d_fusion", gives=("Output",))
 def conv2d(op: Operation) -> None:
     """conv2d or depthwise_conv2d, with what was fused onto it."""
     image, weights = image_of(op, op.input("Input")), op.input("Filter")
-    sizes, filter = _sizes(op, image, weights)
-    stride, dilation = op.pair("strides", 1), op.pair("dilations", 1)
-    check_window(*filter, *stride, *dilation)
-    if op.text("padding_algorithm") == "SAME":
-        dilation = (1, 1)  # as Paddle has it
-    padding = read_padding(op, sizes, filter, stride)
-    attributes = Conv2d(stride, dilation, padding, max(op.integer("groups", 1), 1))
+    window = _window(op, image, weights)
+    attributes = Conv2d(window.stride, window.dilation, window.padding, window.groups)
     y = convolve(op, image, weights, op.optional("Bias"), attributes)
     rest = op.optional("ResidualData")
     if rest is not None:
@@ -83,26 +97,21 @@ def conv2d(op: Operation) -> None:
 
 @converts("conv2d_transpose", "depthwise_conv2d_transpose", gives=("Output",))
 def conv2d_transpose(op: Operation) -> None:
-    """transpose_conv2d, its groups written out as one."""
+    """transpose_conv2d, narrow groups of it merged."""
     image, weights = image_of(op, op.input("Input")), op.input("Filter")
-    sizes, filter = _sizes(op, image, weights)
-    stride, dilation = op.pair("strides", 1), op.pair("dilations", 1)
-    check_window(*filter, *stride, *dilation)
-    if op.text("padding_algorithm") == "SAME":
-        dilation = (1, 1)
-    padding = read_padding(op, sizes, filter, stride)
-    groups = max(op.integer("groups", 1), 1)
-    attributes = Deconvolution(stride, dilation, padding, groups)
+    window = _window(op, image, weights)
+    stride = window.stride
+    attributes = Deconvolution(stride, window.dilation, window.padding, window.groups)
     wanted = op.sizes("output_size", "OutputSizeTensor")
     extra = op.pair("output_padding", 0)
     if wanted:
-        least = attributes.size(sizes, filter)
+        least = attributes.size(window.image, window.filter)
         if len(wanted) != 2:
             raise ValueError(f"output size {wanted} is not a height and a width")
         extra = (wanted[0] - least[0], wanted[1] - least[1])
     if min(extra) < 0 or extra[0] >= stride[0] or extra[1] >= stride[1]:
         raise ValueError(f"{extra} rows and columns cannot be added at strides of {stride}")
-    attributes = Deconvolution(stride, dilation, padding, groups, extra)
+    attributes = replace(attributes, extra=extra)
     give_image(op, deconvolve(op, image, weights, op.optional("Bias"), attributes))
 
 

@@ -1,44 +1,10 @@
-"""Operators that compare, choose and round, and what else works on each element."""
+"""Operators that choose between values."""
 
 from __future__ import annotations
 
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.rule import converts
 from fourfold.ops.reshape import Reshape
-
-_BINARY = {
-    "ATAN2": "atan2",
-    "EQUAL": "equal",
-    "FLOOR_DIV": "floor_div",
-    "FLOOR_MOD": "floor_mod",
-    "GREATER": "greater",
-    "GREATER_EQUAL": "greater_equal",
-    "LESS": "less",
-    "LESS_EQUAL": "less_equal",
-    "LOGICAL_OR": "logical_or",
-    "NOT_EQUAL": "not_equal",
-}
-_UNARY = {
-    "CEIL": "ceil",
-    "COS": "cos",
-    "LOGICAL_NOT": "logical_not",
-    "RELU_0_TO_1": "relu_0_to_1",
-    "ROUND": "round",
-    "SIGN": "sign",
-    "SIN": "sin",
-}
-
-
-@converts(*_BINARY)
-def binary(op: Operation) -> None:
-    """the same op on two values."""
-    op.give(_BINARY[op.record.op], op.weights(0), op.weights(1))
-
-
-@converts(*_UNARY)
-def unary(op: Operation) -> None:
-    """the same op on one value."""
-    op.give(_UNARY[op.record.op], op.input(0))
 
 
 @converts("SELECT_V2")

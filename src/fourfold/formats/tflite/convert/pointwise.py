@@ -1,4 +1,4 @@
-"""Operators that work on each element: arithmetic, activations, casts."""
+"""Operators that work on each element: arithmetic, comparisons, activations, casts."""
 
 from __future__ import annotations
 
@@ -16,25 +16,42 @@ from fourfold.ops.leaky_relu import LeakyRelu
 
 _FUSED = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
 _BINARY = {
+    "ATAN2": "atan2",
+    "EQUAL": "equal",
+    "FLOOR_DIV": "floor_div",
+    "FLOOR_MOD": "floor_mod",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_equal",
     "LOGICAL_AND": "logical_and",
+    "LOGICAL_OR": "logical_or",
     "MAXIMUM": "maximum",
     "MINIMUM": "minimum",
+    "NOT_EQUAL": "not_equal",
     "POW": "power",
     "SQUARED_DIFFERENCE": "squared_difference",
 }
 _UNARY = {
     "ABS": "absolute",
+    "CEIL": "ceil",
+    "COS": "cos",
     "ELU": "elu",
     "EXP": "exp",
     "FLOOR": "floor",
     "HARD_SWISH": "hard_swish",
     "LOG": "log",
+    "LOGICAL_NOT": "logical_not",
     "LOGISTIC": "logistic",
     "NEG": "negate",
     "RELU": "relu",
     "RELU6": "relu6",
+    "RELU_0_TO_1": "relu_0_to_1",
     "RELU_N1_TO_1": "relu_n1_to_1",
+    "ROUND": "round",
     "RSQRT": "rsqrt",
+    "SIGN": "sign",
+    "SIN": "sin",
     "SQRT": "sqrt",
     "SQUARE": "square",
     "TANH": "tanh",

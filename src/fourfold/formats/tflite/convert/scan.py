@@ -7,47 +7,18 @@ import numpy as np
 from fourfold.formats.axes import axis_of
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
-    ArgMinOptions,
     CumsumOptions,
     L2NormOptions,
     LocalResponseNormalizationOptions,
     OneHotOptions,
-    ReducerOptions,
 )
 from fourfold.formats.tflite.rule import converts
-from fourfold.formats.tflite.schema import element_type
-from fourfold.op.rules import Reduce
-from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.gather import Gather
 from fourfold.ops.local_response import LocalResponse
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.top_indices import TopIndices
-from fourfold.types import DType, TensorType
-
-_REDUCE = {"REDUCE_ALL": "reduce_all", "REDUCE_ANY": "reduce_any", "REDUCE_PROD": "reduce_prod"}
-
-
-@converts(*_REDUCE)
-def reduce(op: Operation) -> None:
-    """the same op over constant axes."""
-    rank = op.input_type(0).rank
-    axes = {axis_of(axis, rank) for axis in op.integers(1, "axes")}
-    attributes = Reduce(tuple(sorted(axes)), op.options(ReducerOptions).keep_dims)
-    op.give(_REDUCE[op.record.op], op.input(0), attributes=attributes)
-
-
-@converts("ARG_MIN")
-def arg_min(op: Operation) -> None:
-    """arg_max of the negated value, along a constant axis."""
-    axis = axis_of(op.integer(1, "axis"), op.input_type(0).rank)
-    found = op.declared[0].dtype
-    if op.record.options is not None:
-        found = element_type(op.options(ArgMinOptions).output_type) or found
-    if found not in (DType.I32, DType.I64):
-        raise ValueError(f"its indices cannot be {found.value}")
-    opposite = op.add("negate", op.input(0), part="negated")
-    op.give("arg_max", opposite, attributes=ArgMax(axis, found))
+from fourfold.types import TensorType
 
 
 @converts("CUMSUM")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fourfold.formats.channels_first import check_window
 from fourfold.formats.tflite.operation import Operation
 from fourfold.formats.tflite.options import (
     BlockOptions,
@@ -24,16 +25,13 @@ from fourfold.types import Shape
 
 Pair = tuple[int, int]
 _POOLS = {"AVERAGE_POOL_2D": "average_pool2d", "MAX_POOL_2D": "max_pool2d"}
-_LIMIT = 2**20  # no stride, dilation or filter of a real model comes near it
 
 
 def _padding(
     kind: int, image: Pair, filter: Pair, stride: Pair, dilation: Pair = (1, 1)
 ) -> Padding:
     """The padding that SAME or VALID means for these sizes."""
-    numbers = (*filter, *stride, *dilation)
-    if min(numbers) < 1 or max(numbers) > _LIMIT:
-        raise ValueError(f"filter {filter}, stride {stride} or dilation {dilation} is not possible")
+    check_window(*filter, *stride, *dilation)
     if kind not in (SAME, VALID):
         raise ValueError(f"padding number {kind} is neither SAME nor VALID")
     if kind == VALID:
@@ -49,17 +47,23 @@ def _image(shape: Shape, what: str) -> Pair:
     return shape[1], shape[2]
 
 
+def _window(
+    options: Conv2DOptions | DepthwiseConv2DOptions, x: Shape, kernel: Shape
+) -> tuple[Pair, Pair, Padding]:
+    """Stride, dilation and padding of a convolution."""
+    stride = (options.stride_h, options.stride_w)
+    dilation = (options.dilation_h, options.dilation_w)
+    image, filter = _image(x, "the input"), _image(kernel, "the filter")
+    return stride, dilation, _padding(options.padding, image, filter, stride, dilation)
+
+
 @converts("CONV_2D", weights=True)
 def conv_2d(op: Operation) -> None:
     """conv2d, grouped where the weights read only part of the channels."""
     options, weights = op.options(Conv2DOptions), op.weights(1)
     x, kernel = op.input_type(0), op.type_of(weights)
-    stride = (options.stride_h, options.stride_w)
-    dilation = (options.dilation_h, options.dilation_w)
-    image, filter = _image(x.shape, "the input"), _image(kernel.shape, "the filter")
-    padding = _padding(options.padding, image, filter, stride, dilation)
     groups = max(x.channels // max(kernel.channels, 1), 1)
-    attributes = Conv2d(stride, dilation, padding, groups)
+    attributes = Conv2d(*_window(options, x.shape, kernel.shape), groups)
     inputs = (op.input(0), weights, op.optional_weights(2))
     op.give("conv2d", *inputs, attributes=attributes, activation=options.activation)
 
@@ -69,13 +73,9 @@ def depthwise_conv_2d(op: Operation) -> None:
     """depthwise_conv2d."""
     options, weights = op.options(DepthwiseConv2DOptions), op.weights(1)
     x, kernel = op.input_type(0), op.type_of(weights)
-    stride = (options.stride_h, options.stride_w)
-    dilation = (options.dilation_h, options.dilation_w)
-    image, filter = _image(x.shape, "the input"), _image(kernel.shape, "the filter")
-    padding = _padding(options.padding, image, filter, stride, dilation)
     # The file's own multiplier is often left at zero; the shapes always say it.
     multiplier = kernel.channels // max(x.channels, 1)
-    attributes = DepthwiseConv2d(stride, dilation, padding, multiplier)
+    attributes = DepthwiseConv2d(*_window(options, x.shape, kernel.shape), multiplier)
     inputs = (op.input(0), weights, op.optional_weights(2))
     op.give("depthwise_conv2d", *inputs, attributes=attributes, activation=options.activation)
 

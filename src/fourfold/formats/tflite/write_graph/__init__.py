@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fourfold.formats.tflite.metadata import BUFFER
+from fourfold.formats.tflite.write_graph.expand import expansions
 from fourfold.formats.tflite.write_graph.metadata import write_metadata
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.tflite.write_graph.serialise import serialise
@@ -27,4 +28,6 @@ def write(model: WritableModel) -> bytes:
 
 def operators() -> Mapping[str, str]:
     """The ops that can be written, each with what it becomes in a few words."""
-    return {op: (rule.write.__doc__ or "").split("\n")[0] for op, rule in rules().items()}
+    expanded = {op: expand for op, expand in expansions().items() if op not in (*rules(), "tail")}
+    functions = {**{op: rule.write for op, rule in rules().items()}, **expanded}
+    return {op: (one.__doc__ or "").split("\n")[0] for op, one in sorted(functions.items())}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fourfold.formats.tflite.write_graph.rule import Grids, WriteRule
 from fourfold.formats.tflite.write_graph.values import Values
 from fourfold.formats.writable import StoredAs
@@ -46,19 +48,22 @@ _BY_CHANNEL = {"depthwise_conv2d": 3}
 @dataclass(frozen=True)
 class Forms:
     """For each input and output the grid of its integers, or None for what the graph says.
-    `products` is that of a bias.
+    `products` is that of the input which is a `bias`.
     """
 
     inputs: tuple[StoredAs | None, ...]
     outputs: tuple[StoredAs | None, ...]
     products: StoredAs | None = None
+    bias: int | None = None
 
 
 def forms_of(node: Node, rule: WriteRule, values: Values) -> Forms:
     """The forms for the kernel on integers where it can be taken."""
-    found = _integer_forms(node, rule, values)
-    if found is not None:
-        return found
+    return _integer_forms(node, rule, values) or real_forms(node, rule, values)
+
+
+def real_forms(node: Node, rule: WriteRule, values: Values) -> Forms:
+    """The forms for the kernel on real numbers."""
     inputs: list[StoredAs | None] = [None] * len(node.inputs)
     if rule.weights is not None:
         inputs[rule.weights] = _hybrid_weights(node, rule, rule.weights, values)
@@ -92,7 +97,7 @@ def _integer_forms(node: Node, rule: WriteRule, values: Values) -> Forms | None:
         for index, name in enumerate(node.inputs)
         if name is not None and graph.types[name].dtype is DType.F32
     ]
-    live = [index for index in real if node.inputs[index] not in graph.constants]
+    live = [index for index in real if node.inputs[index] not in graph.constants] or real
     forms = {index: values.form(node.inputs[index] or "") for index in real}
     kinds = {one.dtype for index in live if (one := forms[index]) is not None}
     if not live or any(forms[index] is None for index in live) or len(kinds) != 1:
@@ -123,12 +128,13 @@ class _Choice:
 
 
 def _same(choice: _Choice) -> Forms | None:
-    """All on the grid of the output, or on that of the inputs if it is one: a result that is real
-    has the steps of each of them.
+    """All on the grid of the only input, or of the output where there are several: one input may
+    have numbers that lie outside of the output's grid and count all the same, as in a mean. A
+    result that is real has the steps of each input, so these must have one grid then.
     """
     given = [one for one in choice.results if one is not None and one.dtype is choice.dtype]
     known = [one for one in choice.inputs if one is not None]
-    grid = (given or known)[0]
+    grid = (known if len(known) == 1 else given or known)[0]
     if not given and any(one != grid for one in known):
         return None
     if grid.quantization is None or grid.quantization.axis is not None:
@@ -147,7 +153,23 @@ def _fixed(choice: _Choice) -> Forms | None:
     if choice.dtype not in grids:
         return None
     scale, zero_point = grids[choice.dtype]
-    return Forms(choice.inputs, (StoredAs(choice.dtype, Quantization((scale,), (zero_point,))),))
+    fixed = StoredAs(choice.dtype, Quantization((scale,), (zero_point,)))
+    wanted = choice.results[0]
+    return Forms(choice.inputs, (fixed,)) if wanted is None or _says(fixed, wanted) else None
+
+
+def _says(fixed: StoredAs, wanted: StoredAs) -> bool:
+    """Whether a prescribed grid is about as fine as the one that is wanted, and as wide."""
+    (step, low, high), (fine, least, most) = _span(fixed), _span(wanted)
+    return step <= 2 * fine and low - 2 * step <= least and most <= high + 2 * step
+
+
+def _span(form: StoredAs) -> tuple[float, float, float]:
+    """The step, the first and the last number of a grid."""
+    assert form.quantization is not None
+    (scale,), (zero,) = form.quantization.scale, form.quantization.zero_point
+    limits = np.iinfo(form.dtype.numpy)
+    return scale, (int(limits.min) - zero) * scale, (int(limits.max) - zero) * scale
 
 
 def _any(choice: _Choice) -> Forms | None:
@@ -194,4 +216,4 @@ def _weighted(choice: _Choice) -> Forms | None:
         dtype = kept.dtype
     products = StoredAs(dtype, Quantization(scales, (0,) * len(scales), axis))
     inputs = tuple(None if index == bias else one for index, one in enumerate(choice.inputs))
-    return Forms(inputs, choice.results, products)
+    return Forms(inputs, choice.results, products, bias)

@@ -51,7 +51,8 @@ class WrittenMetadata:
         whole = io.BytesIO(model)
         with zipfile.ZipFile(whole, "a") as archive:
             for name, content in self.files.items():
-                archive.writestr(name, content)
+                # Without the time of day: the same model is the same bytes.
+                archive.writestr(zipfile.ZipInfo(name), content)
         return whole.getvalue()
 
 

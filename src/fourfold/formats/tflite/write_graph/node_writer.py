@@ -19,6 +19,10 @@ T = TypeVar("T")
 Inputs = Sequence[Tensor | None]
 
 
+class NeedsRealNumbers(Exception):
+    """A rule that has written nothing yet: its node cannot be said on integers."""
+
+
 @dataclass(frozen=True)
 class NodeWriter:
     """What a rule sees of a node. `inputs` and `outputs` are how it reads and writes its values:

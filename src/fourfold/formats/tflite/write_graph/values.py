@@ -34,7 +34,9 @@ class Values:
 
     def form(self, value: str) -> StoredAs | None:
         """How the value is kept; None for what the graph says."""
-        return self.stored.get(value) if self.graph.types[value].dtype is DType.F32 else None
+        form = self.stored.get(value)
+        real = self.graph.types[value].dtype is DType.F32
+        return form if form is not None and real and form.dtype is not DType.F32 else None
 
     def title(self, value: str) -> str:
         """The name of a value's tensor: the caller's, or its own if no other has got that."""

@@ -14,8 +14,9 @@ from fourfold.formats.tflite.records import FileRecord, SignatureRecord
 from fourfold.formats.tflite.schema import ACTIVATIONS
 from fourfold.formats.tflite.write_graph.draft import Draft, Tensor
 from fourfold.formats.tflite.write_graph.expand import expand_nodes
-from fourfold.formats.tflite.write_graph.forms import forms_of
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.forms import Forms, forms_of, real_forms
+from fourfold.formats.tflite.write_graph.halves import keep_halves
+from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
 from fourfold.formats.tflite.write_graph.operators import rules
 from fourfold.formats.tflite.write_graph.roundings import keep_roundings
 from fourfold.formats.tflite.write_graph.states import States
@@ -34,7 +35,7 @@ _FUSED = {name: number for number, name in enumerate(ACTIVATIONS) if name not in
 def file_of(model: WritableModel) -> FileRecord:
     """The file as records; raises an UnsupportedError that names all that cannot be written."""
     model = replace(model, graph=expand_nodes(model.graph))
-    model = keep_roundings(model, rules())
+    model = keep_halves(keep_roundings(model, rules()))
     values = _values(model)
     walk = _Walk(model, values, States(values))
     walk.take_inputs()
@@ -144,18 +145,22 @@ class _Walk:
         with self._noting(node.op, node.name or node.outputs[0], *node.outputs):
             if rule is None:
                 raise Unconvertible("TFLite has no operator for it")
-            forms = forms_of(node, rule, self.values)
-            writer = NodeWriter(
-                node,
-                self.values,
-                forms.inputs,
-                forms.outputs,
-                activation,
-                rule.bias,
-                forms.products,
-                open_batch=any(sizes[:1] == (-1,) for sizes in self.model.open_sizes),
-            )
-            rule.write(writer)
+            try:
+                rule.write(self._writer(node, activation, forms_of(node, rule, self.values)))
+            except NeedsRealNumbers:
+                rule.write(self._writer(node, activation, real_forms(node, rule, self.values)))
+
+    def _writer(self, node: Node, activation: int, forms: Forms) -> NodeWriter:
+        return NodeWriter(
+            node,
+            self.values,
+            forms.inputs,
+            forms.outputs,
+            activation,
+            forms.bias,
+            forms.products,
+            open_batch=any(sizes[:1] == (-1,) for sizes in self.model.open_sizes),
+        )
 
     def file(self, outputs: list[Tensor]) -> FileRecord:
         draft, names = self.values.draft, self.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
-from fourfold.formats.tflite.write_graph.rule import Grids, writes
+from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
 from fourfold.kernels.move import Block
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.concat import Concat
@@ -56,7 +56,7 @@ def planes_to_pixels(to: NodeWriter) -> None:
 
 @writes("pixels_to_planes", grids=Grids.SAME)
 def pixels_to_planes(to: NodeWriter) -> None:
-    """TRANSPOSE of the channels behind the batch."""
+    """TRANSPOSE of the channels to the front of each image."""
     rank = to.type(0).rank
     to.give("TRANSPOSE", [to.input(0), to.integers((0, rank - 1, *range(1, rank - 1)), "order")])
 
@@ -123,7 +123,7 @@ def slice_(to: NodeWriter) -> None:
     to.give("STRIDED_SLICE", [x, begin, to.integers(ends, "end"), strides], end_mask=mask)
 
 
-@writes("depth_to_space", "space_to_depth", grids=Grids.SAME)
+@writes("depth_to_space", "space_to_depth", grids=Grids.SAME, integers=NARROW)
 def blocks(to: NodeWriter) -> None:
     """DEPTH_TO_SPACE or SPACE_TO_DEPTH."""
     to.give(to.node.op.upper(), [to.input(0)], block_size=to.attributes(Block).size)

@@ -41,7 +41,7 @@ _UNARY = {
     "sin": "SIN",
     "square": "SQUARE",
 }
-_CLAMPING = {"relu": "RELU", "relu6": "RELU6", "relu_n1_to_1": "RELU_N1_TO_1"}
+_CLAMPING = {"relu": "RELU", "relu6": "RELU6"}
 # By a table of all 256 results.
 _TABULATED = {
     "elu": "ELU",
@@ -101,7 +101,13 @@ def unary(to: NodeWriter) -> None:
     to.give(_UNARY[to.node.op], to.all_inputs())
 
 
-@writes(*_CLAMPING, grids=Grids.ANY, integers=NARROW)
+@writes("relu_n1_to_1", grids=Grids.ANY, integers=NARROW)
+def relu_n1_to_1(to: NodeWriter) -> None:
+    """RELU_N1_TO_1."""
+    to.give("RELU_N1_TO_1", to.all_inputs())
+
+
+@writes(*_CLAMPING, grids=Grids.ANY)
 def clamp(to: NodeWriter) -> None:
     """The activation as an operator of its own."""
     to.give(_CLAMPING[to.node.op], to.all_inputs())

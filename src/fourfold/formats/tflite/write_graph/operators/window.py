@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.formats.tflite.schema import SAME, VALID
 from fourfold.formats.tflite.write_graph.draft import Tensor
-from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
+from fourfold.formats.tflite.write_graph.node_writer import NeedsRealNumbers, NodeWriter
 from fourfold.formats.tflite.write_graph.rule import BYTES, Grids, writes
 from fourfold.op.window import Pair, Pool2d, pool_window, same, windows
 from fourfold.ops.conv2d import Conv2d
@@ -94,8 +94,14 @@ def transpose_conv2d(to: NodeWriter) -> None:
         fields = {"padding": kind, "stride_h": stride[0], "stride_w": stride[1]}
         to.give("TRANSPOSE_CONV", inputs, **fields)
         return
+    _transpose_whole(to, attributes, whole)
+
+
+def _transpose_whole(to: NodeWriter, attributes: TransposeConv2d, whole: Shape) -> None:
+    """All that the input hits, cut to the result."""
     if to.products is not None:
-        raise to.refuse("its padding is neither SAME nor VALID, and its values are quantised")
+        raise NeedsRealNumbers
+    x, weights, stride, padding = to.input(0), to.input(1), attributes.stride, attributes.padding
     shape = (x.shape[0], *whole, weights.shape[0])
     full = to.temporary("TRANSPOSE_CONV", x.type.with_shape(*shape))
     to.draft.operator(
@@ -187,7 +193,7 @@ def average_pool2d(to: NodeWriter) -> None:
         to.give("AVERAGE_POOL_2D", [x], **_pool_fields(attributes, kind, to.activation))
         return
     if x.quantization is not None:
-        raise to.refuse("its padding is neither SAME nor VALID, and its values are quantised")
+        raise NeedsRealNumbers
     around = (attributes.padding.height, attributes.padding.width)
     fields = _pool_fields(attributes, VALID, 0)
     shape = to.result_type().shape

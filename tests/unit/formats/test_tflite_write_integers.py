@@ -1,0 +1,117 @@
+"""Every op that LiteRT has kernels on integers for: its cases, with all values on grids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from op_inputs import case_graph
+from runtimes import interpreter, run
+
+from fourfold.cpu.reference import evaluate
+from fourfold.formats import formats
+from fourfold.formats.tflite.write_graph.operators import rules
+from fourfold.formats.tflite.write_graph.rule import Grids
+from fourfold.formats.writable import StoredAs, WritableModel
+from fourfold.graph import Graph
+from fourfold.op import Case
+from fourfold.op.registry import registry
+from fourfold.types import DType, Quantization, dequantize, to_integers
+
+pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+
+OPS = [name for name, rule in rules().items() if rule.grids is not Grids.NONE]
+STEPS = 2.5  # by which results of eight bits may be off: one for rounding, one for the grid before
+PART = 0.015  # of the range of 16 bits: LiteRT weighs neighbours of a pixel by ten bits
+MOST_WRONG = 0.1  # of comparisons: numbers that were different may be on one grid point
+TYPES = [
+    DType.I8,
+    pytest.param(DType.U8, marks=pytest.mark.slow),
+    pytest.param(DType.I16, marks=pytest.mark.slow),
+]
+
+
+def grid(array: np.ndarray, dtype: DType) -> StoredAs:
+    low, high = min(array.min(initial=0), 0.0), max(array.max(initial=0), 0.0)
+    if dtype is DType.I16:
+        return StoredAs(dtype, Quantization((float(max(-low, high, 1e-3)) / 32767,), (0,)))
+    scale = float(max(high - low, 1e-3)) / 255
+    zero = int(np.iinfo(dtype.numpy).min - round(low / scale))
+    return StoredAs(dtype, Quantization((scale,), (zero,)))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A graph of one node, how its values are kept, and the numbers that the integers stand for."""
+
+    graph: Graph
+    forms: dict[str, StoredAs]
+    integers: dict[str, np.ndarray]
+    real: dict[str, np.ndarray]
+
+
+def stored(op: str, case: Case, dtype: DType) -> Stored:
+    graph, (arrays,) = case_graph(registry()[op], (case,))
+    rule, (node,) = rules()[op], graph.nodes
+    weights, bias = (
+        node.inputs[place] if place is not None and place < len(node.inputs) else None
+        for place in (rule.weights, rule.bias)
+    )
+    values = {name: array for name, array in zip(node.inputs, arrays, strict=True) if name}
+    forms, integers, real = {}, {}, {}
+    for name, array in values.items():
+        if array is None or name is None:
+            continue
+        integers[name] = real[name] = array
+        if array.dtype != np.float32 or name == bias:
+            continue
+        form = grid(array, dtype)
+        if name == weights and name in graph.constants and dtype is not DType.U8:
+            scale = float(max(np.abs(array).max(), 1e-3)) / 127
+            form = StoredAs(DType.I8, Quantization((scale,), (0,)))
+        assert form.quantization is not None
+        forms[name] = form
+        integers[name] = to_integers(array, form.quantization, form.dtype)
+        real[name] = dequantize(integers[name], form.quantization)
+    return Stored(graph, forms, integers, real)
+
+
+def check(case: Case, kept: Stored, content: bytes, wanted: dict[str, np.ndarray]) -> None:
+    graph, forms = kept.graph, kept.forms
+    found = run(
+        interpreter("ai_edge_litert", content), [kept.integers[name] for name in graph.arguments]
+    )
+    for name, array in zip(graph.results, found, strict=True):
+        right = wanted[name]
+        if name not in forms:
+            assert (array != right).mean() <= MOST_WRONG, case
+            continue
+        form = forms[name]
+        assert form.quantization is not None
+        scales = [one.quantization.scale[0] for one in forms.values() if one.quantization]
+        limit = STEPS * max(form.quantization.scale[0], *scales)
+        if form.dtype is DType.I16:
+            limit = PART * float(np.abs(right).max(initial=1e-3))
+        apart = np.abs(dequantize(array, form.quantization) - right).max(initial=0)
+        assert apart <= limit, case
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.value)
+@pytest.mark.parametrize("op", OPS)
+def test_op(op: str, dtype: DType) -> None:
+    for case in registry()[op].cases:
+        real = any(text and text.startswith("f32") for text in case.inputs)
+        # LiteRT's least norm is 1e-6, and ours 1e-3.
+        if not real or (op == "l2_normalize" and case.high < 1e-3):
+            continue
+        kept = stored(op, case, dtype)
+        graph = kept.graph
+        constants = {name: kept.real[name] for name in graph.constants}
+        given = {name: kept.real[name] for name in graph.arguments}
+        wanted = dict(evaluate(replace(graph, constants=constants), given))
+        for name, array in wanted.items():
+            if array.dtype == np.float32:
+                kept.forms[name] = grid(array, dtype)
+        model = WritableModel(graph, graph.arguments, graph.results, kept.forms)
+        check(case, kept, formats()["tflite"].write(model), wanted)
