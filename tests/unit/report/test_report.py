@@ -58,14 +58,14 @@ def network() -> bytes:
     """Three channels in, a 9x9 filter, 33 channels, a tanh, and a transpose at the end."""
     first, wide = conv("first", "x", 9, (3, 32))
     second, odd = conv("second", "first", 3, (32, 33))
-    order = writer.constant("order", [0, 3, 1, 2])
+    order = writer.constant("order", [0, 2, 1, 3])
     tensors = [
         writer.Tensor("x", (1, 32, 32, 3), signature=(-1, 32, 32, 3)),
         *first,
         *second,
         writer.Tensor("t", (1, 32, 32, 33)),
         order,
-        writer.Tensor("y", (1, 33, 32, 32)),
+        writer.Tensor("y", (1, 32, 32, 33)),
     ]
     operators = [
         wide,

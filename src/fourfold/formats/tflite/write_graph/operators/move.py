@@ -47,11 +47,18 @@ def transpose(to: NodeWriter) -> None:
     to.give("TRANSPOSE", [to.input(0), order])
 
 
-@writes("planes", grids=Grids.SAME)
-def planes(to: NodeWriter) -> None:
+@writes("planes_to_pixels", grids=Grids.SAME)
+def planes_to_pixels(to: NodeWriter) -> None:
     """TRANSPOSE of the channels to the end."""
     rank = to.type(0).rank
     to.give("TRANSPOSE", [to.input(0), to.integers((0, *range(2, rank), 1), "order")])
+
+
+@writes("pixels_to_planes", grids=Grids.SAME)
+def pixels_to_planes(to: NodeWriter) -> None:
+    """TRANSPOSE of the channels behind the batch."""
+    rank = to.type(0).rank
+    to.give("TRANSPOSE", [to.input(0), to.integers((0, rank - 1, *range(1, rank - 1)), "order")])
 
 
 @writes("tile", grids=Grids.SAME)
