@@ -155,7 +155,8 @@ def differences(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> 
     for ours, theirs in zip(found, expected, strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
         apart = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-        reach = max(float(np.ptp(theirs.astype(np.float64))), LEAST_RANGE)
+        wide = theirs.astype(np.float64)
+        reach = max(float(np.ptp(wide) or np.abs(wide).max(initial=0)), LEAST_RANGE)
         rows.append((apart.max(initial=0) / reach, apart.mean() / reach))
     return np.max(rows, axis=0)
 
