@@ -20,7 +20,7 @@ from fourfold.session import Session
 from fourfold.version import VERSION
 
 if TYPE_CHECKING:
-    from fourfold.capabilities import BestOptions, Support, best_options, is_supported
+    from fourfold.capabilities import best_options, is_supported
     from fourfold.convert.torch_module import from_torch
     from fourfold.custom import register_op
     from fourfold.optimization.optimize import optimize
@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 _LAZY = {
-    "BestOptions": _lazy_import("fourfold.capabilities"),
     "Pixels": _lazy_import("fourfold.pixels"),
     "Placement": _lazy_import("fourfold.placement"),
-    "Support": _lazy_import("fourfold.capabilities"),
     "best_options": _lazy_import("fourfold.capabilities"),
     "from_torch": _lazy_import("fourfold.convert.torch_module"),
     "is_supported": _lazy_import("fourfold.capabilities"),
@@ -44,7 +42,6 @@ _LAZY = {
 del VERSION
 
 __all__ = [
-    "BestOptions",
     "BuildError",
     "DeviceError",
     "DeviceInfo",
@@ -56,7 +53,6 @@ __all__ = [
     "Placement",
     "Refusal",
     "Session",
-    "Support",
     "TensorInfo",
     "UnsupportedError",
     "best_options",
