@@ -34,7 +34,7 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.types import DType
 
 COMMAND = "python benchmarks/quantize.py --write docs/performance.md"
-HEADING = "## Quantising"
+HEADING = "## Quantising after training"
 PICTURES = 100
 # Photographs that ranges come from, and others that answers are judged on.
 CALIBRATING = (
@@ -265,7 +265,7 @@ def main(shared: Path, output: Path | None, write: Path | None, **how: Any) -> N
     if output is not None:
         write_json(output, {"setting": setting, **how, "models": rows})
     if write is not None:
-        replace_section(write, HEADING, f"`{COMMAND}`\n\n{text}")
+        replace_section(write, HEADING, f"{HEADING}\n\n`{COMMAND}`\n\n{text}\n")
 
 
 if __name__ == "__main__":
