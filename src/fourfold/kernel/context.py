@@ -137,6 +137,21 @@ class NodeContext:
         self.choice: str | None = None
         self.kernels: list[Kernel] = []
 
+    def reshaped(
+        self, types: Mapping[str, TensorType], locations: Mapping[str, Location]
+    ) -> NodeContext:
+        """The same node with other shapes for the same memory; its kernels are this one's."""
+        made = NodeContext(
+            self.node,
+            {**self.types, **types},
+            self.constants,
+            {**self.locations, **locations},
+            self.tail,
+            self.target,
+        )
+        made.choice, made.kernels = self.choice, self.kernels
+        return made
+
     @property
     def attributes(self) -> object:
         return self.node.attributes

@@ -1,0 +1,80 @@
+"""Pointwise ops on a CPU by fours of elements, where channels do not come in fours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.players import make_player
+
+TOLERANCE = {"fp32": 1e-6, "mixed": 2e-3}
+BY_ELEMENTS = {
+    "one input": """
+        input x: f32[1,4,5,3]
+        y = tanh(x)
+        output y
+        """,
+    "two inputs, a tail, more than one chunk": """
+        input x: f32[2,8,47,5]
+        input z: f32[2,8,47,5]
+        y = mul(x, z) |> add(x) |> relu
+        output y
+        """,
+    "whole numbers": """
+        input x: f32[1,12,11,3]
+        y = fake_quantize(x; scale=0.01, low=-127, high=128, step=1.0, pivot=-127)
+        output y
+        """,
+}
+BY_PIXELS = {
+    "elements that fours do not fit into": """
+        input x: f32[1,3,5,3]
+        y = tanh(x)
+        output y
+        """,
+    "a number for each channel": """
+        input x: f32[1,4,5,3]
+        input z: f32[1,1,1,3]
+        y = mul(x, z)
+        output y
+        """,
+    "a tail that is broadcast": """
+        input x: f32[1,4,5,3]
+        input z: f32[1,1,5,1]
+        y = tanh(x) |> mul(z)
+        output y
+        """,
+    "channels in fours": """
+        input x: f32[1,4,5,8]
+        y = tanh(x)
+        output y
+        """,
+}
+
+
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("title", [*BY_ELEMENTS, *BY_PIXELS])
+def test_results(title: str, precision: str, device: DeviceInfo) -> None:
+    graph = build({**BY_ELEMENTS, **BY_PIXELS}[title])
+    like = replace(device, kind="cpu")
+    plan = make_plan(graph, like, KernelOptions(precision, form="list"))
+    (launch,) = plan.launches
+    fours = graph.types["y"].elements // 4
+    sizes = [argument for argument in launch.arguments if isinstance(argument, int)]
+    assert (fours in sizes) is (title in BY_ELEMENTS)
+    random = np.random.default_rng(7)
+    shapes = {name: graph.types[name].shape for name in graph.arguments}
+    inputs = {name: random.uniform(-1, 1, shapes[name]).astype(np.float32) for name in shapes}
+    (wanted,) = evaluate(graph, inputs).values()
+    player = make_player(device, plan)
+    player.poison()
+    (result,) = player.run([inputs[name] for name in graph.arguments])
+    player.close()
+    assert np.abs(result - wanted).max() <= TOLERANCE[precision] * max(1.0, np.abs(wanted).max())
