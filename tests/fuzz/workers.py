@@ -17,7 +17,7 @@ from pathlib import Path
 from fuzz.case import Case, Finding, Outcome, try_case
 from fuzz.originals import Originals
 
-GLANCE = 0.5  # seconds between looks at who hangs
+GLANCE = 0.5  # seconds between looks at who hangs, at most
 SPARE = 2  # times the memory that a case may take, before the system refuses more
 
 
@@ -100,7 +100,7 @@ def try_cases(cases: Iterable[Case], jobs: int, limits: Limits) -> Iterator[tupl
             workers.append(_Worker(context, limits))
             workers[-1].begin(case)
         while workers:
-            ready = wait([worker.tasks for worker in workers], GLANCE)
+            ready = wait([worker.tasks for worker in workers], min(GLANCE, limits.patience))
             for number, worker in reversed([*enumerate(workers)]):
                 if worker.tasks not in ready and not worker.hangs:
                     continue
