@@ -12,7 +12,7 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
-from fourfold.players import make_player
+from fourfold.players import ask_facts, make_player
 
 TOLERANCE = {"fp32": 1e-6, "mixed": 2e-3}
 BY_ELEMENTS = {
@@ -78,3 +78,27 @@ def test_results(title: str, precision: str, device: DeviceInfo) -> None:
     (result,) = player.run([inputs[name] for name in graph.arguments])
     player.close()
     assert np.abs(result - wanted).max() <= TOLERANCE[precision] * max(1.0, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(("low", "pivot"), [(-128, None), (-127, -127), (0, 0)])
+def test_a_rounding_to_bytes_alone(low: int, pivot: int | None, device: DeviceInfo) -> None:
+    """What is read by an op on bytes, so that bytes are what is kept of it."""
+    if not ask_facts(device, ["dot_products"]).packs_bytes:
+        pytest.skip("no instructions that round sixteen numbers to bytes")
+    graph = build(f"""
+        input x: f32[1,12,11,3]
+        q = fake_quantize(x; scale=0.01, low={low}, high={low + 255}, step=1.0, pivot={pivot})
+        y = concat(q, q; axis=1)
+        output y
+        """)
+    like = ask_facts(device, ["dot_products"])
+    plan = make_plan(graph, like, KernelOptions("fp32", form="list"))
+    x = np.random.default_rng(3).uniform(-1.5, 3, (1, 12, 11, 3)).astype(np.float32)
+    x.flat[:5] = [0.005, 0.015, -0.005, 1e9, -1e9]
+    player = make_player(device, plan)
+    player.poison()
+    (result,) = player.run([x])
+    player.close()
+    (wanted,) = evaluate(graph, {"x": x}).values()
+    assert np.array_equal(result, wanted)
+    assert any("fake_quantize_bytes" in launch.entry for launch in plan.launches)

@@ -141,14 +141,15 @@ class NodeContext:
         self, types: Mapping[str, TensorType], locations: Mapping[str, Location]
     ) -> NodeContext:
         """The same node with other shapes for the same memory; its kernels are this one's."""
-        made = NodeContext(
-            self.node,
-            {**self.types, **types},
-            self.constants,
-            {**self.locations, **locations},
-            self.tail,
-            self.target,
-        )
+        known = ({**self.types, **types}, self.constants, {**self.locations, **locations})
+        return self._changed(NodeContext(self.node, *known, self.tail, self.target))
+
+    def with_tail(self, tail: tuple[TailStep, ...]) -> NodeContext:
+        """The same node with something else behind it; its kernels are this one's."""
+        known = (self.types, self.constants, self.locations)
+        return self._changed(NodeContext(self.node, *known, tail, self.target))
+
+    def _changed(self, made: NodeContext) -> NodeContext:
         made.choice, made.kernels = self.choice, self.kernels
         return made
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 
 from fourfold.kernel.broadcast import load_for
 from fourfold.kernel.byte_io import RUN, store_four
-from fourfold.kernel.context import NodeContext, with_parameters
+from fourfold.kernel.context import NodeContext, TailStep, with_parameters
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.location import Layout, Location
 from fourfold.kernels.grid import plain_grid, runs_of_four
 from fourfold.types import TensorType
 
+Pointwise = Callable[..., Expression]
 
-def pointwise_kernel(
-    context: NodeContext, title: str, pointwise: Callable[..., Expression]
-) -> None:
+
+def pointwise_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> None:
     """dst[i] = f(a[i], b[i], ...), with shapes broadcast against each other."""
     context = _by_elements(context)
     kernel = context.kernel(title)
@@ -59,13 +59,29 @@ def _solid(type_: TensorType, place: Location) -> bool:
     return plain and place.pitch == type_.channels and place.offset % 4 == 0
 
 
+def _by_bytes(context: NodeContext, pointwise: Pointwise) -> tuple[NodeContext, Pointwise]:
+    """The same node for kernels that round to bytes at the end of a tail. One that does nothing but
+    round is a copy with itself for a tail.
+    """
+    context = _by_elements(context)
+    if context.tail or not getattr(context.attributes, "counts", False):
+        return context, pointwise
+    return context.with_tail((TailStep(pointwise, context.attributes, (None,)),)), _copy
+
+
+def _copy(_: object, x: Expression) -> Expression:
+    return x
+
+
 def refuses_bytes(context: NodeContext) -> str | None:
+    context, _ = _by_bytes(context, _copy)
     fits = context.counts_bytes and context.output.pixels >= RUN
     return None if fits else "results are not bytes that are rounded sixteen at once"
 
 
-def byte_kernel(context: NodeContext, title: str, pointwise: Callable[..., Expression]) -> None:
+def byte_kernel(context: NodeContext, title: str, pointwise: Pointwise) -> None:
     """The same where results are bytes: four neighbouring pixels at once."""
+    context, pointwise = _by_bytes(context, pointwise)
     kernel = context.kernel(title + "_bytes")
     views = {
         name: context.view(kernel, name, "src")
@@ -73,7 +89,9 @@ def byte_kernel(context: NodeContext, title: str, pointwise: Callable[..., Expre
         if name
     }
     target = context.write(kernel, counted=True)
-    attributes = with_parameters(kernel, context.attributes)
+    attributes = context.attributes
+    if pointwise is not _copy:
+        attributes = with_parameters(kernel, attributes)
     for pixel, slice_ in runs_of_four(kernel, target):
         halves = []
         for first in (pixel, kernel.let(pixel + 2, "p")):
