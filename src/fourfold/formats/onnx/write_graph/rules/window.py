@@ -33,42 +33,34 @@ def _bias(writer: GraphWriter, node: Node) -> str | None:
     return None if bias is None else writer.read(bias)
 
 
-@writes("conv2d")
-def conv2d(writer: GraphWriter, node: Node) -> None:
-    """Conv"""
+def _convolution(writer: GraphWriter, node: Node, order: Order, groups: int) -> None:
     attributes = node.attributes
-    assert isinstance(attributes, Conv2d)
+    assert isinstance(attributes, Conv2d | DepthwiseConv2d)
     made = writer.add(
         "Conv",
         writer.read(node.inputs[0], _FIRST),
-        writer.read(node.inputs[1], _FIRST),
+        writer.read(node.inputs[1], order),
         _bias(writer, node),
         kernel_shape=writer.type(node.inputs[1]).shape[1:3],
         strides=attributes.stride,
         dilations=attributes.dilation,
         pads=_pads(attributes.padding),
-        group=attributes.groups,
+        group=groups,
     )
     writer.give(node.outputs[0], made, _FIRST)
+
+
+@writes("conv2d")
+def conv2d(writer: GraphWriter, node: Node) -> None:
+    """Conv"""
+    assert isinstance(node.attributes, Conv2d)
+    _convolution(writer, node, _FIRST, node.attributes.groups)
 
 
 @writes("depthwise_conv2d")
 def depthwise_conv2d(writer: GraphWriter, node: Node) -> None:
     """Conv with a group for each channel"""
-    attributes = node.attributes
-    assert isinstance(attributes, DepthwiseConv2d)
-    made = writer.add(
-        "Conv",
-        writer.read(node.inputs[0], _FIRST),
-        writer.read(node.inputs[1], _CHANNELS_IN_FRONT),
-        _bias(writer, node),
-        kernel_shape=writer.type(node.inputs[1]).shape[1:3],
-        strides=attributes.stride,
-        dilations=attributes.dilation,
-        pads=_pads(attributes.padding),
-        group=writer.type(node.inputs[0]).channels,
-    )
-    writer.give(node.outputs[0], made, _FIRST)
+    _convolution(writer, node, _CHANNELS_IN_FRONT, writer.type(node.inputs[0]).channels)
 
 
 @writes("conv3d")
