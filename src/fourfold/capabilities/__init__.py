@@ -17,7 +17,7 @@ from typing import Any
 from fourfold import players
 from fourfold.capabilities.faults import Fault, faults_of
 from fourfold.config import Config
-from fourfold.convert import make_readable
+from fourfold.convert import make_readable_by
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, Refusal, UnsupportedError
 from fourfold.options import CompileOptions
@@ -120,7 +120,7 @@ def is_supported(model: str | os.PathLike[str] | bytes, device: Device = None) -
     title = "the model" if isinstance(content, bytes) else Path(content).name
     check, config = import_module("fourfold.report.check"), Config.from_environment()
     try:
-        readable = make_readable(content, configured_store(config), config.conversion_limit)
+        readable = make_readable_by(config, content)
         found = (readable.content, title, info, CompileOptions(), readable.origin)
         placement = check.check_model(*found).placement
     except UnsupportedError as error:

@@ -14,11 +14,10 @@ import click
 
 import fourfold
 from fourfold.config import PRECISIONS, Config, Precision
-from fourfold.convert import ReadableModel, make_readable
+from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import PixelsOption
-from fourfold.store.store import configured_store
 
 Command = Callable[..., None]
 
@@ -48,8 +47,7 @@ class ModelArguments:
     @cached_property
     def readable(self) -> ReadableModel:
         """The model as readers take it, for who reads it without a session."""
-        config = Config.from_environment()
-        return make_readable(self.model, configured_store(config), config.conversion_limit)
+        return make_readable_by(Config.from_environment(), self.model)
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""

@@ -24,7 +24,7 @@ from fourfold.cli._options import ModelPath, json_option, parse_shape, seed_opti
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.cli.verify import short
 from fourfold.config import PRECISIONS, Config
-from fourfold.convert import make_readable
+from fourfold.convert import make_readable_by
 from fourfold.errors import InputError
 from fourfold.optimization.answers import Answers
 from fourfold.optimization.operators import list_operators, model_operators
@@ -35,7 +35,6 @@ from fourfold.players.null import NULL_GPU
 from fourfold.prepare import Progress
 from fourfold.quantization.method import METHODS
 from fourfold.quantization.ranges import ESTIMATORS
-from fourfold.store.store import configured_store
 from fourfold.tune import LEVELS
 
 SAMPLES = click.Path(exists=True, path_type=Path)
@@ -155,8 +154,7 @@ def _print_model_ops(
     sizes = dict(parse_shape(text) for text in shapes)
     options = CompileOptions.from_config(config, shapes=sizes)
     title = Path(models[0]).name
-    limit = config.conversion_limit
-    readable = make_readable(models[0], configured_store(config), limit)
+    readable = make_readable_by(config, models[0])
     found = model_operators(readable.content, title, device, options)
     if as_json:
         about = {"model": models[0], "device": str(device)}

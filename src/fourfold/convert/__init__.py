@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from fourfold.config import Config
 from fourfold.convert.process import run_converter
 from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats import Format, ModelSource, find_format, identify
@@ -17,11 +18,10 @@ from fourfold.lazy import lazy_import
 from fourfold.store.entry import MODEL
 from fourfold.store.keys import conversion_parts, digest
 from fourfold.store.models import digest_files
+from fourfold.store.store import Store, configured_store
 
 if TYPE_CHECKING:
     import logging
-
-    from fourfold.store.store import Store
 else:
     logging = lazy_import("logging")
 
@@ -47,6 +47,11 @@ def make_readable(model: str | bytes, store: Store | None, limit: float) -> Read
     form.check_others(source)
     conversion = ModelConversion(source, form, form.converter, form.files(source))
     return (store and conversion.find(store)) or conversion.run(store, limit)
+
+
+def make_readable_by(config: Config, model: str | bytes) -> ReadableModel:
+    """The same with the store and the time that the settings say."""
+    return make_readable(model, configured_store(config), config.conversion_limit)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fourfold.compile.placement import decide, read_problem
 from fourfold.config import Config
-from fourfold.convert import make_readable
+from fourfold.convert import make_readable_by
 from fourfold.cpu.reference import NumpyPart
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
@@ -38,7 +38,6 @@ from fourfold.report.rival import find_rival
 from fourfold.rewrite import PIPELINE, WRITABLE
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
-from fourfold.store.store import configured_store
 
 Source = str | bytes
 VerifyOption = int | SamplesOption  # the seed of random inputs, or samples
@@ -75,9 +74,7 @@ class Optimizer:
     @cached_property
     def readable(self) -> Source:
         """The model as readers take it: the source itself, or what a converter made of it."""
-        config = Config.from_environment()
-        limit = config.conversion_limit
-        return make_readable(self.source, configured_store(config), limit).content
+        return make_readable_by(Config.from_environment(), self.source).content
 
     @cached_property
     def format(self) -> Format:

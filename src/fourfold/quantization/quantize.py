@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fourfold.config import Config
-from fourfold.convert import make_readable
+from fourfold.convert import make_readable_by
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, ReadOptions, formats, read_model
@@ -23,7 +23,6 @@ from fourfold.quantization.running import find_runner
 from fourfold.quantization.samples import SamplesOption, read_samples
 from fourfold.quantization.simplify import simplify_model
 from fourfold.quantization.write_file import write_aside
-from fourfold.store.store import configured_store
 from fourfold.types import Shape
 
 TFLITE = "tflite"
@@ -62,8 +61,7 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
     options = QuantizeOptions(how, ranges, per_channel, bias_correction, max_loss, keep, score)
     form = _format_for(target)
     source = model if isinstance(model, bytes) else os.fspath(model)
-    config = Config.from_environment()
-    readable = make_readable(source, configured_store(config), config.conversion_limit)
+    readable = make_readable_by(Config.from_environment(), source)
     read = simplify_model(read_model(readable.content, ReadOptions(shapes=dict(shapes or {}))))
     needed = samples is not None or how.calibrates or max_loss is not None
     given = read_samples(samples, read, pixels) if needed else None
