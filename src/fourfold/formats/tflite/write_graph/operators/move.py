@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fourfold.formats.tflite.schema import REFLECT, SYMMETRIC
+from fourfold.formats.tflite.write_graph.draft import Tensor
 from fourfold.formats.tflite.write_graph.node_writer import NodeWriter
 from fourfold.formats.tflite.write_graph.rule import NARROW, Grids, writes
 from fourfold.kernels.move import Block
@@ -68,6 +69,10 @@ def tile(to: NodeWriter) -> None:
     to.give("TILE", [to.input(0), multiples])
 
 
+def _paddings(to: NodeWriter, attributes: Pad | MirrorPad) -> Tensor:
+    return to.integers(_pairs(attributes.before, attributes.after), "paddings")
+
+
 def _pairs(before: Shape, after: Shape) -> list[tuple[int, int]]:
     return list(zip(before, after, strict=True))
 
@@ -79,7 +84,7 @@ def pad(to: NodeWriter) -> None:
     if not x.shape:
         to.give_tensor(x)
         return
-    amounts = to.integers(_pairs(attributes.before, attributes.after), "paddings")
+    amounts = _paddings(to, attributes)
     if attributes.value == 0:
         to.give("PAD", [x, amounts])
         return
@@ -93,7 +98,7 @@ def mirror_pad(to: NodeWriter) -> None:
     if not x.shape:
         to.give_tensor(x)
         return
-    amounts = to.integers(_pairs(attributes.before, attributes.after), "paddings")
+    amounts = _paddings(to, attributes)
     mode = REFLECT if attributes.reflect else SYMMETRIC
     to.give("MIRROR_PAD", [x, amounts], mode=mode)
 
