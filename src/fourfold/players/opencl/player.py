@@ -20,6 +20,7 @@ from fourfold.players.opencl.devices import context_of, reason_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
+from fourfold.players.protocol import Into, Outputs
 
 ALIGNED = 64  # bytes that the size of a buffer is a multiple of
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
@@ -128,17 +129,17 @@ class Player:
             kernel.set_buffer(position, self._buffers[use.buffer])
             kernel.set_long(position + 1, use.offset)
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these inputs, in the order of the plan's ports."""
-        results: list[np.ndarray] = self._guard("running the model", lambda: self._run(arrays))
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        results: Outputs = self._guard("running the model", lambda: self._run(arrays, into))
         return results
 
-    def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _run(self, arrays: Sequence[np.ndarray], into: Into | None) -> Outputs:
         with self._exclusive:
             self._ports.put(arrays, self._start)
             while not self._ports.wait():
                 self._start()
-            return self._ports.take()
+            return self._ports.take(into)
 
     def _start(self) -> None:
         self._queue.replay(self._replay)

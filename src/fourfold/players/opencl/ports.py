@@ -13,6 +13,7 @@ from fourfold.players.chunked_copy import ChunkedCopy, copied
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.host_handshake import HostHandshake
 from fourfold.players.opencl.zero_copy import SetAddress, ZeroCopyInputs
+from fourfold.players.protocol import Into, Outputs
 
 HOST = (
     "host",
@@ -136,20 +137,27 @@ class Ports:
         """Let kernels read memory of their own: arrays of a run may be gone after it."""
         self._zero_copy.release_arrays()
 
-    def take(self) -> list[np.ndarray]:
-        """Wait for what was queued, and give the outputs as new arrays."""
-        results, queued = [], self._handshake is None
-        for port in self._plan.outputs:
-            result = self._host.get(port.buffer)
-            if result is None:
-                result = np.empty(port.type.shape, port.type.dtype.numpy)
-            if result.size and port.buffer not in self._direct:
-                self._queue.read(self._buffers[port.buffer], result, wait=False)
+    def take(self, into: Into | None = None) -> Outputs:
+        """Wait for what was queued, and give the outputs: as new arrays, or `into` those that are
+        given; what is None there stays where it is.
+        """
+        found: list[tuple[np.ndarray | None, np.ndarray | None]] = []  # where it is, where it goes
+        queued = self._handshake is None
+        for place, port in enumerate(self._plan.outputs):
+            target = None if into is None else into[place]
+            if into is not None and target is None:
+                found.append((None, None))
+                continue
+            source = self._host.get(port.buffer)
+            if source is None:
+                source = target = _new(port) if target is None else target
+            if source.size and port.buffer not in self._direct:
+                self._queue.read(self._buffers[port.buffer], source, wait=False)
                 queued = True
-            results.append(result)
+            found.append((source, target))
         if queued:
             self._queue.finish()
-        return [copied(result) for result in results] if self._host else results
+        return [_delivered(source, target) for source, target in found]
 
     def close(self) -> None:
         """Let go of host memory. A device that fails now has nothing left to lose."""
@@ -163,3 +171,14 @@ class Ports:
     def __del__(self) -> None:
         if getattr(self, "_mapped", None):
             self.close()
+
+
+def _new(port: Port) -> np.ndarray:
+    return np.empty(port.type.shape, port.type.dtype.numpy)
+
+
+def _delivered(source: np.ndarray | None, target: np.ndarray | None) -> np.ndarray | None:
+    """What is at one place, at another, or as a new array."""
+    if source is None or source is target:
+        return source
+    return copied(source, target)
