@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Plan, Program
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
+
+Into = Sequence[np.ndarray | None]  # for each output where it goes; None: nobody wants it
+Outputs = list[Any]  # arrays, with None where nobody wants one
 
 
 class Player(Protocol):
@@ -23,8 +26,10 @@ class Player(Protocol):
     def timings(self) -> dict[str, float]:
         """Seconds that 'build' and 'upload' took."""
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these inputs, in the order of the plan's ports."""
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The outputs for these inputs, in the order of the plan's ports: as new arrays, or `into`
+        those that are given; what is None there is left where it is, and None in the result.
+        """
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
