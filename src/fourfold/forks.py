@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable
-from typing import Protocol
-from weakref import WeakSet
+from functools import cache
+from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from fourfold.errors import DeviceError
 
+T = TypeVar("T")
 
-class BeginsAnew(Protocol):
-    """An object that goes on in a child without what the parent's threads may have held."""
 
-    def begin_anew(self) -> None:
-        """Called in a child, before anything else there."""
+class Lock(Protocol):
+    """threading.Lock or RLock."""
+
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
 
 
 used: set[str] = set()  # APIs whose drivers are at work in this process
 lost: set[str] = set()  # those that were at work before it was forked: never to be called here
-_followers: WeakSet[BeginsAnew] = WeakSet()
+_begin_anew: WeakKeyDictionary[Any, Callable[[Any], None]] = WeakKeyDictionary()
 
 
 def check_not_lost(api: str) -> None:
@@ -40,9 +44,11 @@ def check_not_lost(api: str) -> None:
         )
 
 
-def follow(one: BeginsAnew) -> None:
-    """Let an object begin anew in every child, for as long as it is held."""
-    _followers.add(one)
+def follow(one: T, begin_anew: Callable[[T], None]) -> None:
+    """Let an object begin anew in every child, before anything else is done there, without what
+    threads of the parent may hold of it; for as long as it is held itself.
+    """
+    _begin_anew[one] = begin_anew
 
 
 def call_in_child(function: Callable[[], None]) -> None:
@@ -51,24 +57,42 @@ def call_in_child(function: Callable[[], None]) -> None:
         os.register_at_fork(after_in_child=function)
 
 
+class ForkSafeLock:
+    """A lock that a child finds open, whoever held it in the parent."""
+
+    def __init__(self, make: Callable[[], Lock] = threading.Lock) -> None:
+        self._make = make
+        self._renew()
+        follow(self, ForkSafeLock._renew)
+
+    def _renew(self) -> None:
+        self._lock = self._make()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
 def leave_behind(thing: object) -> None:
     """Never finalise an object: threads that its finaliser waits for are the parent's."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    _end_without_destructors()
 
 
 def _begin_child() -> None:
     if used:
-        _end_without_destructors()
+        end_without_destructors()
     lost.update(used)
     used.clear()
-    for one in list(_followers):
-        one.begin_anew()
+    for one, begin_anew in list(_begin_anew.items()):
+        begin_anew(one)
 
 
-def _end_without_destructors() -> None:
-    """Let this process end when Python has: destructors of drivers and engines wait for threads,
-    as those of Mesa 26 and of ONNX Runtime do. What C has buffered is written out before.
+@cache  # a child of the child has it from there
+def end_without_destructors() -> None:
+    """Let this process end when Python has ended: destructors of drivers and engines wait for their
+    threads, as those of Mesa 26 and of ONNX Runtime do. What C has buffered is written out before.
     """
     end = ctypes.pythonapi
     if hasattr(end, "on_exit") and hasattr(end, "__cxa_atexit"):  # as glibc has them

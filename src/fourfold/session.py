@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import cache as cache_once
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fourfold import players
+from fourfold import forks, players
 from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
+    from fourfold.runtime import reopening
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    reopening = lazy_import("fourfold.runtime.reopening")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
@@ -98,6 +100,7 @@ class Session:
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
+        self._passed = {name: value for name, value in locals().items() if name != "self"}
         config, self.timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
@@ -121,11 +124,12 @@ class Session:
         content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=_reader(content, store, config))
-        self._lock, self._closed = threading.Lock(), False
-        make = partial(ModelInstance, store=store, lock=self._lock)
+        self._lock, self._closed, self._forked = threading.Lock(), False, False
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._instances = InstanceCache(request, make, limit)
+        self._make_instances = partial(_make_instances, request, store, limit)
+        self._instances = self._make_instances(self._lock)
         self._direct = self._instance.direct
+        forks.follow(self, Session._begin_anew)
 
     @property
     def _instance(self) -> ModelInstance:
@@ -224,7 +228,34 @@ class Session:
         """Free the device's memory; the session cannot run afterwards."""
         with self._lock:
             self._closed, self._direct = True, not_direct
-            self._instances.close()
+            if not self._forked:
+                self._instances.close()
+
+    def _begin_anew(self) -> None:
+        """In a forked child: leave to the parent what it opened. A session on the CPU is opened
+        anew when it is next used.
+        """
+        forks.leave_behind(self._instances)
+        forks.end_without_destructors()
+        self._lock, self._direct, self._forked = threading.Lock(), not_direct, True
+
+    def __reduce__(self) -> tuple[Callable[..., Session], tuple[type, Mapping[str, Any]]]:
+        """What is sent to another process: the source and the options, with the shapes of now."""
+        reopening.check_pickles(self._passed)
+        return reopening.open_again, (type(self), self._options_now())
+
+    def __copy__(self) -> Session:
+        """The same model opened once more, with memory and states of its own."""
+        return type(self)(**self._options_now())
+
+    def __deepcopy__(self, memo: Mapping[int, object]) -> Session:
+        return self.__copy__()
+
+    def _options_now(self) -> dict[str, Any]:
+        with self._lock:
+            self._check_open()
+            shapes = self._instance.request.compile_options.shapes
+            return {**self._passed, "shapes": shapes or None}
 
     def __enter__(self) -> Session:
         return self
@@ -240,6 +271,16 @@ class Session:
     def _check_open(self) -> None:
         if self._closed:
             raise InputError("this session is closed", "close() was called", "make a new Session")
+        if self._forked:
+            self._open_in_child()
+
+    def _open_in_child(self) -> None:
+        """What the parent had opened, opened anew; a DeviceError where that cannot be."""
+        forks.check_not_lost(self.device.api)
+        shapes = {info.name: info.shape for info in self.inputs}
+        self._instances = self._make_instances(self._lock)
+        self._forked, self._direct = False, self._instance.direct
+        self._change(shapes)
 
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         """The inputs as they go in, after the model has taken on their shapes."""
@@ -273,6 +314,12 @@ def explain_stage(
         return text
     sign = "//" if stage == "kernels" else "#"
     return f"{sign} {readable.origin}\n{text}"
+
+
+def _make_instances(
+    request: Request, store: stores.Store | None, limit: int, lock: threading.Lock
+) -> InstanceCache:
+    return InstanceCache(request, partial(ModelInstance, store=store, lock=lock), limit)
 
 
 def _reader(
