@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache as cache_once
-from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from fourfold import forks, players
+from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
@@ -22,9 +19,16 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, match_inputs, name_shapes
-from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
-from fourfold.runtime.instance_cache import InstanceCache
+from fourfold.runtime.inputs import (
+    Inputs,
+    Shapes,
+    TensorInfo,
+    match_inputs,
+    name_of,
+    name_shapes,
+)
+from fourfold.runtime.instance import KernelTime
+from fourfold.runtime.lifetime import Lifetime
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
 from fourfold.types import Shape
@@ -35,22 +39,24 @@ if TYPE_CHECKING:
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.runtime import reopening
+    from fourfold.runtime import in_flight
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
-    reopening = lazy_import("fourfold.runtime.reopening")
+    in_flight = lazy_import("fourfold.runtime.in_flight")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 AUTO, MEMORY = "auto", "memory"
+IN_FLIGHT = 3  # runs that are under way at once
+Results = dict[str, np.ndarray]
 
 
-class Session:
+class Session(Lifetime):
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
     `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
@@ -124,16 +130,8 @@ class Session:
         content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=_reader(content, store, config))
-        self._lock, self._closed, self._forked = threading.Lock(), False, False
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._make_instances = partial(_make_instances, request, store, limit)
-        self._instances = self._make_instances(self._lock)
-        self._direct = self._instance.direct
-        forks.follow(self, Session._begin_anew)
-
-    @property
-    def _instance(self) -> ModelInstance:
-        return self._instances.current
+        self._open(request, store, limit)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -179,18 +177,71 @@ class Session:
         """Whether nothing had to be made: the plan came from the store or from a prepared file."""
         return self.origin != "model"
 
-    def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
+    def run(self, inputs: Inputs | None = None) -> Results:
         """The outputs as new arrays by name; inputs go by name, by position, or alone.
 
         Where the model leaves a size of an input open, an array of another size changes the model
-        to its shape, as `resize` would.
+        to its shape, as `resize` would. Without inputs it plays what `input_array` gave the caller
+        to fill, and the outputs are those arrays that `output_array` gives.
         """
+        if inputs is None:
+            return self._run_views()
         found = self._direct(inputs)
         if found is not None:
             return found
         with self._lock:
             arrays = self._arrays(inputs)
             return self._instance.run(arrays)
+
+    def _run_views(self) -> Results:
+        with self._lock:
+            self._check_open()
+            return self._instance.views.play()
+
+    def run_async(self, inputs: Inputs | None = None) -> in_flight.RunFuture:
+        """Begin a run and return: the future has the outputs some time, by `result()` or `await`.
+        Inputs are copied before this returns; without any, those of `input_array` are played.
+
+        Runs end in the order in which they began. Where several are in flight, the first is waited
+        for before one more begins.
+        """
+        flight = self._begin(inputs, IN_FLIGHT)
+        with self._lock:
+            if self._waiter is None:
+                self._waiter = in_flight.Waiter()
+            return self._waiter.future(flight)
+
+    def stream(self, inputs: Iterable[Inputs], depth: int = IN_FLIGHT) -> Iterator[Results]:
+        """The outputs for each of the inputs, in their order, with up to `depth` runs in flight, so
+        that uploads, kernels, downloads and the making of inputs overlap. The next input is asked
+        for when there is room for it; results are given as soon as they are there.
+        """
+        self._check_open()
+        return in_flight.stream(self._begin, inputs, count("depth", depth))
+
+    def _begin(self, inputs: Inputs | None, limit: int) -> in_flight.Flight:
+        with self._lock:
+            self._check_open()
+            if inputs is None:
+                return self._instance.views.begin()
+            arrays = self._arrays(inputs)
+            return self._instance.flights.begin(arrays, limit)
+
+    def input_array(self, name: str | None = None) -> np.ndarray:
+        """Memory to fill for `run()` without inputs: that which kernels read, or, where the device
+        has memory of its own, that from which it fetches inputs soonest. It stays the same from run
+        to run; only while one begun by `run_async` is in flight it is another, to be asked for
+        anew. `resize` ends its use.
+        """
+        with self._lock:
+            self._check_open()
+            return self._instance.views.input_array(name_of(self.inputs, name, "input"))
+
+    def output_array(self, name: str | None = None) -> np.ndarray:
+        """Where the last `run()` without inputs left an output; the next one overwrites it."""
+        with self._lock:
+            self._check_open()
+            return self._instance.views.output_array(name_of(self.outputs, name, "output"))
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
@@ -224,64 +275,6 @@ class Session:
             arrays = self._arrays(inputs)
             return self._instance.profile(arrays, runs)
 
-    def close(self) -> None:
-        """Free the device's memory; the session cannot run afterwards."""
-        with self._lock:
-            self._closed, self._direct = True, not_direct
-            if not self._forked:
-                self._instances.close()
-
-    def _begin_anew(self) -> None:
-        """In a forked child: leave to the parent what it opened. A session on the CPU is opened
-        anew when it is next used.
-        """
-        forks.leave_behind(self._instances)
-        forks.end_without_destructors()
-        self._lock, self._direct, self._forked = threading.Lock(), not_direct, True
-
-    def __reduce__(self) -> tuple[Callable[..., Session], tuple[type, Mapping[str, Any]]]:
-        """What is sent to another process: the source and the options, with the shapes of now."""
-        reopening.check_pickles(self._passed)
-        return reopening.open_again, (type(self), self._options_now())
-
-    def __copy__(self) -> Session:
-        """The same model opened once more, with memory and states of its own."""
-        return type(self)(**self._options_now())
-
-    def __deepcopy__(self, memo: Mapping[int, object]) -> Session:
-        return self.__copy__()
-
-    def _options_now(self) -> dict[str, Any]:
-        with self._lock:
-            self._check_open()
-            shapes = self._instance.request.compile_options.shapes
-            return {**self._passed, "shapes": shapes or None}
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise InputError("this session is closed", "close() was called", "make a new Session")
-        if self._forked:
-            self._open_in_child()
-
-    def _open_in_child(self) -> None:
-        """What the parent had opened, opened anew; a DeviceError where that cannot be."""
-        forks.check_not_lost(self.device.api)
-        shapes = {info.name: info.shape for info in self.inputs}
-        self._instances = self._make_instances(self._lock)
-        self._forked, self._direct = False, self._instance.direct
-        self._change(shapes)
-
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         """The inputs as they go in, after the model has taken on their shapes."""
         self._check_open()
@@ -314,12 +307,6 @@ def explain_stage(
         return text
     sign = "//" if stage == "kernels" else "#"
     return f"{sign} {readable.origin}\n{text}"
-
-
-def _make_instances(
-    request: Request, store: stores.Store | None, limit: int, lock: threading.Lock
-) -> InstanceCache:
-    return InstanceCache(request, partial(ModelInstance, store=store, lock=lock), limit)
 
 
 def _reader(

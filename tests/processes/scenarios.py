@@ -112,8 +112,7 @@ def while_others_run(device: str) -> list[object]:
 def with_a_memory_store() -> list[object]:
     session = fourfold.Session(matrix(), device="cpu", cache="memory")
     with busy(lambda: fourfold.Session(matrix(), device="cpu", cache="memory").close()):
-        told = [in_child(lambda: is_right(session)) for _ in range(8)]
-    return told
+        return [in_child(lambda: is_right(session)) for _ in range(8)]
 
 
 def worker_of_a_pool(session: fourfold.Session) -> object:
@@ -130,17 +129,15 @@ def sent_to_processes(device: str, method: str) -> list[object]:
             return [*told, *executor.map(worker_of_a_pool, [session] * 3)]
 
 
-_session_of_worker: fourfold.Session | None = None
+_of_this_worker: list[fourfold.Session] = []
 
 
 def open_in_worker(device: str) -> None:
-    global _session_of_worker
-    _session_of_worker = fourfold.Session(matrix(), device)
+    _of_this_worker.append(fourfold.Session(matrix(), device))
 
 
 def run_in_worker(_number: int) -> bool:
-    assert _session_of_worker is not None
-    return is_right(_session_of_worker)
+    return is_right(_of_this_worker[0])
 
 
 def opened_by_workers(device: str, method: str) -> list[object]:
