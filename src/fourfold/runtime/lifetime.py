@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fourfold import forks
+from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
@@ -94,7 +95,8 @@ class Lifetime:
         """Open what the parent had opened, in its last shapes; a DeviceError where that cannot
         be.
         """
-        forks.check_not_lost(self.device.api)
+        if self.device != CPU:
+            forks.check_not_lost(self.device.api)
         shapes = {info.name: info.shape for info in self._instance.inputs}
         self._instances, self._forked = self._make_instances(), False
         self._instances.change(shapes)
