@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache as cache_once
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from fourfold import players
@@ -19,8 +17,6 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.instance import ModelInstance
-from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
@@ -95,6 +91,9 @@ class Session(ModelRunner):
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
+        self._passed = {
+            name: value for name, value in locals().items() if name not in ("self", "__class__")
+        }
         config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
@@ -118,10 +117,8 @@ class Session(ModelRunner):
         content, how = _path_or_bytes(source), (config, options, placement_options, timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=_reader(content, store, config))
-        lock = threading.Lock()
-        make = partial(ModelInstance, store=store, lock=lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        super().__init__(InstanceCache(request, make, limit), lock, timings)
+        self._open(request, store, limit)
 
     @property
     def metadata(self) -> ModelMetadata:
