@@ -22,6 +22,7 @@ from fourfold.plan.data import (
     Program,
 )
 from fourfold.plan.requirements import ImageNeed, Requirements
+from fourfold.plan.shared_constants import share_constants
 from fourfold.types import DType, Quantization, TensorType
 
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
@@ -70,7 +71,7 @@ def read_plan(
 ) -> Compiled:
     """The plan in sections of a file; ModelError where they do not make one."""
     source = bytes(file.section(text, "text"))
-    data = np.frombuffer(file.section(constants, "constants"), np.uint8)
+    data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
     try:
         record = json.loads(bytes(file.section(plan, "plan")))
         own = b"" if about is None else bytes(file.section(about, "about"))

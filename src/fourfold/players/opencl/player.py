@@ -20,6 +20,7 @@ from fourfold.players.opencl.devices import context_of, reason_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
+from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.protocol import Into, Outputs
 
 ALIGNED = 64  # bytes that the size of a buffer is a multiple of
@@ -77,7 +78,7 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = cl.Buffer.of(self._context, self.plan.constants)
+                made = upload_constants(self._context, self.plan.constants)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)

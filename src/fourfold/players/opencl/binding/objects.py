@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Sequence
 from ctypes import byref, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ _RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
 
 Memory = Any  # bytes of a mapped buffer, as a ctypes array
 Call = tuple[Any, ...]  # what clEnqueueNDRangeKernel gets, ready to go
+B = TypeVar("B", bound="Buffer")
 
 
 class Handle:
@@ -113,7 +114,7 @@ class Buffer(Handle):
         self._make(context, flags, size, None)
 
     @classmethod
-    def of(cls, context: Context, array: np.ndarray, writable: bool = False) -> Buffer:
+    def of(cls: type[B], context: Context, array: np.ndarray, writable: bool = False) -> B:
         made = cls.__new__(cls)
         flags = _COPY | (_READ_WRITE if writable else _READ_ONLY)
         made._make(context, flags, array.nbytes, address_of(array))
