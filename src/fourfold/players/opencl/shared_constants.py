@@ -32,7 +32,7 @@ class SharedBuffer(cl.Buffer):
         self.__dict__.pop("_held", None)
 
 
-def upload_constants(context: cl.Context, constants: np.ndarray) -> SharedBuffer:
+def upload_constants(context: cl.Context, constants: np.ndarray) -> cl.Buffer:
     """The constants as another player of this context has them, else a new copy of them."""
     key = (context, id(constants))
     with _lock:
