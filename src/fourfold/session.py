@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache as cache_once
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +16,7 @@ from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, InputError
+from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
@@ -25,27 +24,28 @@ from fourfold.players.null import NULL_GPU
 from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, match_inputs, name_shapes
 from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
 from fourfold.runtime.instance_cache import InstanceCache
+from fourfold.runtime.opening import (
+    AUTO,
+    Cache,
+    Model,
+    check_precision,
+    find_store,
+    model_reader,
+    path_or_bytes,
+)
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
-    from fourfold import convert as conversions
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.store import store as stores
-
-    Cache = str | os.PathLike[str] | stores.Store | None
 else:
-    compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    compiler, pixel_options = lazy_import("fourfold.compile"), lazy_import("fourfold.pixels")
 
-PathName = str | os.PathLike[str]
-Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
-AUTO, MEMORY = "auto", "memory"
 
 
 class Session:
@@ -116,11 +116,11 @@ class Session:
         options = replace(
             options, quantized=quantized, follow_batch=follow_batch, signature=signature
         )
-        store = _find_store(cache, serialization_dir, config)
-        _check_precision(options.precision, self.device, store)
-        content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
+        store = find_store(cache, serialization_dir, config)
+        check_precision(options.precision, self.device, store)
+        content, how = path_or_bytes(source), (config, options, placement_options, self.timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
-        request = request._replace(make_readable=_reader(content, store, config))
+        request = request._replace(make_readable=model_reader(content, store, config))
         self._lock, self._closed = threading.Lock(), False
         make = partial(ModelInstance, store=store, lock=self._lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
@@ -267,58 +267,9 @@ def explain_stage(
     options = CompileOptions.from_config(config, precision, shapes, pixels)
     options = replace(options, signature=signature)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
+    readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))
     if not readable.origin:
         return text
     sign = "//" if stage == "kernels" else "#"
     return f"{sign} {readable.origin}\n{text}"
-
-
-def _reader(
-    model: str | bytes, store: stores.Store | None, config: Config
-) -> Callable[[], conversions.ReadableModel]:
-    """The model as readers take it, made so when it is first asked for and then kept."""
-
-    def make() -> conversions.ReadableModel:
-        return conversions.make_readable(model, store, config.conversion_limit)
-
-    return cache_once(make)
-
-
-def _find_store(
-    cache: Cache, folder: str | os.PathLike[str] | None, config: Config
-) -> stores.Store | None:
-    """The store that a session uses; `folder` is what TFLite's option says."""
-    if folder is not None:
-        if cache != AUTO:
-            why = "serialization_dir is TFLite's name for the folder of the store, cache ours"
-            raise InputError(
-                "both cache and serialization_dir were passed", why, "pass one of them"
-            )
-        cache = folder
-    if cache == MEMORY:
-        return stores.memory_store()
-    cache = config.cache if cache == AUTO else cache
-    if isinstance(cache, str | os.PathLike):
-        return stores.folder_store(cache, config.cache_limit)
-    return cache
-
-
-def _check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
-    if precision != "fp16":
-        return
-    if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
-        raise DeviceError(
-            f"{device.name} does not compute in half precision",
-            "a test kernel with half arithmetic did not build or gave a wrong result",
-            "use precision='mixed': halves in memory, floats in arithmetic",
-        )
-
-
-def _path_or_bytes(model: Model) -> str | bytes:
-    """Several paths are one, as lists of folders are in the environment."""
-    if isinstance(model, bytes):
-        return model
-    paths = model if isinstance(model, tuple) else (model,)
-    return os.pathsep.join(os.fspath(path) for path in paths)

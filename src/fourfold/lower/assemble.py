@@ -30,6 +30,7 @@ class PlanDraft:
     outputs: tuple[Port, ...] = ()
     runs: tuple[tuple[Stage, ...], ...] = ()
     host_protocol: int | None = None
+    flops: float | None = None
 
 
 def assemble(draft: PlanDraft, constants: Constants, language: Language, target: Target) -> Plan:
@@ -57,4 +58,5 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         constants=blob,
         precision=target.options.precision,
         requirements=find_requirements(written, buffers, target),
+        flops=draft.flops,
     )

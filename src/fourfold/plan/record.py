@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "name": plan.name,
         "precision": plan.precision,
         "options": plan.program.options,
+        "flops": plan.flops,
         "requirements": requirements_record(plan.requirements),
         "buffers": [_buffer_record(one) for one in plan.buffers],
         "launches": [_launch_record(one) for one in plan.launches],
@@ -96,6 +98,7 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
         constants=constants,
         precision=_text(record["precision"]),
         requirements=read_requirements(record["requirements"]),
+        flops=_flops(record.get("flops")),
     )
     names = tuple(texts(record[key]) for key in ("input_names", "output_names"))
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
@@ -103,6 +106,15 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     signatures = tuple(_signature(one) for one in record.get("signatures", ()))
     choices, called = dict(record["choices"]), read_calling(record)
     return Compiled(plan, names[0], names[1], choices, signatures, **called)
+
+
+def _flops(value: object) -> float | None:
+    """Records have it since somebody asks for it."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ValueError(f"{value!r} is no count of operations")
+    return float(value)
 
 
 def read_calling(record: Mapping[str, Any]) -> dict[str, Any]:

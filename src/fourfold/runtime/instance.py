@@ -56,7 +56,7 @@ class ModelInstance:
         self.inputs: tuple[TensorInfo, ...]
         self.outputs: tuple[TensorInfo, ...]
         self.direct: Callable[[Inputs], Results | None] = not_direct
-        loaded = self._load_whole()
+        loaded = load_whole(request, store)
         if loaded is None:
             hybrid = hybrid_loading.load_hybrid(request, store)
             self._use_hybrid(hybrid)
@@ -68,26 +68,6 @@ class ModelInstance:
         self._binaries = BinaryCache(request, store, built)
         if request.placement_options.measured and not request.placement_options.strict:
             self._race()
-
-    def _load_whole(self) -> LoadedPlan | None:
-        """All of the model as one plan for the device; None where it has to run in parts."""
-        request, store = self.request, self._store
-        if request.placement_options.only_cpu:
-            return None
-        if is_prepared(request.model):
-            return load_prepared(request, store)
-        loader = PlanLoader(request, store)
-        loaded = loader.find()
-        if loaded is not None:
-            return loaded
-        if store is not None and hybrid_loading.is_kept_in_parts(request, store):
-            return None
-        try:
-            return loader.compile()
-        except UnsupportedError:
-            if request.placement_options.strict:
-                raise
-            return None
 
     def _race(self) -> None:
         """Whoever asks for 'auto' gets the CPU where the model was seen to run faster there."""
@@ -171,3 +151,23 @@ class ModelInstance:
 
 def not_direct(inputs: Inputs) -> None:
     """Most models have no shorter way than that by a player."""
+
+
+def load_whole(request: Request, store: Store | None) -> LoadedPlan | None:
+    """All of the model as one plan for the device; None where it has to run in parts."""
+    if request.placement_options.only_cpu:
+        return None
+    if is_prepared(request.model):
+        return load_prepared(request, store)
+    loader = PlanLoader(request, store)
+    loaded = loader.find()
+    if loaded is not None:
+        return loaded
+    if store is not None and hybrid_loading.is_kept_in_parts(request, store):
+        return None
+    try:
+        return loader.compile()
+    except UnsupportedError:
+        if request.placement_options.strict:
+            raise
+        return None

@@ -137,7 +137,8 @@ def why_outdated(
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     """Reads, rewrites and lowers all of the model."""
     players.begin_trials(request.device)
-    players.backend_of(request.device).start_compiler(request.device)
+    if request.plays:
+        players.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model
     compiled: Compiled = compile_model(

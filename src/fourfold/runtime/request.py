@@ -37,6 +37,7 @@ class Request(NamedTuple):
     token: str = ""  # of the caller, one more part of the key
     any_precision: bool = False  # whether a prepared file's own will do: the caller named none
     make_readable: Callable[[], ReadableModel] | None = None  # None: readers take it as it is
+    plays: bool = True  # whether a player of the plan is made next, so that a compiler may warm up
 
     @property
     def title(self) -> str:

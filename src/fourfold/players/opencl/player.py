@@ -23,7 +23,6 @@ from fourfold.players.opencl.program import build_text, fetch_binary
 from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.protocol import Into, Outputs
 
-ALIGNED = 64  # bytes that the size of a buffer is a multiple of
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
@@ -83,8 +82,7 @@ class Player:
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
             else:
-                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
-                made = cl.Buffer(self._context, size, host=buffer.kind in HOST)
+                made = cl.Buffer(self._context, buffer.allocated, host=buffer.kind in HOST)
             self._buffers.append(made)
 
     def _map_ports(self) -> None:
@@ -204,8 +202,7 @@ class Player:
             if buffer.kind == "host" and number in outputs:
                 self._ports.poison(number, POISON)
             elif buffer.kind in ("arena", "output"):
-                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
-                self._queue.fill(self._buffers[number], POISON, 0, size)
+                self._queue.fill(self._buffers[number], POISON, 0, buffer.allocated)
         self._queue.finish()
 
     def close(self) -> None:
