@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from fourfold.config import PLACEMENTS, PRECISIONS, Config
+from fourfold.config import PLACEMENTS, PRECISIONS, Config, byte_size
 from fourfold.errors import InputError, nearest
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """What a session may take on the device, and whether precision may be given for it: only where
+    the caller named none.
+    """
+
+    bytes: int
+    any_precision: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes, {'any' if self.any_precision else 'this'} precision"
 
 
 @dataclass(frozen=True)
@@ -28,12 +41,21 @@ class CompileOptions:
     follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
     signature: str | None = None  # the way to call the model, if not by its first graph
+    memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
+    saves_memory: bool = False  # whether kernels are left out that buy speed with memory
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             what, why = f"there is no precision {self.precision!r}", ", ".join(PRECISIONS)
             fix = nearest(str(self.precision), PRECISIONS)
             raise InputError(what, f"precisions are {why}", fix)
+
+    def limited_to(self, limit: int | str | None, any_precision: bool) -> CompileOptions:
+        """The same, with what a caller or the settings say of memory."""
+        if limit is None:
+            return self
+        size = byte_size("memory_limit", limit)
+        return replace(self, memory_limit=MemoryLimit(size, any_precision))
 
     @staticmethod
     def from_config(

@@ -71,6 +71,8 @@ class Session:
 
     `kept_shapes` is for how many shapes the model stays ready (see `resize`);
     `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
+    `memory_limit` is what all of it may take on the device, in bytes or as '512 MB': smaller plans
+    are tried, and where none keeps it, that is an error (see `fourfold.estimate`).
     `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
     the only picture, or a dict of them by name. `signature` calls the model by one of
     `session.signatures`: inputs and outputs have the names that it gives them.
@@ -93,6 +95,7 @@ class Session:
         quantized: bool = True,
         follow_batch: bool = True,
         kept_shapes: int | None = None,
+        memory_limit: int | str | None = None,
         signature: str | None = None,
         pixels: pixel_options.PixelsOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
@@ -116,6 +119,8 @@ class Session:
         options = replace(
             options, quantized=quantized, follow_batch=follow_batch, signature=signature
         )
+        memory_limit = config.memory_limit if memory_limit is None else memory_limit
+        options = options.limited_to(memory_limit, any_precision=precision is None)
         store = find_store(cache, serialization_dir, config)
         check_precision(options.precision, self.device, store)
         content, how = path_or_bytes(source), (config, options, placement_options, self.timings)

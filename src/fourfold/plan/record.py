@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from fourfold.errors import ModelError
 from fourfold.plan.container import Container, Section
 from fourfold.plan.data import (
+    HOST_KINDS,
     Argument,
     Buffer,
     BufferUse,
@@ -106,6 +107,19 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     signatures = tuple(_signature(one) for one in record.get("signatures", ()))
     choices, called = dict(record["choices"]), read_calling(record)
     return Compiled(plan, names[0], names[1], choices, signatures, **called)
+
+
+def device_bytes(file: Container, sections: Sequence[int]) -> int:
+    """What all plans among these sections of a file set aside on a device; KeyError and its like
+    where they are damaged.
+    """
+    records = (json.loads(bytes(file.section(one, "plan"))) for one in _plans(file, sections))
+    buffers = (Buffer(*item) for record in records for item in record["buffers"])
+    return sum(one.allocated for one in buffers if one.kind not in HOST_KINDS)
+
+
+def _plans(file: Container, sections: Sequence[int]) -> list[int]:
+    return [one for one in sections if file.names[one] == "plan"]
 
 
 def _flops(value: object) -> float | None:

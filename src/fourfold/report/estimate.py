@@ -96,6 +96,7 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     placement: PlacementName | None = None,
     signature: str | None = None,
     pixels: PixelsOption | None = None,
+    memory_limit: int | str | None = None,
 ) -> Estimate:
     """What `Session` with the same arguments will take of memory, and how much arithmetic a run is.
 
@@ -108,6 +109,8 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
         config, precision, shapes, None if pixels is None else checked_pixels(pixels)
     )
     options = replace(options, signature=signature)
+    memory_limit = config.memory_limit if memory_limit is None else memory_limit
+    options = options.limited_to(memory_limit, any_precision=precision is None)
     wanted = config.device if device is None else device
     placing = PlacementOptions(placement="cpu" if wanted == "cpu" else placement or "auto")
     info = CPU if placing.placement == "cpu" else _find_device(wanted, device is None)

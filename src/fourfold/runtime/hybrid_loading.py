@@ -69,9 +69,12 @@ class PlayerFactory:
         return start_player(self._request, plan, binary, self._store)
 
 
-def load_hybrid(request: Request, store: Store | None) -> LoadedHybrid:
+def load_hybrid(
+    request: Request, store: Store | None, make_room: Callable[[int], None] = lambda needed: None
+) -> LoadedHybrid:
     """Places a model, plans the GPU's parts and builds them, with what is kept of all that."""
     found = find_hybrid(request, store)
+    make_room(found.hybrid.compiled.plan.device_bytes)
     factory = PlayerFactory(request, store, found.find_binary)
     loaded = _make_ready(request, found.hybrid, found.origin, factory)
     if found.prepared is not None:

@@ -48,7 +48,14 @@ class KernelTime:
 class ModelInstance:
     """A model made ready: who plays it, and what goes in and out. Not for two threads at once."""
 
-    def __init__(self, request: Request, store: Store | None, lock: Lock) -> None:
+    def __init__(
+        self,
+        request: Request,
+        store: Store | None,
+        lock: Lock,
+        make_room: Callable[[int], None] = lambda needed: None,
+    ) -> None:
+        """`make_room` is told how many bytes are about to be set aside on the device."""
         self.request, self._store, self._lock = request, store, lock
         self._hybrid: hybrid_loading.LoadedHybrid | None = None
         self._explained: Placement | None = None
@@ -58,11 +65,12 @@ class ModelInstance:
         self.direct: Callable[[Inputs], Results | None] = not_direct
         loaded = load_whole(request, store)
         if loaded is None:
-            hybrid = hybrid_loading.load_hybrid(request, store)
+            hybrid = hybrid_loading.load_hybrid(request, store, make_room)
             self._use_hybrid(hybrid)
             built = hybrid.built
         else:
             self._describe(loaded.compiled, loaded.origin)
+            make_room(self.plan.device_bytes)
             self.player = start_player(request, loaded.compiled.plan, loaded.binary, store)
             built = loaded.binary is None
         self._binaries = BinaryCache(request, store, built)

@@ -72,6 +72,8 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "pixels": request.pixels_text,
         "signature": options.signature or "",
     }
+    if options.memory_limit is not None:
+        stated["memory"] = str(options.memory_limit)
     device = players.recall_facts(request.device, store)
     return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
 
