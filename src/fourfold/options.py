@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fourfold.config import PLACEMENTS, PRECISIONS, Config, byte_size
@@ -24,6 +24,10 @@ class MemoryLimit:
 
     bytes: int
     any_precision: bool = False
+
+    @staticmethod
+    def of(size: int | str, any_precision: bool) -> MemoryLimit:
+        return MemoryLimit(byte_size("memory_limit", size), any_precision)
 
     def __str__(self) -> str:
         return f"{self.bytes} bytes, {'any' if self.any_precision else 'this'} precision"
@@ -50,27 +54,23 @@ class CompileOptions:
             fix = nearest(str(self.precision), PRECISIONS)
             raise InputError(what, f"precisions are {why}", fix)
 
-    def limited_to(self, limit: int | str | None, any_precision: bool) -> CompileOptions:
-        """The same, with what a caller or the settings say of memory."""
-        if limit is None:
-            return self
-        size = byte_size("memory_limit", limit)
-        return replace(self, memory_limit=MemoryLimit(size, any_precision))
-
     @staticmethod
     def from_config(
         config: Config,
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
+        memory_limit: int | str | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
+        limit = config.memory_limit if memory_limit is None else memory_limit
         return CompileOptions(
             precision=config.precision if precision is None else precision,
             shapes=dict(shapes or {}),
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             pixels=pixels,
+            memory_limit=None if limit is None else MemoryLimit.of(limit, precision is None),
         )
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
-from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
@@ -29,6 +28,7 @@ from fourfold.runtime.opening import (
     Cache,
     Model,
     check_precision,
+    find_device,
     find_store,
     model_reader,
     path_or_bytes,
@@ -69,13 +69,12 @@ class Session:
     quantised operators off the device, as TFLite's option does: they run on the CPU, or with
     `strict=True` are an error.
 
-    `kept_shapes` is for how many shapes the model stays ready (see `resize`);
-    `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
-    `memory_limit` is what all of it may take on the device, in bytes or as '512 MB': smaller plans
-    are tried, and where none keeps it, that is an error (see `fourfold.estimate`).
-    `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
-    the only picture, or a dict of them by name. `signature` calls the model by one of
-    `session.signatures`: inputs and outputs have the names that it gives them.
+    `kept_shapes` is for how many shapes the model stays ready (see `resize`); `follow_batch=False`
+    takes reshapes literally where a batch is changed, as LiteRT does. `memory_limit`, in bytes or
+    as '512 MB', is what all of it may take on the device: smaller plans are tried, then it is an
+    error. `pixels` makes an input take the bytes of a picture instead of floats: a
+    `fourfold.Pixels` for the only picture, or a dict of them by name. `signature` calls the model
+    by one of `session.signatures`: inputs and outputs have the names that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -112,15 +111,12 @@ class Session:
             on_fallback=on_fallback,
         )
         with self.timings.stage("device"):
-            on_cpu = placement_options.placement == "cpu"
-            self.device = CPU if on_cpu else players.find_device(wanted)
+            self.device = find_device(wanted, placement_options)
         pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
-        options = CompileOptions.from_config(config, precision, shapes, pixels)
+        options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
         options = replace(
             options, quantized=quantized, follow_batch=follow_batch, signature=signature
         )
-        memory_limit = config.memory_limit if memory_limit is None else memory_limit
-        options = options.limited_to(memory_limit, any_precision=precision is None)
         store = find_store(cache, serialization_dir, config)
         check_precision(options.precision, self.device, store)
         content, how = path_or_bytes(source), (config, options, placement_options, self.timings)

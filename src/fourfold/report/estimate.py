@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fourfold import players
 from fourfold.config import Config, PlacementName, Precision
-from fourfold.cpu import CPU
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.options import CompileOptions, PlacementOptions
@@ -22,6 +20,7 @@ from fourfold.runtime.opening import (
     Cache,
     Model,
     check_precision,
+    find_device,
     find_store,
     model_reader,
     path_or_bytes,
@@ -105,15 +104,12 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     of no particular make, which `device='null'` asks for.
     """
     config = Config.from_environment()
-    options = CompileOptions.from_config(
-        config, precision, shapes, None if pixels is None else checked_pixels(pixels)
-    )
+    pixels = None if pixels is None else checked_pixels(pixels)
+    options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
     options = replace(options, signature=signature)
-    memory_limit = config.memory_limit if memory_limit is None else memory_limit
-    options = options.limited_to(memory_limit, any_precision=precision is None)
     wanted = config.device if device is None else device
     placing = PlacementOptions(placement="cpu" if wanted == "cpu" else placement or "auto")
-    info = CPU if placing.placement == "cpu" else _find_device(wanted, device is None)
+    info = _find_device(wanted, placing, any_will_do=device is None)
     store = None if info is ANY_GPU else find_store(cache, None, config)
     check_precision(options.precision, info, store)
     content = path_or_bytes(source)
@@ -123,11 +119,13 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     return _estimate(request, store)
 
 
-def _find_device(wanted: str | int | DeviceInfo, any_will_do: bool) -> DeviceInfo:
+def _find_device(
+    wanted: str | int | DeviceInfo, options: PlacementOptions, any_will_do: bool
+) -> DeviceInfo:
     if wanted == ANY_GPU.name:
         return ANY_GPU
     try:
-        return players.find_device(wanted)
+        return find_device(wanted, options)
     except DeviceError:
         if any_will_do and wanted == AUTO:
             return ANY_GPU

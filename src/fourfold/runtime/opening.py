@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Union
 
 from fourfold import players
 from fourfold.config import Config
+from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
+from fourfold.options import PlacementOptions
 
 if TYPE_CHECKING:
     from fourfold import convert as conversions
@@ -61,6 +63,11 @@ def find_store(
     if isinstance(cache, str | os.PathLike):
         return stores.folder_store(cache, config.cache_limit)
     return cache
+
+
+def find_device(wanted: str | int | DeviceInfo, options: PlacementOptions) -> DeviceInfo:
+    """Where a model runs: the device that is wanted, or the processor where all is to be there."""
+    return CPU if options.placement == "cpu" else players.find_device(wanted)
 
 
 def check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
