@@ -14,6 +14,7 @@ from fourfold.plan.data import (
     Plan,
     Port,
     Program,
+    padded,
 )
 from fourfold.plan.record import plan_record, read_plan
 from fourfold.plan.requirements import Requirements
@@ -35,6 +36,7 @@ __all__ = [
     "Requirements",
     "Section",
     "container_bytes",
+    "padded",
     "plan_record",
     "read_plan",
     "write_container",

@@ -38,7 +38,12 @@ class Buffer(NamedTuple):
         """The bytes that a device sets aside for it; those that begin as a copy are as long."""
         if self.kind in ("constants", "variable", "state"):
             return self.bytes
-        return max(1, -(-self.bytes // BUFFER_ALIGNMENT)) * BUFFER_ALIGNMENT
+        return padded(self.bytes)
+
+
+def padded(size: int) -> int:
+    """The bytes of a buffer for so many: kernels may read a little further, and none is empty."""
+    return max(1, -(-size // BUFFER_ALIGNMENT)) * BUFFER_ALIGNMENT
 
 
 class BufferUse(NamedTuple):
