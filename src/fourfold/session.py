@@ -35,10 +35,10 @@ from fourfold.runtime.opening import (
     Cache,
     Model,
     check_precision,
-    find_device,
     find_store,
     model_reader,
     path_or_bytes,
+    session_device,
 )
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
@@ -122,7 +122,7 @@ class Session:
             on_fallback=on_fallback,
         )
         with self.timings.stage("device"):
-            self.device = find_device(wanted, placement_options)
+            self.device = session_device(wanted, placement_options)
         pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
         options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
         options = replace(

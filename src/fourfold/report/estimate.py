@@ -20,10 +20,10 @@ from fourfold.runtime.opening import (
     Cache,
     Model,
     check_precision,
-    find_device,
     find_store,
     model_reader,
     path_or_bytes,
+    session_device,
 )
 from fourfold.runtime.request import Request
 from fourfold.store.store import Store
@@ -125,7 +125,7 @@ def _find_device(
     if wanted == ANY_GPU.name:
         return ANY_GPU
     try:
-        return find_device(wanted, options)
+        return session_device(wanted, options)
     except DeviceError:
         if any_will_do and wanted == AUTO:
             return ANY_GPU

@@ -65,7 +65,7 @@ def find_store(
     return cache
 
 
-def find_device(wanted: str | int | DeviceInfo, options: PlacementOptions) -> DeviceInfo:
+def session_device(wanted: str | int | DeviceInfo, options: PlacementOptions) -> DeviceInfo:
     """Where a model runs: the device that is wanted, or the processor where all is to be there."""
     return CPU if options.placement == "cpu" else players.find_device(wanted)
 
