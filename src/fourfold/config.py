@@ -49,6 +49,7 @@ class Config:
     kept_shapes: int = 8  # for how many shapes a session keeps a model ready
     conversion_limit: float = 600.0  # seconds that another framework may take to convert a model
     memory_limit: int | None = None  # bytes that a session may take on the device
+    threads: int | None = None  # of the processor, where that runs a model; None: all of them
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
@@ -80,6 +81,7 @@ class Config:
             kept_shapes=count("FOURFOLD_KEPT_SHAPES", variables.get("FOURFOLD_KEPT_SHAPES")),
             conversion_limit=_seconds(variables, "FOURFOLD_CONVERSION_LIMIT"),
             memory_limit=_byte_size(variables, "FOURFOLD_MEMORY_LIMIT"),
+            threads=_threads(variables, "FOURFOLD_THREADS"),
         )
 
 
@@ -109,6 +111,10 @@ def count(name: str, value: object) -> int:
     if not str(value).isdecimal() or int(str(value)) < 1:
         raise InputError(f"{name} is {value!r}", "it must be a number", "write 1 or more")
     return int(str(value))
+
+
+def _threads(variables: Mapping[str, str], name: str) -> int | None:
+    return count(name, variables[name]) if variables.get(name) else None
 
 
 def _seconds(variables: Mapping[str, str], name: str) -> float:

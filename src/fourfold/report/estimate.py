@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from fourfold.config import Config, PlacementName, Precision
+from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.options import CompileOptions, PlacementOptions
@@ -96,6 +96,7 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     signature: str | None = None,
     pixels: PixelsOption | None = None,
     memory_limit: int | str | None = None,
+    threads: int | None = None,
 ) -> Estimate:
     """What `Session` with the same arguments will take of memory, and how much arithmetic a run is.
 
@@ -108,7 +109,10 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
     options = replace(options, signature=signature)
     wanted = config.device if device is None else device
-    placing = PlacementOptions(placement="cpu" if wanted == "cpu" else placement or "auto")
+    placing = PlacementOptions(
+        placement="cpu" if wanted == "cpu" else placement or "auto",
+        threads=config.threads if threads is None else count("threads", threads),
+    )
     info = _find_device(wanted, placing, any_will_do=device is None)
     store = None if info is ANY_GPU else find_store(cache, None, config)
     check_precision(options.precision, info, store)

@@ -67,7 +67,9 @@ def find_store(
 
 def session_device(wanted: str | int | DeviceInfo, options: PlacementOptions) -> DeviceInfo:
     """Where a model runs: the device that is wanted, or the processor where all is to be there."""
-    return CPU if options.placement == "cpu" else players.find_device(wanted)
+    if options.placement == "cpu":
+        return CPU
+    return players.with_threads(players.find_device(wanted), options.threads)
 
 
 def check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:

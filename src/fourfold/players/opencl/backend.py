@@ -36,6 +36,9 @@ class OpenCLBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        return found.device_part(device, threads)
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return cast("dict[str, Fact]", probes.probe(device, names))
 

@@ -17,6 +17,7 @@ _NAMES = {
     -5: "out of resources",
     -6: "out of host memory",
     -11: "the program does not build",
+    -18: "the device cannot be parted",
     -30: "invalid value",
     -36: "invalid command queue",
     -38: "invalid memory object",
