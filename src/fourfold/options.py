@@ -7,13 +7,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fourfold.config import PLACEMENTS, PRECISIONS, Config
+from fourfold.config import PLACEMENTS, PRECISIONS, Config, byte_size
 from fourfold.errors import InputError, nearest
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """What a session may take on the device, and whether precision may be given for it: only where
+    the caller named none.
+    """
+
+    bytes: int
+    any_precision: bool = False
+
+    @staticmethod
+    def of(size: int | str, any_precision: bool) -> MemoryLimit:
+        return MemoryLimit(byte_size("memory_limit", size), any_precision)
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes, {'any' if self.any_precision else 'this'} precision"
 
 
 @dataclass(frozen=True)
@@ -28,6 +45,8 @@ class CompileOptions:
     follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
     signature: str | None = None  # the way to call the model, if not by its first graph
+    memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
+    saves_memory: bool = False  # whether kernels are left out that buy speed with memory
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -41,14 +60,17 @@ class CompileOptions:
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
+        memory_limit: int | str | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
+        limit = config.memory_limit if memory_limit is None else memory_limit
         return CompileOptions(
             precision=config.precision if precision is None else precision,
             shapes=dict(shapes or {}),
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             pixels=pixels,
+            memory_limit=None if limit is None else MemoryLimit.of(limit, precision is None),
         )
 
 
