@@ -14,6 +14,7 @@ from fourfold.types import Shape
 if TYPE_CHECKING:
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement
+    from fourfold.processing.option import PostprocessOption
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class CompileOptions:
     quantized: bool = True  # whether quantised operators may run as their float view
     follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
+    postprocess: PostprocessOption | None = None  # what is to be made of outputs
     signature: str | None = None  # the way to call the model, if not by its first graph
 
     def __post_init__(self) -> None:

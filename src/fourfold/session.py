@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fourfold import compile as compiler
     from fourfold import convert as conversions
     from fourfold import pixels as pixel_options
+    from fourfold.processing import option as processing
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
     from fourfold.store import store as stores
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    processing = lazy_import("fourfold.processing.option")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
@@ -72,7 +74,8 @@ class Session:
     `kept_shapes` is for how many shapes the model stays ready (see `resize`);
     `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
     `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
-    the only picture, or a dict of them by name. `signature` calls the model by one of
+    the only picture, or a dict of them by name. `postprocess` makes something of outputs where they
+    are computed: an option of `fourfold.processing`, or a dict of such by output. `signature` calls the model by one of
     `session.signatures`: inputs and outputs have the names that it gives them.
     """
 
@@ -95,6 +98,7 @@ class Session:
         kept_shapes: int | None = None,
         signature: str | None = None,
         pixels: pixel_options.PixelsOption | None = None,
+        postprocess: processing.PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
@@ -113,8 +117,13 @@ class Session:
             self.device = CPU if on_cpu else players.find_device(wanted)
         pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
         options = CompileOptions.from_config(config, precision, shapes, pixels)
+        wanted_after = None if postprocess is None else processing.checked_postprocess(postprocess)
         options = replace(
-            options, quantized=quantized, follow_batch=follow_batch, signature=signature
+            options,
+            quantized=quantized,
+            follow_batch=follow_batch,
+            signature=signature,
+            postprocess=wanted_after,
         )
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
@@ -258,6 +267,7 @@ def explain_stage(
     shapes: Mapping[str, Shape] | None = None,
     pixels: pixel_options.PixelsOption | None = None,
     signature: str | None = None,
+    postprocess: processing.PostprocessOption | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
@@ -265,7 +275,8 @@ def explain_stage(
     """
     config = Config.from_environment()
     options = CompileOptions.from_config(config, precision, shapes, pixels)
-    options = replace(options, signature=signature)
+    after = None if postprocess is None else processing.checked_postprocess(postprocess)
+    options = replace(options, signature=signature, postprocess=after)
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
     readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))

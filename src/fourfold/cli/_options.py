@@ -18,6 +18,7 @@ from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import PixelsOption
+from fourfold.processing.option import PostprocessOption, parse_postprocess
 
 Command = Callable[..., None]
 
@@ -32,6 +33,7 @@ class ModelArguments:
     shapes: Mapping[str, tuple[int, ...]] | None
     pixels: PixelsOption | None = None
     signature: str | None = None
+    postprocess: PostprocessOption | None = None
 
     def open(self, follow_batch: bool = True) -> fourfold.Session:
         return fourfold.Session(
@@ -42,6 +44,7 @@ class ModelArguments:
             follow_batch=follow_batch,
             pixels=self.pixels,
             signature=self.signature,
+            postprocess=self.postprocess,
         )
 
     @cached_property
@@ -52,7 +55,8 @@ class ModelArguments:
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
         given = (self.precision, self.shapes, self.pixels)
-        return replace(CompileOptions.from_config(config, *given), signature=self.signature)
+        own = CompileOptions.from_config(config, *given)
+        return replace(own, signature=self.signature, postprocess=self.postprocess)
 
 
 class ModelPath(click.Path):
@@ -66,6 +70,15 @@ class ModelPath(click.Path):
 
 signature_option = click.option(
     "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
+)
+
+
+postprocess_option = click.option(
+    "--postprocess",
+    multiple=True,
+    metavar="[OUTPUT=]NAME[:OPTION=VALUE,...]",
+    callback=lambda context, parameter, texts: parse_postprocess(texts),
+    help="What is made of outputs, as in yolo:score=0.4,most=10 or probs=topk:count=3",
 )
 
 

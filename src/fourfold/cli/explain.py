@@ -11,8 +11,14 @@ from typing import get_args
 import click
 
 from fourfold.cli._images import pixels_options
-from fourfold.cli._options import ModelArguments, json_option, model_options
+from fourfold.cli._options import (
+    ModelArguments,
+    json_option,
+    model_options,
+    postprocess_option,
+)
 from fourfold.cli._show import show_json
+from fourfold.processing.option import PostprocessOption
 from fourfold.session import Stage, explain_stage
 
 
@@ -20,8 +26,11 @@ from fourfold.session import Stage, explain_stage
 @model_options
 @click.option("--stage", type=click.Choice(get_args(Stage)), default="graph", show_default=True)
 @pixels_options
+@postprocess_option
 @json_option
-def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
+def command(
+    arguments: ModelArguments, stage: Stage, postprocess: PostprocessOption | None, as_json: bool
+) -> None:
     text = explain_stage(
         arguments.model,
         stage,
@@ -30,6 +39,7 @@ def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
         arguments.shapes,
         arguments.pixels,
         arguments.signature,
+        postprocess,
     )
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})

@@ -20,7 +20,12 @@ import click
 from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import json_option, parse_shape, signature_option
+from fourfold.cli._options import (
+    json_option,
+    parse_shape,
+    postprocess_option,
+    signature_option,
+)
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
@@ -29,6 +34,7 @@ from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.players import find_device
 from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
+from fourfold.processing.option import PostprocessOption
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, configured_store
@@ -53,6 +59,7 @@ FILE = click.Path(exists=True, path_type=Path)
 )
 @scaling_options
 @signature_option
+@postprocess_option
 @json_option
 def command(
     models: tuple[Path, ...],
@@ -89,11 +96,13 @@ def _read_options(
     deadline: float | None,
     scaling: Scaling,
     signature: str | None,
+    postprocess: PostprocessOption | None,
 ) -> tuple[CompileOptions, Level]:
     """What is to be compiled, and how hard to look for its best kernels."""
     sizes = dict(parse_shape(text) for text in shapes)
     options = CompileOptions.from_config(config, precision, sizes, scaling.only_pixels())
-    return replace(options, signature=signature), level_named(level, deadline)
+    options = replace(options, signature=signature, postprocess=postprocess)
+    return options, level_named(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:

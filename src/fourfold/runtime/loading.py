@@ -58,6 +58,7 @@ def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mappi
         options.precision,
         request.pixels_text,
         options.signature or "",
+        request.postprocess_text,
     )
     ask = partial(players.ask_facts, store=store)
     row = prepared.best(prepared.choose_model(request.name), request.device, wanted, ask)
