@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 
 from fourfold.config import PLACEMENTS, PRECISIONS, Config
 from fourfold.errors import InputError, nearest
+from fourfold.lazy import lazy_import
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold import pixels as pixel_options
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement
+    from fourfold.processing import option as processing
     from fourfold.processing.option import PostprocessOption
+else:  # few callers ask for either
+    pixel_options = lazy_import("fourfold.pixels")
+    processing = lazy_import("fourfold.processing.option")
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,11 @@ class CompileOptions:
             what, why = f"there is no precision {self.precision!r}", ", ".join(PRECISIONS)
             fix = nearest(str(self.precision), PRECISIONS)
             raise InputError(what, f"precisions are {why}", fix)
+        if self.pixels is not None:
+            object.__setattr__(self, "pixels", pixel_options.checked_pixels(self.pixels))
+        if self.postprocess is not None:
+            wanted = processing.checked_postprocess(self.postprocess)
+            object.__setattr__(self, "postprocess", wanted)
 
     @staticmethod
     def from_config(
@@ -43,6 +54,7 @@ class CompileOptions:
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
         return CompileOptions(
@@ -51,6 +63,7 @@ class CompileOptions:
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             pixels=pixels,
+            postprocess=postprocess,
         )
 
 

@@ -32,17 +32,16 @@ from fourfold.types import Shape
 if TYPE_CHECKING:
     from fourfold import compile as compiler
     from fourfold import convert as conversions
-    from fourfold import pixels as pixel_options
-    from fourfold.processing import option as processing
     from fourfold.metadata import ModelMetadata, Signature
+    from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
+    from fourfold.processing.option import PostprocessOption
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
-    processing = lazy_import("fourfold.processing.option")
+    conversions = lazy_import("fourfold.convert")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
@@ -74,9 +73,9 @@ class Session:
     `kept_shapes` is for how many shapes the model stays ready (see `resize`);
     `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
     `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
-    the only picture, or a dict of them by name. `postprocess` makes something of outputs where they
-    are computed: an option of `fourfold.processing`, or a dict of such by output. `signature` calls the model by one of
-    `session.signatures`: inputs and outputs have the names that it gives them.
+    the only picture, or a dict of them by name. `postprocess` makes something of outputs on the
+    device: an option of `fourfold.processing`, or a dict of such by output. `signature` calls the
+    model by one of `session.signatures`: inputs and outputs have the names that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -97,8 +96,8 @@ class Session:
         follow_batch: bool = True,
         kept_shapes: int | None = None,
         signature: str | None = None,
-        pixels: pixel_options.PixelsOption | None = None,
-        postprocess: processing.PostprocessOption | None = None,
+        pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
@@ -115,15 +114,9 @@ class Session:
         with self.timings.stage("device"):
             on_cpu = placement_options.placement == "cpu"
             self.device = CPU if on_cpu else players.find_device(wanted)
-        pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
-        options = CompileOptions.from_config(config, precision, shapes, pixels)
-        wanted_after = None if postprocess is None else processing.checked_postprocess(postprocess)
+        options = CompileOptions.from_config(config, precision, shapes, pixels, postprocess)
         options = replace(
-            options,
-            quantized=quantized,
-            follow_batch=follow_batch,
-            signature=signature,
-            postprocess=wanted_after,
+            options, quantized=quantized, follow_batch=follow_batch, signature=signature
         )
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
@@ -263,20 +256,14 @@ def explain_stage(
     model: Model,
     stage: Stage,
     device: str | int | None = None,
-    precision: Precision | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    pixels: pixel_options.PixelsOption | None = None,
-    signature: str | None = None,
-    postprocess: processing.PostprocessOption | None = None,
+    options: CompileOptions | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    options = CompileOptions.from_config(config, precision, shapes, pixels)
-    after = None if postprocess is None else processing.checked_postprocess(postprocess)
-    options = replace(options, signature=signature, postprocess=after)
+    options = CompileOptions.from_config(config) if options is None else options
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
     readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))

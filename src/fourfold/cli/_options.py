@@ -54,9 +54,8 @@ class ModelArguments:
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
-        given = (self.precision, self.shapes, self.pixels)
-        own = CompileOptions.from_config(config, *given)
-        return replace(own, signature=self.signature, postprocess=self.postprocess)
+        given = (self.precision, self.shapes, self.pixels, self.postprocess)
+        return replace(CompileOptions.from_config(config, *given), signature=self.signature)
 
 
 class ModelPath(click.Path):
@@ -70,15 +69,6 @@ class ModelPath(click.Path):
 
 signature_option = click.option(
     "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
-)
-
-
-postprocess_option = click.option(
-    "--postprocess",
-    multiple=True,
-    metavar="[OUTPUT=]NAME[:OPTION=VALUE,...]",
-    callback=lambda context, parameter, texts: parse_postprocess(texts),
-    help="What is made of outputs, as in yolo:score=0.4,most=10 or probs=topk:count=3",
 )
 
 
@@ -108,6 +98,28 @@ def model_options(command: Command) -> Command:
         sizes = dict(parse_shape(text) for text in shapes) or None
         arguments = ModelArguments(model, device, precision, sizes, signature=signature)
         command(arguments=arguments, **rest)
+
+    return wrapped
+
+
+postprocess_option = click.option(
+    "--postprocess",
+    multiple=True,
+    metavar="[OUTPUT=]NAME[:OPTION=VALUE,...]",
+    callback=lambda context, parameter, texts: parse_postprocess(texts),
+    help="What is made of outputs, as in yolo:score=0.4,most=10 or probs=topk:count=3",
+)
+
+
+def postprocess_options(command: Command) -> Command:
+    """The same as part of a command's `arguments`."""
+
+    @postprocess_option
+    @functools.wraps(command)
+    def wrapped(
+        arguments: ModelArguments, postprocess: PostprocessOption | None, **rest: Any
+    ) -> None:
+        command(arguments=replace(arguments, postprocess=postprocess), **rest)
 
     return wrapped
 

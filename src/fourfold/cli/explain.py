@@ -15,10 +15,10 @@ from fourfold.cli._options import (
     ModelArguments,
     json_option,
     model_options,
-    postprocess_option,
+    postprocess_options,
 )
 from fourfold.cli._show import show_json
-from fourfold.processing.option import PostprocessOption
+from fourfold.config import Config
 from fourfold.session import Stage, explain_stage
 
 
@@ -26,21 +26,11 @@ from fourfold.session import Stage, explain_stage
 @model_options
 @click.option("--stage", type=click.Choice(get_args(Stage)), default="graph", show_default=True)
 @pixels_options
-@postprocess_option
+@postprocess_options
 @json_option
-def command(
-    arguments: ModelArguments, stage: Stage, postprocess: PostprocessOption | None, as_json: bool
-) -> None:
-    text = explain_stage(
-        arguments.model,
-        stage,
-        arguments.device,
-        arguments.precision,
-        arguments.shapes,
-        arguments.pixels,
-        arguments.signature,
-        postprocess,
-    )
+def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
+    options = arguments.compile_options(Config.from_environment())
+    text = explain_stage(arguments.model, stage, arguments.device, options)
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})
     else:

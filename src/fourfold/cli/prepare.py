@@ -67,6 +67,7 @@ def command(
     devices: tuple[str, ...],
     add: bool,
     everywhere: bool,
+    postprocess: PostprocessOption | None,
     as_json: bool,
     **stated: Any,
 ) -> None:
@@ -74,6 +75,7 @@ def command(
     draft = _start(output, add)
     config = Config.from_environment()
     options, level = _read_options(config, **stated)
+    options = replace(options, postprocess=postprocess)
     store = configured_store(config)
     found = [find_device(name) for name in devices or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]
@@ -96,13 +98,11 @@ def _read_options(
     deadline: float | None,
     scaling: Scaling,
     signature: str | None,
-    postprocess: PostprocessOption | None,
 ) -> tuple[CompileOptions, Level]:
     """What is to be compiled, and how hard to look for its best kernels."""
     sizes = dict(parse_shape(text) for text in shapes)
     options = CompileOptions.from_config(config, precision, sizes, scaling.only_pixels())
-    options = replace(options, signature=signature, postprocess=postprocess)
-    return options, level_named(level, deadline)
+    return replace(options, signature=signature), level_named(level, deadline)
 
 
 def _start(output: Path, add: bool) -> Draft:

@@ -26,13 +26,12 @@ from fourfold.cli._options import (
     ModelArguments,
     json_option,
     model_options,
-    postprocess_option,
+    postprocess_options,
     seed_option,
 )
 from fourfold.cli._outputs import TOP, summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
-from fourfold.processing.option import PostprocessOption
 
 
 @click.command(help=__doc__)
@@ -43,7 +42,7 @@ from fourfold.processing.option import PostprocessOption
     "--top", type=click.IntRange(0), default=TOP, show_default=True, help="Classes that are shown."
 )
 @scaling_options
-@postprocess_option
+@postprocess_options
 @seed_option
 @json_option
 def command(
@@ -52,13 +51,11 @@ def command(
     output: Path | None,
     top: int,
     scaling: Scaling,
-    postprocess: PostprocessOption | None,
     seed: int,
     as_json: bool,
 ) -> None:
     began = time.perf_counter()
-    arguments = replace(arguments, pixels=scaling.pixels, postprocess=postprocess)
-    with arguments.open() as session:
+    with replace(arguments, pixels=scaling.pixels).open() as session:
         start = time.perf_counter() - began
         inputs = gather_inputs(session.inputs, files, scaling, seed)
         began = time.perf_counter()

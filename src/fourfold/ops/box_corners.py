@@ -59,7 +59,7 @@ def infer(attributes: BoxCorners, boxes: TensorType, anchors: TensorType | None 
 
 
 def _logistic(x: np.ndarray) -> np.ndarray:
-    return np.asarray(1 / (1 + np.exp(-x)))
+    return np.asarray(1 / (1 + np.exp(-x)), np.float32)
 
 
 def reference(
@@ -71,7 +71,8 @@ def reference(
         return np.asarray(found / scales, np.float32)
     anchor = np.array(PLAIN_ANCHOR, np.float32) if anchors is None else anchors
     if attributes.form == "grid square":
-        parts = _logistic(found) ** np.array((1, 1, 2, 2), np.float32) / scales
+        parts = _logistic(found)
+        parts = parts ** np.array((1, 1, 2, 2), np.float32) / scales
     elif attributes.on_grid:
         centres = _logistic(found[..., :2]) / scales[:2]
         parts = np.concatenate([centres, np.exp(found[..., 2:] / scales[2:])], -1)

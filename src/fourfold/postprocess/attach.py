@@ -32,7 +32,7 @@ Ports = dict[str, str]  # values by the names that the caller sees
 CLASSES = "classes"
 
 
-class Port(NamedTuple):
+class ProcessedOutput(NamedTuple):
     """A value that the caller gets, the output of the model that it is or comes of, and as what."""
 
     value: str
@@ -92,14 +92,14 @@ def _with_ports(
     model: Model, grown: GrownGraph, values: Ports, found: Ports, taken: Sequence[str]
 ) -> Model:
     """What comes of outputs stands where the first of them stood."""
-    ports: dict[str, Port] = {}
+    ports: dict[str, ProcessedOutput] = {}
     first = next(name for name in values if name in taken)
     for name, value in values.items():
         if name not in taken:
-            ports[name] = Port(value, name)
+            ports[name] = ProcessedOutput(value, name)
         elif name == first:
             ports |= {
-                _title(part, name, values.keys() - set(taken)): Port(result, name, part)
+                _title(part, name, values.keys() - set(taken)): ProcessedOutput(result, name, part)
                 for part, result in found.items()
             }
     graph = grown.finish([port.value for port in ports.values()])
@@ -112,7 +112,7 @@ def _title(part: str, output: str, kept: Collection[str]) -> str:
     return f"{output}/{part}" if part in kept else part or output
 
 
-def _describe(model: Model, ports: Sequence[Port]) -> ModelMetadata:
+def _describe(model: Model, ports: Sequence[ProcessedOutput]) -> ModelMetadata:
     """What the model says of itself, with labels of classes for the classes that come of them."""
     metadata = model.metadata
     if not metadata.outputs:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from math import isfinite
-from numbers import Integral, Real
+
+import numpy as np
 
 from fourfold.errors import InputError, nearest
 
@@ -11,7 +12,7 @@ from fourfold.errors import InputError, nearest
 def require_whole(option: object, title: str, least: int) -> None:
     """A field that counts something."""
     given = getattr(option, title)
-    if not isinstance(given, Integral) or isinstance(given, bool) or given < least:
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
         raise InputError(
             f"{title} of {type(option).__name__} is {given!r}",
             "it is a whole number",
@@ -24,7 +25,8 @@ def require_number(
 ) -> None:
     """A field that is a real number between two bounds."""
     given = getattr(option, title)
-    real = isinstance(given, Real) and not isinstance(given, bool) and isfinite(given)
+    kinds = (int, float, np.integer, np.floating)
+    real = not isinstance(given, bool) and isinstance(given, kinds) and isfinite(given)
     if not real or not low <= float(given) <= high:
         bounds = "a number" if high == float("inf") else f"a number from {low:g} to {high:g}"
         raise InputError(

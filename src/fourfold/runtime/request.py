@@ -18,8 +18,8 @@ from fourfold.timings import Timings
 if TYPE_CHECKING:
     from fourfold import convert as conversions
     from fourfold import pixels
-    from fourfold.processing import option as processing
     from fourfold.convert import ReadableModel
+    from fourfold.processing import option as processing
     from fourfold.store.store import Store
 else:
     conversions, pixels = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
