@@ -12,6 +12,7 @@ import numpy as np
 from fourfold.errors import InputError
 
 CPU, CUDA, PINNED, OPENCL = 1, 2, 3, 4  # kinds of devices, as DLPack numbers them
+API_KINDS = {"opencl": OPENCL, "cuda": CUDA, "interpret": CPU}  # by the names of players
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of numbers
 _NAME, _USED = b"dltensor", b"used_dltensor"
 

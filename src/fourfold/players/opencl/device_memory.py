@@ -58,8 +58,3 @@ class OpenCLMemory:
             queue.finish()
         elif array.size:
             queue.write(self.buffer, array, self.start)
-
-
-def make_memory(info: DeviceInfo, size: int) -> OpenCLMemory:
-    """Fresh memory of a device."""
-    return OpenCLMemory(info, cl.Buffer(context_of(info), size), size)

@@ -132,7 +132,7 @@ class Player:
         how = (self._context, self._queue, self.info, self.plan)
         memory = SlotMemory(*how, self._buffers, staged)
         bound = self._binder.bind(memory.places(), self._bound.kernels)
-        return Slot(memory, self.plan, self._queues, bound, self._calls(bound))
+        return Slot(memory, self.plan, self._queues, bound, self._calls(bound), self._guard)
 
     def _start(self) -> None:
         self._launches.launch(self._replay)

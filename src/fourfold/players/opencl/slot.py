@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import FourfoldError
 from fourfold.plan import Plan, Port
 from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
@@ -23,7 +25,9 @@ from fourfold.players.opencl.port_memory import (
     padded,
 )
 
-MOST_POLLS = 4000  # of the flag that the kernel is done; then the driver waits
+MOST_POLLS = 20000  # of the flag that the kernel is done; then the driver waits
+DOING = "running the model"
+Guard = Callable[[str, Callable[[], Any]], Any]
 
 
 class SlotMemory:
@@ -78,6 +82,18 @@ class SlotMemory:
             memory = np.empty(size, np.uint8)
         return CopiedMemory(cl.Buffer(self._context, size), memory, port, ways)
 
+    @property
+    def is_uploaded(self) -> bool:
+        """Whether inputs are copied to the device."""
+        found = [self.ports[port.buffer] for port in self._plan.inputs]
+        return any(isinstance(one, CopiedMemory) for one in found)
+
+    @property
+    def is_downloaded(self) -> bool:
+        """Whether outputs are not yet where the host finds them when the last kernel is done."""
+        found = [self.ports[port.buffer] for port in self._plan.outputs]
+        return not all(isinstance(one, SharedMemory) for one in found)
+
     def _make_flags(self, number: int) -> None:
         """Flags that tell a kernel that all of its inputs are there."""
         size = self._plan.buffers[number].bytes
@@ -97,7 +113,7 @@ class SlotMemory:
 
 
 class Slot:
-    """One run in flight: `begin` puts everything in, `end` waits for it."""
+    """One run in flight; see the protocol. `guard` makes errors of the driver our own."""
 
     def __init__(
         self,
@@ -106,37 +122,39 @@ class Slot:
         queues: Queues,
         bound: BoundKernels,
         calls: list[cl.Call],
+        guard: Guard,
     ) -> None:
         self._memory, self._queues, self._bound, self._calls = memory, queues, bound, calls
+        self._guard = guard
+        self._flags = None if memory.is_downloaded else memory.flags  # by which the kernel tells
         self.inputs = tuple(memory.ports[port.buffer].host for port in plan.inputs)
         self.outputs = tuple(memory.ports[port.buffer].host for port in plan.outputs)
         self._done: cl.Event | None = None
 
     def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
-        """Put in a run with these inputs; for None it is what `inputs` has."""
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)
         try:
-            self._done = self._put_in()
+            self._done = self._guard(DOING, self._put_in)
         except BaseException:
             with suppress(cl.Error):
                 self._queues.finish()  # the driver may still use memory of this slot
             raise
 
     def _put_in(self) -> cl.Event:
-        ports, queues = self._memory.ports.values(), self._queues
-        for port in ports:
+        memory, queues = self._memory, self._queues
+        for port in memory.ports.values():
             port.send(queues.uploads)
-        before = queues.uploaded()
-        if self._memory.flags is not None:
-            self._memory.flags[DONE] = 0
+        before = queues.uploaded() if memory.is_uploaded else None
+        if memory.flags is not None:
+            memory.flags[DONE] = 0
         launched = queues.launches.launch_after(before, self._calls)
-        if self._memory.flags is not None:
+        if self._flags is not None:
             queues.launches.queue.flush()
             return launched
         queues.begin_downloads(launched)
-        for port in ports:
+        for port in memory.ports.values():
             port.fetch(queues.downloads)
         done = queues.downloads.mark()
         queues.flush()
@@ -144,27 +162,25 @@ class Slot:
 
     @property
     def done(self) -> bool:
-        """Whether the run that was put in has ended."""
-        flags = self._memory.flags
-        if flags is not None and flags[DONE]:
+        flags, done = self._flags, self._done
+        if done is None or (flags is not None and flags[DONE]):
             return True
-        return self._done is None or self._done.done
+        is_done: bool = self._guard(DOING, lambda: done.done)
+        return is_done
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
-        """Wait for the run, and give the outputs where they are. One who alone waits may `spin`."""
-        flags, done = self._memory.flags, self._done
-        if flags is not None and spin:
-            for _ in range(MOST_POLLS):
-                if flags[DONE]:
-                    self._done = None
-                    return self.outputs
-        if done is not None:
-            done.wait()
+        done = self._done
+        if done is not None and not (spin and self._spin()):
+            self._guard(DOING, done.wait)
         self._done = None
         return self.outputs
 
+    def _spin(self) -> bool:
+        """Look again and again whether the kernel says that it is done."""
+        flags = self._flags
+        return flags is not None and any(flags[DONE] for _ in range(MOST_POLLS))
+
     def close(self) -> None:
-        """Let go of the memory, after what was put in has ended."""
-        with suppress(cl.Error):
+        with suppress(FourfoldError):
             self.end()
         self._calls = []
