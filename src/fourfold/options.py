@@ -55,6 +55,7 @@ class CompileOptions:
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
         postprocess: PostprocessOption | None = None,
+        signature: str | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
         return CompileOptions(
@@ -64,6 +65,7 @@ class CompileOptions:
             launches=config.launches,
             pixels=pixels,
             postprocess=postprocess,
+            signature=signature,
         )
 
 

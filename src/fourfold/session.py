@@ -125,10 +125,9 @@ class Session:
         with self.timings.stage("device"):
             on_cpu = placement_options.placement == "cpu"
             self.device = CPU if on_cpu else players.find_device(wanted)
-        options = CompileOptions.from_config(config, precision, shapes, pixels, postprocess)
-        options = replace(
-            options, quantized=quantized, follow_batch=follow_batch, signature=signature
-        )
+        stated = (precision, shapes, pixels, postprocess, signature)
+        options = CompileOptions.from_config(config, *stated)
+        options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
         content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)

@@ -71,7 +71,7 @@ class FakeSession:
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as many as a session's
         self,
         model: str,
         device: Any,

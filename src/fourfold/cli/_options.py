@@ -54,8 +54,8 @@ class ModelArguments:
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
-        given = (self.precision, self.shapes, self.pixels, self.postprocess)
-        return replace(CompileOptions.from_config(config, *given), signature=self.signature)
+        given = (self.precision, self.shapes, self.pixels, self.postprocess, self.signature)
+        return CompileOptions.from_config(config, *given)
 
 
 class ModelPath(click.Path):

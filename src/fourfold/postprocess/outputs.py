@@ -22,17 +22,24 @@ class DetectorOutputs:
         """The names of all outputs of such a shape."""
         return [name for name, value in self._values.items() if fits(self._grown.shape(value))]
 
-    def find(self, role: str, given: str, shape: str, fits: Fits) -> str:
-        """An output as floats: that of the name that was given, or the only one that fits."""
+    def find(self, role: str, given: str | None, shape: str, fits: Fits) -> str:
+        """An output as floats: that of the name that was given, or the only one that fits. Where
+        an option has no field for names, None is given.
+        """
         if given:
             self._require_known(given)
             if not fits(self._grown.shape(self._values[given])):
-                raise self._misfit(f"output {given!r} holds no {role}", shape)
+                raise self._misfit(f"output {given!r} holds no {role}", shape, "")
             return self.take(given)
         found = [name for name in self.all(fits) if name not in self.taken]
         if len(found) != 1:
             count = "no output" if not found else f"{len(found)} outputs"
-            raise self._misfit(f"{count} of the model could be the {role}", shape, role)
+            name = next(iter(self._values), "name")
+            way = f"a dict by name: postprocess={{{name!r}: {self._option}(...)}}"
+            way = way if given is None else f"{role}= with its name"
+            raise self._misfit(
+                f"{count} of the model could be the {role}", shape, f"pass {way}, or "
+            )
         return self.take(found[0])
 
     def take(self, name: str) -> str:
@@ -44,8 +51,8 @@ class DetectorOutputs:
             what, why = f"the model has no output {name!r}", f"its outputs are {[*self._values]}"
             raise InputError(what, why, nearest(name, self._values))
 
-    def _misfit(self, what: str, shape: str, role: str = "") -> InputError:
+    def _misfit(self, what: str, shape: str, way: str) -> InputError:
         types = (f"{name}: {self._grown.type(value)}" for name, value in self._values.items())
         why = f"{self._option} takes {shape}, and there are {', '.join(types)}"
-        fix = "use another post-processing, or check how the model was exported"
-        return InputError(what, why, f"pass {role}='name', or {fix}" if role else fix)
+        fix = f"{way}use another post-processing, or check how the model was exported"
+        return InputError(what, why, fix)

@@ -25,7 +25,7 @@ def yolo_boxes(
     grown: GrownGraph, model: Model, option: YoloBoxes, outputs: DetectorOutputs
 ) -> Results:
     value = outputs.find(
-        "boxes", "", "one output [batch,N,5 + C] or [batch,4 + C,N]", _could_be_boxes
+        "boxes", None, "one output [batch,N,5 + C] or [batch,4 + C,N]", _could_be_boxes
     )
     axis = _columns_axis(grown.shape(value))
     objectness = axis == 2 if option.objectness is None else option.objectness

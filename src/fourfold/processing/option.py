@@ -46,6 +46,8 @@ NAMES: Mapping[str, type[Processing]] = {
 }
 _KINDS = tuple(NAMES.values())
 _TITLES = {kind: name for name, kind in NAMES.items()}
+# An output, whose name may have any sign in it; the name of an option; what is said of that.
+_TEXT = re.compile(rf"(?:(.+?)=)??({'|'.join(NAMES)})(?::(.*))?")
 _LONGEST = 200  # characters of a list of numbers; longer ones are told by their digest
 
 
@@ -109,11 +111,12 @@ def parse_postprocess(texts: tuple[str, ...]) -> PostprocessOption | None:
 
 
 def _parse(text: str) -> tuple[str, Processing]:
-    head, _, rest = text.partition(":")
-    output, _, name = head.rpartition("=")
-    if name not in NAMES:
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        name = text.partition(":")[0].rpartition("=")[2]
         what = f"there is no post-processing {name!r}"
         raise InputError(what, f"they are {', '.join(NAMES)}", nearest(name, NAMES))
+    output, name, rest = (part or "" for part in match.groups())
     items = (item.partition("=") for item in re.split(r",(?=\w+=)", rest) if rest)
     given = {field: _parse_value(value) for field, _, value in items}
     if "anchors" in given and NAMES[name] is SsdBoxes:
