@@ -31,11 +31,12 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
-    from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
+    from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
+    from fourfold.processing.option import PostprocessOption
 else:
-    compiler, pixel_options = lazy_import("fourfold.compile"), lazy_import("fourfold.pixels")
+    compiler = lazy_import("fourfold.compile")
 
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 
@@ -65,8 +66,10 @@ class Session(ModelRunner):
     takes reshapes literally where a batch is changed, as LiteRT does. `memory_limit`, in bytes or
     as '512 MB', is what all of it may take on the device: smaller plans are tried, then it is an
     error. `pixels` makes an input take the bytes of a picture instead of floats: a
-    `fourfold.Pixels` for the only picture, or a dict of them by name. `signature` calls the model
-    by one of `session.signatures`: inputs and outputs have the names that it gives them.
+    `fourfold.Pixels` for the only picture, or a dict of them by name. `postprocess` makes something
+    of outputs on the device: an option of `fourfold.processing`, or a dict of such by output.
+    `signature` calls the model by one of `session.signatures`: inputs and outputs have the names
+    that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -88,7 +91,8 @@ class Session(ModelRunner):
         kept_shapes: int | None = None,
         memory_limit: int | str | None = None,
         signature: str | None = None,
-        pixels: pixel_options.PixelsOption | None = None,
+        pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
@@ -107,11 +111,9 @@ class Session(ModelRunner):
         )
         with timings.stage("device"):
             self.device = session_device(wanted, placement_options)
-        pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
-        options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
-        options = replace(
-            options, quantized=quantized, follow_batch=follow_batch, signature=signature
-        )
+        stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
+        options = CompileOptions.from_config(config, *stated)
+        options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = find_store(cache, serialization_dir, config)
         check_precision(options.precision, self.device, store)
         content, how = path_or_bytes(source), (config, options, placement_options, timings)
@@ -160,18 +162,14 @@ def explain_stage(
     model: Model,
     stage: Stage,
     device: str | int | None = None,
-    precision: Precision | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    pixels: pixel_options.PixelsOption | None = None,
-    signature: str | None = None,
+    options: CompileOptions | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    options = CompileOptions.from_config(config, precision, shapes, pixels)
-    options = replace(options, signature=signature)
+    options = CompileOptions.from_config(config) if options is None else options
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
     readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))

@@ -88,6 +88,7 @@ def compile_model(
         pixels=loaded.pixels,
         about=loaded.about,
         signature=options.signature or "",
+        postprocess=loaded.postprocess,
     )
 
 

@@ -66,6 +66,7 @@ def _compile_parts(problem: PlacementProblem, choices: Mapping[str, str]) -> Hyb
         pixels=loaded.pixels,
         about=loaded.about,
         signature=problem.compile_options.signature or "",
+        postprocess=loaded.postprocess,
     )
     inputs = dict.fromkeys(name for part in parts for name in part.inputs)
     crossing = {name: problem.type(name) for name in inputs if name in graph.types}

@@ -1,28 +1,39 @@
-"""Reads a model as the options want it: its shapes, its operators, its inputs of pixels."""
+"""Reads a model as the options want it: shapes, operators, inputs of pixels, post-processing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
+from fourfold.lazy import lazy_import
 from fourfold.metadata import write_about
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
 
+if TYPE_CHECKING:
+    from fourfold import postprocess
+    from fourfold.processing import option as processing
+else:  # few models are opened with it
+    postprocess = lazy_import("fourfold.postprocess")
+    processing = lazy_import("fourfold.processing.option")
+
 
 @dataclass(frozen=True)
 class LoadedModel:
     """A model that was read, and those of its inputs that come as bytes: the model itself still
-    has floats there.
+    has floats there. `postprocess` says in words what is made of its outputs: the nodes for that
+    are part of the model.
     """
 
     model: Model
     pictures: Pictures
+    postprocess: str = ""
 
     @property
     def graph(self) -> Graph:
@@ -70,8 +81,11 @@ def load_model(
         if not isinstance(pixels, Mapping):
             pixels = _by_input(read({}), pixels)
         shapes = real_shapes(shapes, pixels)
-    found = read(shapes)
-    return LoadedModel(found, find_pictures(found, pixels))
+    found, wanted = read(shapes), options.postprocess
+    if wanted is None:
+        return LoadedModel(found, find_pictures(found, pixels))
+    found = postprocess.attach_postprocess(found, wanted)
+    return LoadedModel(found, find_pictures(found, pixels), processing.postprocess_text(wanted))
 
 
 def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:

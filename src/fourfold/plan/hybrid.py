@@ -167,6 +167,7 @@ def _record(hybrid: HybridPlan) -> dict[str, Any]:
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
         "signature": compiled.signature,
+        "postprocess": compiled.postprocess,
         "choices": dict(compiled.choices),
         "placement": hybrid.placement,
     }

@@ -24,8 +24,9 @@ from fourfold.ops.quantize import Quantize
 TOLERANCE = 2e-5  # of the largest result
 # TFLite has no operators for these, and none that they could be made of.
 REFUSED = {
-    *("bit_shift", "bitwise_and", "bitwise_or", "decode_boxes", "grid_sample"),
-    *("max_unpool2d", "roi_align", "suppress_boxes"),
+    *("bit_shift", "bitwise_and", "bitwise_or", "blend_rows", "box_corners", "decode_boxes"),
+    *("gather_rows", "grid_sample", "max_unpool2d", "non_max_suppression", "roi_align"),
+    "suppress_boxes",
 }
 PARTLY = {
     "quantize": "does not quantise to i32",
