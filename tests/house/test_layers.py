@@ -15,6 +15,7 @@ ROOMS = (
     "types",
     "timings",
     "metadata",
+    "resampling",
     "pixels",
     "pictures",
     "custom",
