@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
+from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.metadata import write_about
@@ -18,11 +18,12 @@ from fourfold.types import Shape
 @dataclass(frozen=True)
 class LoadedModel:
     """A model that was read, and those of its inputs that come as bytes: the model itself still
-    has floats there.
+    has floats there. `pictures` say what size frames have, `asked` what the caller said of them.
     """
 
     model: Model
     pictures: Pictures
+    asked: Pictures
 
     @property
     def graph(self) -> Graph:
@@ -32,8 +33,11 @@ class LoadedModel:
     @property
     def open_sizes(self) -> tuple[Shape, ...]:
         """`Model.open_sizes`, for bytes."""
-        pairs = zip(self.model.main.arguments, self.model.open_sizes, strict=False)
-        return tuple(byte_sizes(sizes, self.pictures.get(value)) for value, sizes in pairs)
+        if not self.model.open_sizes and not self.pictures:
+            return ()
+        values = self.model.main.arguments
+        pairs = zip(values, _input_sizes(self.model), strict=True)
+        return tuple(frame_sizes(sizes, self.asked.get(value)) for value, sizes in pairs)
 
     @property
     def about(self) -> bytes:
@@ -44,7 +48,7 @@ class LoadedModel:
     def pixels(self) -> dict[str, str]:
         """In words what bytes hold, by the caller's names of the inputs."""
         names = zip(self.model.input_names, self.model.main.arguments, strict=True)
-        return {name: str(self.pictures[value]) for name, value in names if value in self.pictures}
+        return {name: str(self.asked[value]) for name, value in names if value in self.asked}
 
 
 def load_model(
@@ -66,12 +70,15 @@ def load_model(
         return read_model(model, wanted)
 
     shapes, pixels = options.shapes, options.pixels
-    if shapes and pixels is not None:
-        if not isinstance(pixels, Mapping):
-            pixels = _by_input(read({}), pixels)
-        shapes = real_shapes(shapes, pixels)
-    found = read(shapes)
-    return LoadedModel(found, find_pictures(found, pixels))
+    if pixels is None:
+        return LoadedModel(read(shapes), {}, {})
+    found = read({})
+    pixels = _by_input(found, pixels)
+    own = dict(zip(found.input_names, _input_sizes(found), strict=True))
+    shapes = real_shapes(shapes, pixels, own)
+    found = read(shapes) if shapes else found
+    asked = find_pictures(found, pixels)
+    return LoadedModel(found, _sized(found, asked, options.shapes), asked)
 
 
 def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:
@@ -79,3 +86,21 @@ def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:
     values = find_pictures(model, pixels)
     names = zip(model.input_names, model.main.arguments, strict=True)
     return {name: values[value] for name, value in names if value in values}
+
+
+def _input_sizes(model: Model) -> list[InputSizes]:
+    """The sizes of each input."""
+    graph, left_open = model.main, model.open_sizes or ((),) * len(model.main.arguments)
+    pairs = zip(graph.arguments, left_open, strict=True)
+    return [InputSizes(graph.types[value].shape, sizes) for value, sizes in pairs]
+
+
+def _sized(model: Model, asked: Pictures, shapes: Mapping[str, Shape]) -> Pictures:
+    """The same with the size of those frames that are to come: the caller's shapes tell it."""
+    names = dict(zip(model.main.arguments, model.input_names, strict=True))
+    found = {}
+    for value, pixels in asked.items():
+        size = pixels.size_of(tuple(shapes.get(names[value], ())))
+        resizes = pixels.fit is not None and size is not None
+        found[value] = replace(pixels, size=size) if resizes else pixels
+    return found

@@ -22,9 +22,10 @@ from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
 
 TOLERANCE = 2e-5  # of the largest result
-# TFLite has no operators for these, and none that they could be made of.
+# TFLite has no operators for these, and none that they could be made of; frames are what a session
+# puts in front of a model, and no part of it.
 REFUSED = {
-    *("bit_shift", "bitwise_and", "bitwise_or", "decode_boxes", "grid_sample"),
+    *("bit_shift", "bitwise_and", "bitwise_or", "decode_boxes", "frame", "grid_sample"),
     *("max_unpool2d", "roi_align", "suppress_boxes"),
 }
 PARTLY = {
