@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
+from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
 from fourfold.metadata import write_about
@@ -13,6 +14,8 @@ from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
+
+ReadShaped = Callable[[Mapping[str, Shape]], Model]
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,40 @@ def load_model(
     shapes, pixels = options.shapes, options.pixels
     if pixels is None:
         return LoadedModel(read(shapes), {}, {})
-    found = read({})
-    pixels = _by_input(found, pixels)
-    own = dict(zip(found.input_names, _input_sizes(found), strict=True))
-    shapes = real_shapes(shapes, pixels, own)
-    found = read(shapes) if shapes else found
+    found = _read_for(read, shapes, pixels)
     asked = find_pictures(found, pixels)
-    return LoadedModel(found, _sized(found, asked, options.shapes), asked)
+    return LoadedModel(found, _sized(found, asked, shapes), asked)
+
+
+def _read_for(read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOption) -> Model:
+    """The model in the shapes that it has where frames of these shapes come."""
+    try:
+        found = read({})
+    except InputError as error:  # it leaves sizes open and has none of its own
+        return _read_open(read, shapes, pixels, error)
+    own = dict(zip(found.input_names, _input_sizes(found), strict=True))
+    changed = real_shapes(shapes, _by_input(found, pixels), own)
+    return read(changed) if changed else found
+
+
+def _read_open(
+    read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOption, error: InputError
+) -> Model:
+    """The same for a model that cannot be read without shapes. Whether it has channels before rows
+    is told by which of both it can have.
+    """
+    if not isinstance(pixels, Mapping):
+        fix = "say which input the pixels are for, and its size: {'x': Pixels(into=(640, 640), ...)}"
+        raise InputError(error.what, error.why, fix) from error
+    for layout in (InputSizes.channels_first, InputSizes.channels_last):
+        own = {name: layout(one.channels) for name, one in pixels.items()}
+        try:
+            found = read(real_shapes(shapes, pixels, own))
+        except FourfoldError:
+            continue
+        if all(sizes.admitted for sizes in _input_sizes(found)):
+            return found
+    raise error
 
 
 def _by_input(model: Model, pixels: PixelsOption) -> dict[str, Pixels]:

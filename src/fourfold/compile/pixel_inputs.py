@@ -27,6 +27,21 @@ class InputSizes(NamedTuple):
     shape: Shape
     left_open: Shape = ()
 
+    @staticmethod
+    def channels_first(channels: int) -> InputSizes:
+        """Of a picture whose size is not known."""
+        return InputSizes((1, channels, OPEN, OPEN))
+
+    @staticmethod
+    def channels_last(channels: int) -> InputSizes:
+        return InputSizes((1, OPEN, OPEN, channels))
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the model can have this shape."""
+        pairs = zip(self.left_open, self.shape, strict=False)
+        return all(own in (OPEN, size) for own, size in pairs)
+
 
 def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
     """The values of a model's inputs that are to come as bytes; InputError where one cannot."""
