@@ -98,7 +98,9 @@ def _read_open(
     is told by which of both it can have.
     """
     if not isinstance(pixels, Mapping):
-        fix = "say which input the pixels are for, and its size: {'x': Pixels(into=(640, 640), ...)}"
+        fix = (
+            "say which input the pixels are for, and its size: {'x': Pixels(into=(640, 640), ...)}"
+        )
         raise InputError(error.what, error.why, fix) from error
     for layout in (InputSizes.channels_first, InputSizes.channels_last):
         own = {name: layout(one.channels) for name, one in pixels.items()}
