@@ -233,6 +233,7 @@ OP = Op(
         _case("u8[2,23,17,4]", "bgra", fit_frame((23, 17), (5, 7), "letterbox"), "area"),
         _case("u8[1,13,29,3]", "rgb", fit_frame((13, 29), (3, 5), "crop", (1, 2, 11, 23)), "area"),
         _case("u8[1,7,5,3]", "rgb", fit_frame((7, 5), (11, 7), "stretch"), "area"),
+        _case("u8[1,13,17,3]", "bgr", fit_frame((13, 17), (5, 7), "stretch"), "antialias"),
         _case("u8[1,5,3,1]", "gray", fit_frame((5, 3), (7, 5), "letterbox"), "nearest"),
         _case("u8[2,15,14]", "nv12", fit_frame((10, 14), (10, 14), "stretch")),
         _case("u8[1,33,26]", "nv12", fit_frame((22, 26), (7, 5), "letterbox"), matrix="bt709"),

@@ -59,11 +59,11 @@ class Pixels:
 
     With a `fit`, frames have another size than the model's picture: 'stretch', 'letterbox' (all of
     the frame, proportions kept, bars of the colour `fill` around it) or 'crop' (its middle,
-    proportions kept). `resize` is 'bilinear', 'nearest' or 'area'. `size` is height and width of
-    the frames; without it frames of any size may come. `crop` cuts a part out of each frame before
-    all else: top, left, height, width. `into` is the size of the model's picture, where the model
-    leaves it open. `model_order='bgr'` is for models that take blue first; `mean`, `std` and `fill`
-    are then in that order, too.
+    proportions kept). `resize` is 'bilinear', 'nearest', 'area' or 'antialias' (bilinear, smoothed
+    where it shrinks). `size` is height and width of the frames; without it frames of any size may
+    come. `crop` cuts a part out of each frame before all else: top, left, height, width. `into` is
+    the size of the model's picture, where the model leaves it open. `model_order='bgr'` is for
+    models that take blue first; `mean`, `std` and `fill` are then in that order, too.
     """
 
     mean: float | Sequence[float] = 0.0

@@ -11,8 +11,9 @@ from fourfold.pixels.colors import ReadPixels
 from fourfold.pixels.frame_fit import FrameFit
 from fourfold.resampling import ResizedAxis, Sampling, TapTable, area_table, tap_table
 
-RESIZES = ("bilinear", "nearest", "area")
+RESIZES = ("bilinear", "nearest", "area", "antialias")
 _SAMPLINGS = {
+    "antialias": Sampling("linear", exclude_outside=True, antialias=True),
     "bilinear": Sampling("linear"),
     "nearest": Sampling("nearest", rounding="round_prefer_ceil"),
 }
