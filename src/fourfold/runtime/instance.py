@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -121,7 +121,8 @@ class ModelInstance:
 
     def _find_direct(self) -> None:
         if self._hybrid is not None:
-            self.direct = self._hybrid.player.direct(self._lock) or not_direct
+            both = BothLocks(self._lock, self._playing)
+            self.direct = self._hybrid.player.direct(both) or not_direct
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
@@ -221,6 +222,23 @@ class ModelInstance:
             self._thread.shutdown()
         self._binaries.close()
         self.player.close()
+
+
+class BothLocks:
+    """The lock of a session, and that of whoever plays: what has one run at a time may be played by
+    a thread that does not hold the first.
+    """
+
+    def __init__(self, session: Lock, playing: Lock) -> None:
+        self._session, self._playing = session, playing
+
+    def __enter__(self) -> None:
+        self._session.__enter__()
+        self._playing.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._playing.__exit__(*error)
+        self._session.__exit__(*error)
 
 
 def not_direct(inputs: Inputs) -> None:
