@@ -184,7 +184,7 @@ def _binding_record(binding: TensorBinding) -> list[Any]:
         how, dtype = binding.grid
         grid = [list(how.scale), list(how.zero_point), how.axis, dtype.value]
     kind, pixels = None if binding.type is None else str(binding.type), binding.pixels
-    bytes_ = [] if pixels is None else [[pixels.mean, pixels.std, pixels.order]]
+    bytes_ = [] if pixels is None else [str(pixels)]
     return [binding.name, binding.tensor, kind, grid, *bytes_]
 
 
@@ -209,4 +209,11 @@ def _binding(item: Sequence[Any]) -> TensorBinding:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
     kind = None if kind is None else TensorType.parse(kind)
     tensor = tensor if isinstance(tensor, str) else int(tensor)
-    return TensorBinding(str(name), tensor, kind, grid, Pixels(*bytes_[0]) if bytes_ else None)
+    return TensorBinding(str(name), tensor, kind, grid, _pixels(*bytes_))
+
+
+def _pixels(given: str | Sequence[Any] | None = None) -> Pixels | None:
+    """In words, or as files once had them: mean, std and order."""
+    if given is None:
+        return None
+    return Pixels.parse(given) if isinstance(given, str) else Pixels(*given)
