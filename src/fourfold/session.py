@@ -22,10 +22,11 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, match_inputs, name_shapes
+from fourfold.runtime.inputs import Inputs, Shapes, match_inputs, name_shapes
 from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
 from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.request import Request
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
@@ -122,6 +123,7 @@ class Session:
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=_reader(content, store, config))
         self._lock, self._closed = threading.Lock(), False
+        self._converted: set[str] = set()  # inputs of which the log has told that they are
         make = partial(ModelInstance, store=store, lock=self._lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
         self._instances = InstanceCache(request, make, limit)
@@ -244,7 +246,7 @@ class Session:
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         """The inputs as they go in, after the model has taken on their shapes."""
         self._check_open()
-        arrays, shapes = match_inputs(self._instance.inputs, inputs)
+        arrays, shapes = match_inputs(self._instance.inputs, inputs, self._converted)
         if shapes:
             self._change(shapes)
         return arrays

@@ -15,7 +15,7 @@ from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
-from fourfold.runtime.inputs import Inputs, TensorInfo, describe_ports
+from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
@@ -24,6 +24,7 @@ from fourfold.runtime.loading import (
     tuned_choices,
 )
 from fourfold.runtime.request import Request
+from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.store.prepared import is_prepared
 
 if TYPE_CHECKING:

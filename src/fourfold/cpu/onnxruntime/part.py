@@ -93,20 +93,28 @@ def make_direct(
 ) -> Direct:
     """A run of a whole model, its arrays by name, by position or alone.
 
-    ONNX Runtime itself refuses other shapes and types. Where anything does not fit, the run has
-    done nothing and gives None: whoever called it can look closer.
+    ONNX Runtime itself refuses other shapes and types, but takes the bytes of an array for numbers
+    in whatever order they are. Where anything does not fit, the run has done nothing and gives
+    None: whoever called it can look closer.
     """
     names, keys, errors = list(outputs.values()), list(outputs), failures()
+    sources, count = list(inputs.items()), len(inputs)
 
     def run(given: Any) -> Results | None:
         if type(given) is not dict:
             arrays = given if isinstance(given, list | tuple) else [given]
-            given = dict(zip(inputs, arrays, strict=True)) if len(arrays) == len(inputs) else {}
-        if given.keys() != inputs.keys():
+            given = dict(zip(inputs, arrays, strict=True)) if len(arrays) == count else {}
+        if len(given) != count:
             return None
+        feeds = {}
+        for name, tensor in sources:
+            array = given.get(name)
+            if type(array) is not np.ndarray or not array.dtype.isnative:
+                return None
+            feeds[tensor] = array
         with lock:
             try:
-                found = session.run(names, {inputs[name]: given[name] for name in inputs})
+                found = session.run(names, feeds)
             except errors:
                 return None
         return dict(zip(keys, found, strict=True))
