@@ -22,6 +22,7 @@ class InstanceCache:
         self.current = make(first)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
         self._instances = OrderedDict({_key(first): self.current})
+        self.told: set[str] = set()  # inputs of which the log knows that they are converted
 
     def change(self, shapes: Mapping[str, Shape]) -> bool:
         """Make the model with these shapes the current one; says whether that is another one."""

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Plan
 from fourfold.players.chunked_copy import copied
+from fourfold.players.host_memory import run_through_host
 from fourfold.players.interpret.buffers import Buffers
 from fourfold.players.interpret.frame import LaunchContext
 from fourfold.players.interpret.kernel import CompiledProgram, KernelCall, build
@@ -91,6 +93,13 @@ class Player:
             return results
         pairs = zip(results, into, strict=True)
         return [None if target is None else copied(result, target) for result, target in pairs]
+
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        ports = (self.plan.inputs, self.plan.outputs)
+        return run_through_host(self.run, ports, arrays, into)
+
+    def open_slot(self, staged: bool = True) -> None:
+        """There is one run at a time."""
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds."""
