@@ -1,4 +1,4 @@
-"""Arrays of libraries that need not be installed: a class for each way to offer memory to others."""
+"""Arrays of libraries that need not be installed: a class for each way to offer their memory."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ class CompileOptions:
     follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
     signature: str | None = None  # the way to call the model, if not by its first graph
+    outputs: tuple[str, ...] = ()  # those that are wanted alone, in the model's order; (): all
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

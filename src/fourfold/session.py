@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache as cache_once
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.runtime import in_flight
+    from fourfold.runtime import in_flight, results
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
@@ -44,6 +44,7 @@ else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
     in_flight = lazy_import("fourfold.runtime.in_flight")
+    results = lazy_import("fourfold.runtime.results")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
@@ -181,21 +182,58 @@ class Session:
         """Whether nothing had to be made: the plan came from the store or from a prepared file."""
         return self.origin != "model"
 
-    def run(self, inputs: Inputs | None = None) -> Results:
+    @overload
+    def run(
+        self,
+        inputs: Inputs | None = None,
+        feeds: None = None,
+        *,
+        outputs: str | Sequence[str] | None = None,
+        out: object = None,
+    ) -> Results: ...
+    @overload
+    def run(
+        self, inputs: Sequence[str] | None, feeds: Inputs, *, out: object = None
+    ) -> list[np.ndarray]: ...
+
+    def run(
+        self,
+        inputs: Inputs | None = None,
+        feeds: Inputs | None = None,
+        *,
+        outputs: str | Sequence[str] | None = None,
+        out: object = None,
+    ) -> Results | list[np.ndarray]:
         """The outputs as new arrays by name; inputs go by name, by position, or alone.
 
-        Where the model leaves a size of an input open, an array of another size changes the model
-        to its shape, as `resize` would. Without inputs it plays what `input_array` gave the caller
-        to fill, and the outputs are those arrays that `output_array` gives.
+        Inputs are arrays of any library. Where the model leaves a size of one open, an array of
+        another size changes the model to its shape, as `resize` would. Without inputs it plays
+        what `input_array` gave the caller to fill, and the outputs are those arrays that
+        `output_array` gives.
+
+        `outputs` names those that are wanted; what only others need is not computed where that can
+        be left out. `out` has arrays that results are written to, by name, in order, or alone.
+        `run(names, feeds)`, with None for all names, is ONNX Runtime's way to call, and gives a
+        list as it does.
         """
-        if inputs is None:
-            return self._run_views()
-        found = self._direct(inputs)
-        if found is not None:
-            return found
+        if feeds is None and outputs is None and out is None:
+            if inputs is None:
+                return self._run_views()
+            found = self._direct(inputs)
+            if found is not None:
+                return found
+            with self._lock:
+                arrays = self._arrays(inputs)
+                return self._instance.run(arrays)
+        if feeds is None:
+            return self._run_wanted(inputs, outputs, out)
+        names = results.names_before_feeds(self.outputs, inputs, outputs)
+        wanted = self._run_wanted(feeds, names, out)
+        return [wanted[name] for name in names]
+
+    def _run_wanted(self, inputs: Inputs, outputs: object, out: object) -> Results:
         with self._lock:
-            arrays = self._arrays(inputs)
-            return self._instance.run(arrays)
+            return results.run_wanted(self._instances, self._arrays(inputs), outputs, out)
 
     def _run_views(self) -> Results:
         with self._lock:

@@ -1,10 +1,11 @@
-"""Reads a model as the options want it: its shapes, its operators, its inputs of pixels."""
+"""Reads a model as the options want it: shapes, operators, inputs of pixels, some outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fourfold.compile.cut import cut_model
 from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
@@ -63,7 +64,7 @@ def load_model(
             quantized=options.quantized,
             follow_batch=options.follow_batch,
         )
-        return read_model(model, wanted)
+        return cut_model(read_model(model, wanted), options.outputs)
 
     shapes, pixels = options.shapes, options.pixels
     if shapes and pixels is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,34 @@ def as_array(value: Any, owner: str) -> np.ndarray:
     if found.dtype.kind == "O" and not found.ndim:
         raise _no_array(value, owner)
     return found
+
+
+def writable_view(value: Any, owner: str) -> np.ndarray:
+    """The memory of an object as an array that can be written to; never a copy of it."""
+    if isinstance(value, np.ndarray):
+        array = _without_mask(value, owner)
+    elif hasattr(value, "__dlpack__") and not gpu_of(value):
+        array = _shared(np.from_dlpack, value, owner)
+    elif hasattr(value, "__array_interface__"):
+        array = _shared(np.asarray, value, owner)
+    else:
+        array = _shared(_buffer, value, owner)
+    if not array.flags.writeable:
+        what, why = f"{owner} cannot be written to", f"this {_title(value)} is read-only"
+        raise InputError(what, why, "pass an array of your own: np.empty(shape, dtype)")
+    return array
+
+
+def _shared(view: Callable[[Any], np.ndarray], value: Any, owner: str) -> np.ndarray:
+    try:
+        return view(value)
+    except FAILURES as error:
+        what, why = f"{owner} is a {_title(value)}, which is no memory", _first_line(error)
+        raise InputError(what, why, "pass a NumPy array, or None for a new one") from error
+
+
+def _buffer(value: Any) -> np.ndarray:
+    return np.asarray(memoryview(value))
 
 
 def gpu_of(value: Any) -> str:

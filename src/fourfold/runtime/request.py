@@ -71,6 +71,8 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "pixels": request.pixels_text,
         "signature": options.signature or "",
     }
+    if options.outputs:
+        stated["outputs"] = repr(options.outputs)
     device = players.recall_facts(request.device, store)
     return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
 
