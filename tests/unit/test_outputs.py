@@ -91,6 +91,7 @@ def test_it_is_called_as_onnx_runtime_is(session: fourfold.Session) -> None:
     boxes, scores, again = session.run(["boxes", "scores", "boxes"], FEEDS)
     agrees({"scores": scores, "boxes": boxes}, "scores", "boxes")
     np.testing.assert_array_equal(again, boxes)
+    np.testing.assert_array_equal(session.run("boxes", FEEDS)[0], boxes)
     out = np.empty((2, 3), np.float32)
     assert session.run(["scores"], FEEDS, out=[out])[0] is out
 

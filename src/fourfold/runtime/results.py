@@ -70,11 +70,12 @@ def names_before_feeds(
         raise InputError(what, why, "pass run(feeds, outputs=names)")
     if names is None or (isinstance(names, list | tuple) and not names):
         return wanted_names(infos, None)
-    if not isinstance(names, list | tuple) or not all(isinstance(one, str) for one in names):
+    several = [names] if isinstance(names, str) else names
+    if not isinstance(several, list | tuple) or not all(isinstance(one, str) for one in several):
         what = f"the first of two arguments is a {type(names).__name__}"
         why = "as in ONNX Runtime, run(names, feeds) begins with the names of outputs, or None"
         raise InputError(what, why, "pass several inputs as one list or dict: run([a, b])")
-    return wanted_names(infos, names)
+    return wanted_names(infos, several)
 
 
 def _by_name(names: Sequence[str], out: object) -> Mapping[str, Any]:
