@@ -55,6 +55,7 @@ class CompileOptions:
     signature: str | None = None  # the way to call the model, if not by its first graph
     memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
     saves_memory: bool = False  # whether kernels are left out that buy speed with memory
+    outputs: tuple[str, ...] = ()  # those that are wanted alone, in the model's order; (): all
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

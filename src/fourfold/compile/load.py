@@ -1,4 +1,4 @@
-"""Reads a model as the options want it: shapes, operators, inputs of pixels, post-processing."""
+"""Reads a model as the options want it: shapes, operators, pixels, post-processing, outputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fourfold.compile.cut import cut_model
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model
@@ -90,6 +91,7 @@ def load_model(
     if wanted is not None:
         found = postprocess.attach_postprocess(found, wanted)
         made = processing.postprocess_text(wanted)
+    found = cut_model(found, options.outputs)
     asked = {} if pixels is None else find_pictures(found, pixels)
     return LoadedModel(found, _sized(found, asked, shapes), asked, made)
 

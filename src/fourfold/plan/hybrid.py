@@ -54,13 +54,15 @@ class HybridPart(NamedTuple):
 class HybridPlan(NamedTuple):
     """A model in parts. `compiled` has the names of all, and the GPU's parts as one plan to be
     looked at; `types` are those of values that parts get; `placement` says where each operator
-    runs and why, as `fourfold.placement.Placement.to_record` wrote it.
+    runs and why, as `fourfold.placement.Placement.to_record` wrote it. `states` are the numbers of
+    parts that keep something from run to run, None where that is not known.
     """
 
     parts: tuple[HybridPart, ...]
     types: Mapping[str, TensorType]
     compiled: Compiled
     placement: Mapping[str, Any]
+    states: tuple[int, ...] | None = None
 
     @property
     def is_data(self) -> bool:
@@ -118,7 +120,9 @@ def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
         types = {str(name): TensorType.parse(text) for name, text in record["types"].items()}
         about = next((bytes(file.section(one, "about")) for one in rest), b"")
         compiled = replace(_compiled(record, parts), about=about)
-        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]))
+        states = record.get("states")
+        states = None if states is None else tuple(int(number) for number in states)
+        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]), states)
         _check_order(hybrid)
     except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
@@ -170,6 +174,7 @@ def _record(hybrid: HybridPlan) -> dict[str, Any]:
         "postprocess": compiled.postprocess,
         "choices": dict(compiled.choices),
         "placement": hybrid.placement,
+        "states": None if hybrid.states is None else list(hybrid.states),
     }
 
 
