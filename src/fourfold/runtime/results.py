@@ -9,24 +9,30 @@ import numpy as np
 
 from fourfold.errors import InputError, nearest
 from fourfold.runtime.arrays import writable_view
+from fourfold.runtime.device_memory import OutputMemory
 from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.tensor_info import TensorInfo
 
 
 def run_wanted(
-    instances: InstanceCache, arrays: Sequence[np.ndarray], outputs: object, out: object
+    instances: InstanceCache,
+    arrays: Sequence[Any],
+    outputs: object,
+    out: object,
+    memory: OutputMemory,
 ) -> dict[str, Any]:
     """Those of the outputs that are named, all where none is, by name. What `out` has an array for
-    is written there, and the result has that array itself.
+    is written there, and the result has that array itself; `memory` says what is in the device's.
 
     Where only some are wanted, the model runs without what only the others need, or, where it
     cannot be cut, the others are left where they are.
     """
     current = instances.current
     names = wanted_names(current.outputs, outputs)
-    given = _by_name(names, out)
     instance = instances.cut_to(names) or current
     infos = {info.name: info for info in instance.outputs}
+    given = _by_name(names, out)
+    given, on_device = memory.divide({name: infos[name] for name in names}, given)
     views = {
         name: _checked(infos[name], one, instance.in_parts)
         for name, one in given.items()
@@ -34,13 +40,16 @@ def run_wanted(
     }
     _refuse_overlaps(views)
     into = [
-        _target(info, views.get(info.name), arrays) if info.name in names else None
+        on_device.get(info.name) or _target(info, views.get(info.name), arrays)
+        if info.name in names
+        else None
         for info in instance.outputs
     ]
     found = instance.run_into(arrays, into)
     for name, array in views.items():
         _deliver(infos[name], found[name], array)
-    return {name: given[name] if name in views else found[name] for name in names}
+    whole = {**found, **{name: given[name] for name in views}, **memory.held}
+    return {name: whole[name] for name in names}
 
 
 def wanted_names(infos: Sequence[TensorInfo], outputs: object) -> tuple[str, ...]:
@@ -126,13 +135,13 @@ def _refuse_overlaps(views: Mapping[str, np.ndarray]) -> None:
                 raise InputError(what, "each result needs its own", "pass two arrays")
 
 
-def _target(info: TensorInfo, array: np.ndarray | None, inputs: Sequence[np.ndarray]) -> np.ndarray:
+def _target(info: TensorInfo, array: np.ndarray | None, inputs: Sequence[Any]) -> np.ndarray:
     """Where a result is written: the caller's array, if it is as players want it and no input is
     there, or a new one.
     """
     if array is None or array.shape != info.shape or not array.flags.carray:
         return np.empty(info.shape, info.dtype)
-    in_place = any(np.may_share_memory(array, one) for one in inputs)
+    in_place = any(np.may_share_memory(array, one) for one in inputs if isinstance(one, np.ndarray))
     return np.empty(info.shape, info.dtype) if in_place else array
 
 

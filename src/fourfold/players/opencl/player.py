@@ -44,7 +44,7 @@ class Player:
         self.timings: dict[str, float] = {}
         self._context = context_of(info)
         self._launches, self._images = (
-            launch_queue(self._context, plan),
+            launch_queue(self._context, plan, info.shared_queue),
             Images(self._context, info),
         )
         self._queue = self._launches.queue
