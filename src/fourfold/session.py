@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache as cache_once
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
@@ -19,16 +17,7 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.inputs import (
-    Inputs,
-    Shapes,
-    TensorInfo,
-    match_inputs,
-    name_of,
-    name_shapes,
-)
-from fourfold.runtime.instance import KernelTime
-from fourfold.runtime.lifetime import Lifetime
+from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
 from fourfold.types import Shape
@@ -39,24 +28,20 @@ if TYPE_CHECKING:
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.runtime import in_flight
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
-    in_flight = lazy_import("fourfold.runtime.in_flight")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 AUTO, MEMORY = "auto", "memory"
-IN_FLIGHT = 3  # runs that are under way at once
-Results = dict[str, np.ndarray]
 
 
-class Session(Lifetime):
+class Session(ModelRunner):
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
     `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
@@ -106,8 +91,8 @@ class Session(Lifetime):
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
-        self._passed = {name: value for name, value in locals().items() if name != "self"}
-        config, self.timings = Config.from_environment(), Timings()
+        passed = {name: value for name, value in locals().items() if name != "self"}
+        config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
             placement="cpu" if wanted == "cpu" else placement or "auto",
@@ -117,7 +102,7 @@ class Session(Lifetime):
             threads=threads,
             on_fallback=on_fallback,
         )
-        with self.timings.stage("device"):
+        with timings.stage("device"):
             on_cpu = placement_options.placement == "cpu"
             self.device = CPU if on_cpu else players.find_device(wanted)
         pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
@@ -127,20 +112,11 @@ class Session(Lifetime):
         )
         store = _find_store(cache, serialization_dir, config)
         _check_precision(options.precision, self.device, store)
-        content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
+        content, how = _path_or_bytes(source), (config, options, placement_options, timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=_reader(content, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._open(request, store, limit)
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        """What the model takes, with the shapes that it has now."""
-        return self._instance.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        return self._instance.outputs
+        super().__init__(request, store, limit, passed)
 
     @property
     def metadata(self) -> ModelMetadata:
@@ -176,112 +152,6 @@ class Session(Lifetime):
     def hit(self) -> bool:
         """Whether nothing had to be made: the plan came from the store or from a prepared file."""
         return self.origin != "model"
-
-    def run(self, inputs: Inputs | None = None) -> Results:
-        """The outputs as new arrays by name; inputs go by name, by position, or alone.
-
-        Where the model leaves a size of an input open, an array of another size changes the model
-        to its shape, as `resize` would. Without inputs it plays what `input_array` gave the caller
-        to fill, and the outputs are those arrays that `output_array` gives.
-        """
-        if inputs is None:
-            return self._run_views()
-        found = self._direct(inputs)
-        if found is not None:
-            return found
-        with self._lock:
-            arrays = self._arrays(inputs)
-            return self._instance.run(arrays)
-
-    def _run_views(self) -> Results:
-        with self._lock:
-            self._check_open()
-            return self._instance.views.play()
-
-    def run_async(self, inputs: Inputs | None = None) -> in_flight.RunFuture:
-        """Begin a run and return: the future has the outputs some time, by `result()` or `await`.
-        Inputs are copied before this returns; without any, those of `input_array` are played.
-
-        Runs end in the order in which they began. Where several are in flight, the first is waited
-        for before one more begins.
-        """
-        flight = self._begin(inputs, IN_FLIGHT)
-        with self._lock:
-            if self._waiter is None:
-                self._waiter = in_flight.Waiter()
-            return self._waiter.future(flight)
-
-    def stream(self, inputs: Iterable[Inputs], depth: int = IN_FLIGHT) -> Iterator[Results]:
-        """The outputs for each of the inputs, in their order, with up to `depth` runs in flight, so
-        that uploads, kernels, downloads and the making of inputs overlap. The next input is asked
-        for when there is room for it; results are given as soon as they are there.
-        """
-        self._check_open()
-        return in_flight.stream(self._begin, inputs, count("depth", depth))
-
-    def _begin(self, inputs: Inputs | None, limit: int) -> in_flight.Flight:
-        with self._lock:
-            self._check_open()
-            if inputs is None:
-                return self._instance.views.begin()
-            arrays = self._arrays(inputs)
-            return self._instance.flights.begin(arrays, limit)
-
-    def input_array(self, name: str | None = None) -> np.ndarray:
-        """Memory to fill for `run()` without inputs: that which kernels read, or, where the device
-        has memory of its own, that from which it fetches inputs soonest. It stays the same from run
-        to run; only while one begun by `run_async` is in flight it is another, to be asked for
-        anew. `resize` ends its use.
-        """
-        with self._lock:
-            self._check_open()
-            return self._instance.views.input_array(name_of(self.inputs, name, "input"))
-
-    def output_array(self, name: str | None = None) -> np.ndarray:
-        """Where the last `run()` without inputs left an output; the next one overwrites it."""
-        with self._lock:
-            self._check_open()
-            return self._instance.views.output_array(name_of(self.outputs, name, "output"))
-
-    def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
-        """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
-        or one shape where there is one input. Those that are not given stay as they are.
-
-        What was made for the last few shapes is kept (`kept_shapes`), so that coming back to one
-        of them makes nothing anew. What operators kept from run to run is forgotten. Where a
-        shape does not fit the model, all stays as it was.
-        """
-        with self._lock:
-            self._check_open()
-            self._change(name_shapes(self.inputs, shapes, named))
-
-    def _change(self, shapes: Mapping[str, Shape]) -> None:
-        if self._instances.change(shapes):
-            self.timings, self._direct = self._instance.request.timings, self._instance.direct
-
-    def reset(self) -> None:
-        """Forget what operators such as LSTM kept from run to run, as in a new session."""
-        with self._lock:
-            self._check_open()
-            self._instance.reset()
-            self._direct = self._instance.direct
-
-    def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
-        """The shortest time of every launch over some runs, by the device's own clock.
-
-        A plan that is played as one launch is made anew as a list of them for this.
-        """
-        with self._lock:
-            arrays = self._arrays(inputs)
-            return self._instance.profile(arrays, runs)
-
-    def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
-        """The inputs as they go in, after the model has taken on their shapes."""
-        self._check_open()
-        arrays, shapes = match_inputs(self._instance.inputs, inputs)
-        if shapes:
-            self._change(shapes)
-        return arrays
 
 
 def explain_stage(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from fourfold import players
-from fourfold.cpu.protocol import Lock, Results
+from fourfold.cpu.protocol import Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
@@ -58,9 +58,9 @@ class KernelTime:
 class ModelInstance:
     """A model made ready: who plays it, and what goes in and out. Not for two threads at once."""
 
-    def __init__(self, request: Request, store: Store | None, lock: Lock) -> None:
-        self.request, self._store, self._lock = request, store, lock
-        self._playing = threading.Lock()
+    def __init__(self, request: Request, store: Store | None) -> None:
+        self.request, self._store = request, store
+        self._playing = threading.Lock()  # who uses the player holds it, by whichever way
         self._thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
         self._hybrid: hybrid_loading.LoadedHybrid | None = None
         self._explained: Placement | None = None
@@ -121,7 +121,7 @@ class ModelInstance:
 
     def _find_direct(self) -> None:
         if self._hybrid is not None:
-            self.direct = self._hybrid.player.direct(self._lock) or not_direct
+            self.direct = self._hybrid.player.direct(self._playing) or not_direct
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
@@ -189,7 +189,8 @@ class ModelInstance:
         """The shortest time of every launch; one launch in all is made a list of them for this."""
         listed = self._as_list()
         player = listed or self.player
-        times = player.profile(arrays, runs)
+        with self._playing:
+            times = player.profile(arrays, runs)
         launches = player.plan.launches
         if listed is not None:
             listed.close()
@@ -209,7 +210,8 @@ class ModelInstance:
     def reset(self) -> None:
         """Forget what was kept from run to run."""
         self.drain()
-        self.player.reset()
+        with self._playing:
+            self.player.reset()
         self._find_direct()
 
     def close(self) -> None:
@@ -220,7 +222,8 @@ class ModelInstance:
         if self._thread is not None:
             self._thread.shutdown()
         self._binaries.close()
-        self.player.close()
+        with self._playing:
+            self.player.close()
 
 
 def not_direct(inputs: Inputs) -> None:

@@ -132,6 +132,7 @@ class Slot:
         self._done: cl.Event | None = None
 
     def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+        self.end()  # somebody may have stopped waiting for the run before
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)
