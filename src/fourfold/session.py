@@ -91,7 +91,8 @@ class Session(ModelRunner):
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
-        passed = {name: value for name, value in locals().items() if name != "self"}
+        given = locals().items()
+        passed = {name: value for name, value in given if name not in ("self", "__class__")}
         config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(

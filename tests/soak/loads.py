@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from float_networks import small_classifier, write_tflite
-from soak.resources import HandleCount, Resources, counted_handles
+from soak.resources import Resources, counted_handles
 from tiny_matrix import matrix
 
 import fourfold
@@ -95,7 +95,7 @@ def _steps(name: str, steps: int, step: Callable[[int], bool]) -> Outcome:
     outcome, began = Outcome(name), time.perf_counter()
     with counted_handles() as handles:
         for number in range(steps):
-            if number == int(WARM_UP * steps):
+            if number == max(1, int(WARM_UP * steps)):
                 outcome.before = handles.resources()
             outcome.wrong += not step(number)
             outcome.done += 1
@@ -144,7 +144,7 @@ def many_at_once(device: DeviceInfo | str, count: int) -> Outcome:
         return right
 
     outcome = _steps("open at once", 2, all_open)
-    outcome.before, outcome.done = outcome.before or outcome.after, 2 * count
+    outcome.done = 2 * count
     return outcome
 
 
@@ -174,24 +174,34 @@ class Crowd:
             self._outcome.done += done
             self._outcome.wrong += wrong
 
-    def play(self, handles: HandleCount) -> Outcome:
+    def play(self) -> Outcome:
         outcome, began = self._outcome, time.perf_counter()
         for thread in self._threads:
             thread.start()
-        time.sleep(max(0.0, WARM_UP * (self._until - began)))
-        outcome.before = handles.resources()
         latest = self._until + GRACE
         for thread in self._threads:
             thread.join(max(0.0, latest - time.perf_counter()))
         outcome.stuck = sum(thread.is_alive() for thread in self._threads)
-        outcome.seconds, outcome.after = time.perf_counter() - began, handles.resources()
+        outcome.seconds = time.perf_counter() - began
         return outcome
 
 
 def crowd_of_threads(
     device: DeviceInfo | str, seconds: float, threads: int = 16, sessions: int = 8
 ) -> Outcome:
-    """Threads on sessions of several kinds: on the device and on the CPU, floats and bytes."""
+    """Threads on sessions, which are opened for it and closed, twice: the first is the warm-up."""
+    with counted_handles() as handles:
+        first = _crowd(device, WARM_UP * seconds, threads, sessions)
+        before = handles.resources()
+        outcome = _crowd(device, (1 - WARM_UP) * seconds, threads, sessions)
+        outcome.before, outcome.after = before, handles.resources()
+    outcome.done, outcome.wrong = outcome.done + first.done, outcome.wrong + first.wrong
+    outcome.stuck, outcome.errors = outcome.stuck + first.stuck, first.errors + outcome.errors
+    return outcome
+
+
+def _crowd(device: DeviceInfo | str, seconds: float, threads: int, sessions: int) -> Outcome:
+    """Sessions of several kinds: on the device and on the CPU, floats and bytes."""
     pixels = fourfold.Pixels(mean=127.5, std=127.5)
     kinds: list[dict[str, Any]] = [
         {"device": device},
@@ -200,12 +210,12 @@ def crowd_of_threads(
         {"device": "cpu", "threads": 1},
     ]
     model = write_tflite(small_classifier())
-    with counted_handles() as handles:
-        opened = [
-            fourfold.Session(model, cache="memory", **kinds[number % len(kinds)])
-            for number in range(sessions)
-        ]
-        outcome = Crowd([Checked(one) for one in opened], threads, seconds).play(handles)
+    opened = [
+        fourfold.Session(model, cache="memory", **kinds[number % len(kinds)])
+        for number in range(sessions)
+    ]
+    outcome = Crowd([Checked(one) for one in opened], threads, seconds).play()
+    if not outcome.stuck:
         for session in opened:
             session.close()
     return outcome
