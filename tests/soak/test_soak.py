@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import long_loads as loads
 import pytest
-from soak import loads
 
 from fourfold.device import DeviceInfo
 
 # Bytes that may come after the warm-up: the allocator's own, not the load's.
 NOISE = 8 << 20
+OBJECTS = 500  # of Python's: caches of the interpreter, not the load's
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,7 @@ def check(outcome: loads.Outcome, done: int) -> None:
     assert outcome.done >= done
     assert outcome.left == {}
     assert outcome.growth < NOISE
+    assert outcome.objects < OBJECTS
 
 
 def test_open_run_close(device: DeviceInfo) -> None:

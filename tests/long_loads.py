@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from float_networks import small_classifier, write_tflite
-from soak.resources import Resources, counted_handles
+from held_resources import Resources, counted_handles
 from tiny_matrix import matrix
 
 import fourfold
@@ -43,6 +43,13 @@ class Outcome:
         return self.after.memory - self.before.memory
 
     @property
+    def objects(self) -> int:
+        """Objects of Python's that came after the warm-up."""
+        assert self.before is not None
+        assert self.after is not None
+        return self.after.objects - self.before.objects
+
+    @property
     def left(self) -> dict[str, int]:
         """Files, threads and handles that came after the warm-up."""
         assert self.before is not None
@@ -58,6 +65,7 @@ class Outcome:
             "stuck": self.stuck,
             "errors": self.errors[:3],
             "growth": self.growth,
+            "objects": self.objects,
             "left": self.left,
         }
 

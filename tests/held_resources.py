@@ -24,6 +24,7 @@ class Resources:
     memory: int  # resident bytes
     files: int
     threads: int
+    objects: int  # of Python's, that its collector knows
     handles: Counter[str] = field(default_factory=Counter)  # of a driver, by kind
 
     def beyond(self, before: Resources) -> dict[str, int]:
@@ -48,9 +49,8 @@ class HandleCount:
         gc.collect()
         _trim()
         with self._lock:
-            return Resources(
-                _resident(), _entries("/proc/self/fd"), _entries("/proc/self/task"), +self._live
-            )
+            files, threads = (_entries(f"/proc/self/{folder}") for folder in ("fd", "task"))
+            return Resources(_resident(), files, threads, len(gc.get_objects()), +self._live)
 
 
 @contextmanager
