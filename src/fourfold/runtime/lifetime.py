@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fourfold import forks
 from fourfold.cpu import CPU
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.runtime.instance import ModelInstance, not_direct
@@ -31,20 +32,19 @@ CALLBACK = "on_fallback"
 
 class Lifetime:
     """What a session is around its runs. One thread at a time holds `_lock`; who closes waits for
-    whoever runs.
+    whoever runs. `_passed` is what the caller said, from which the same can be opened elsewhere.
     """
 
-    def __init__(
-        self, request: Request, store: Store | None, limit: int, passed: Mapping[str, Any]
-    ) -> None:
-        """`limit` is for how many shapes the model stays ready, `passed` what the caller said, from
-        which the same can be opened elsewhere.
-        """
-        self._opened_with, self._passed = (request, store, limit), passed
+    device: DeviceInfo
+    _passed: Mapping[str, Any]
+
+    def _open(self, request: Request, store: Store | None, limit: int) -> None:
+        """`limit` is for how many shapes the model stays ready."""
+        self._opened_with = (request, store, limit)
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: Waiter | None = None
         self._instances = self._make_instances()
-        self.timings, self._direct = request.timings, self._instance.direct
+        self._direct = self._instance.direct
         forks.follow(self, Lifetime._begin_anew)
 
     def _make_instances(self) -> InstanceCache:
@@ -95,9 +95,8 @@ class Lifetime:
         """Open what the parent had opened, in its last shapes; a DeviceError where that cannot
         be.
         """
-        device = self._instance.request.device
-        if device != CPU:
-            forks.check_not_lost(device.api)
+        if self.device != CPU:
+            forks.check_not_lost(self.device.api)
         shapes = {info.name: info.shape for info in self._instance.inputs}
         self._instances, self._forked = self._make_instances(), False
         self._instances.change(shapes)
