@@ -38,11 +38,11 @@ class HandleCount:
     """Handles that were made and not yet given back."""
 
     def __init__(self) -> None:
-        self._lock, self._live = threading.Lock(), Counter[str]()
+        self._lock, self.live = threading.Lock(), Counter[str]()
 
     def add(self, kind: str, count: int) -> None:
         with self._lock:
-            self._live[kind] += count
+            self.live[kind] += count
 
     def resources(self) -> Resources:
         """What is held after all garbage is collected, and memory that is free given back."""
@@ -50,7 +50,7 @@ class HandleCount:
         _trim()
         with self._lock:
             files, threads = (_entries(f"/proc/self/{folder}") for folder in ("fd", "task"))
-            return Resources(_resident(), files, threads, len(gc.get_objects()), +self._live)
+            return Resources(_resident(), files, threads, len(gc.get_objects()), +self.live)
 
 
 @contextmanager

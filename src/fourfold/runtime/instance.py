@@ -230,8 +230,10 @@ class ModelInstance:
         if self._thread is not None:
             self._thread.shutdown()
         self._binaries.close()
+        self.direct = not_direct
         with self._playing:
             self.player.close()
+            del self.player  # it is described for as long as somebody asks, and holds nothing
 
 
 def not_direct(inputs: Inputs) -> None:
