@@ -153,8 +153,10 @@ class HybridPlayer:
             runner.reset()
 
     def close(self) -> None:
+        """Close all runners, and hold none of them any longer."""
         for runner in self._runners:
             runner.close()
+        self._runners = self.players = self._on_cpu = ()
 
 
 def _places(

@@ -50,7 +50,7 @@ class Lifetime:
 
     def _make_instances(self) -> InstanceCache:
         request, store, limit = self._opened_with
-        return InstanceCache(request, partial(ModelInstance, store=store, lock=self._lock), limit)
+        return InstanceCache(request, partial(ModelInstance, store=store), limit)
 
     @property
     def _instance(self) -> ModelInstance:
