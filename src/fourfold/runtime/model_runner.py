@@ -92,6 +92,8 @@ class ModelRunner:
                 return self._instance.run(arrays)
         if feeds is None:
             return self._run_wanted(inputs, outputs, out)
+        if inputs is None and outputs is None and out is None:
+            return list(self.run(feeds).values())
         names = wanted_results.names_before_feeds(self.outputs, inputs, outputs)
         wanted = self._run_wanted(feeds, names, out)
         return [wanted[name] for name in names]
