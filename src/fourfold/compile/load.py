@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fourfold.compile.cut import cut_model
+from fourfold.compile.outputs import keep_outputs
 from fourfold.compile.pixel_inputs import byte_sizes, find_pictures, real_shapes
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
@@ -64,7 +64,7 @@ def load_model(
             quantized=options.quantized,
             follow_batch=options.follow_batch,
         )
-        return cut_model(read_model(model, wanted), options.outputs)
+        return keep_outputs(read_model(model, wanted), options.outputs)
 
     shapes, pixels = options.shapes, options.pixels
     if shapes and pixels is not None:
