@@ -78,6 +78,7 @@ def join_plans(
     name: str, plans: Sequence[Plan], inputs: Ports, outputs: Ports, precision: str
 ) -> Plan:
     """All launches and buffers of several plans, to be looked at; no player can play it."""
+    known = [plan.flops for plan in plans if plan.flops is not None]
     return Plan(
         name=name,
         program=Program(
@@ -91,6 +92,7 @@ def join_plans(
         constants=np.zeros(0, np.uint8),
         precision=precision,
         requirements=join_requirements([plan.requirements for plan in plans]),
+        flops=sum(known) if len(known) == len(plans) else None,
     )
 
 
@@ -169,6 +171,7 @@ def _record(hybrid: HybridPlan) -> dict[str, Any]:
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
         "signature": compiled.signature,
+        "postprocess": compiled.postprocess,
         "choices": dict(compiled.choices),
         "placement": hybrid.placement,
         "states": None if hybrid.states is None else list(hybrid.states),
@@ -186,7 +189,7 @@ def _binding_record(binding: TensorBinding) -> list[Any]:
         how, dtype = binding.grid
         grid = [list(how.scale), list(how.zero_point), how.axis, dtype.value]
     kind, pixels = None if binding.type is None else str(binding.type), binding.pixels
-    bytes_ = [] if pixels is None else [[pixels.mean, pixels.std, pixels.order]]
+    bytes_ = [] if pixels is None else [str(pixels)]
     return [binding.name, binding.tensor, kind, grid, *bytes_]
 
 
@@ -211,4 +214,11 @@ def _binding(item: Sequence[Any]) -> TensorBinding:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
     kind = None if kind is None else TensorType.parse(kind)
     tensor = tensor if isinstance(tensor, str) else int(tensor)
-    return TensorBinding(str(name), tensor, kind, grid, Pixels(*bytes_[0]) if bytes_ else None)
+    return TensorBinding(str(name), tensor, kind, grid, _pixels(*bytes_))
+
+
+def _pixels(given: str | Sequence[Any] | None = None) -> Pixels | None:
+    """In words, or as files once had them: mean, std and order."""
+    if given is None:
+        return None
+    return Pixels.parse(given) if isinstance(given, str) else Pixels(*given)

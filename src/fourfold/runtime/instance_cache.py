@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
-from fourfold.errors import DeviceError
+from fourfold.errors import DeviceError, FourfoldError
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.request import Request
 from fourfold.store.log import log_once
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
-MakeInstance = Callable[[Request], ModelInstance]
 ShapesKey = tuple[tuple[str, Shape], ...]
+
+
+class MakeInstance(Protocol):
+    """Makes a model ready; `make_room` is told what that takes on the device before it is taken."""
+
+    def __call__(self, request: Request, *, make_room: Callable[[int], None]) -> ModelInstance: ...
 
 
 class InstanceCache:
@@ -25,9 +30,10 @@ class InstanceCache:
 
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
         self._first, self._make, self._limit = first, make, max(limit, 1)
-        self.current = make(first)
+        self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
+        self.current = make(first, make_room=self._make_room)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
-        self._instances = OrderedDict({_key(first): self.current})
+        self._instances[_key(first)] = self.current
         # Cut ones are beside those, and do not count among them; None where cutting does not pay.
         self._cut: OrderedDict[tuple[ShapesKey, tuple[str, ...]], ModelInstance | None]
         self._cut = OrderedDict()
@@ -41,12 +47,35 @@ class InstanceCache:
         request = self._request({**now, **shapes})
         key = _key(request)
         if key not in self._instances:
-            self._instances[key] = self._make(request)
+            self._instances[key] = self._made(request)
         self._instances.move_to_end(key)
         self.current = self._instances[key]
         self.current.reset()
         _close_oldest(self._instances, self._limit)
         return True
+
+    def _made(self, request: Request) -> ModelInstance:
+        """A new instance. Where it fails after the current one gave way, that one comes back."""
+        before = self.current.request
+        try:
+            return self._make(request, make_room=self._make_room)
+        except FourfoldError:
+            if _key(before) not in self._instances:
+                self.current = self._make(before, make_room=self._make_room)
+                self._instances[_key(before)] = self.current
+            raise
+
+    def _make_room(self, needed: int) -> None:
+        """Close what was not used for the longest time until the rest and what is needed keep the
+        limit of memory. A plan that would not keep it alone is never made.
+        """
+        limit = self._first.compile_options.memory_limit
+        while limit is not None and self._instances and needed + self._held > limit.bytes:
+            self._instances.popitem(last=False)[1].close()
+
+    @property
+    def _held(self) -> int:
+        return sum(instance.plan.device_bytes for instance in self._instances.values())
 
     def cut_to(self, outputs: Sequence[str]) -> ModelInstance | None:
         """The current model without what only other outputs need; None where that is nothing, or
@@ -63,9 +92,11 @@ class InstanceCache:
         return self._cut[key]
 
     def _make_cut(self, outputs: Sequence[str]) -> ModelInstance | None:
+        if self._first.compile_options.memory_limit is not None:
+            return None  # the whole would have to give way to it, and come back
         request = self.current.cut_request(outputs)
         try:
-            return None if request is None else self._make(request)
+            return None if request is None else self._make(request, make_room=self._make_room)
         except DeviceError as error:  # there may be no room for it beside the whole
             log_once(f"{self._first.title} runs whole for {list(outputs)}: {error.what}")
             return None

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from fourfold.config import count
-from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.runtime.inputs import Inputs, Shapes, match_inputs, name_of, name_shapes
-from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
-from fourfold.runtime.instance_cache import InstanceCache
+from fourfold.runtime.instance import KernelTime
+from fourfold.runtime.lifetime import Lifetime
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.timings import Timings
 from fourfold.types import Shape
@@ -29,21 +26,15 @@ else:
 IN_FLIGHT = 3  # runs that are under way at once
 Results = dict[str, np.ndarray]
 Names = str | Sequence[str]
-Runner = TypeVar("Runner", bound="ModelRunner")
 
 
-class ModelRunner:
-    """Runs a model that is ready. May be used from any thread; `close` or `with` frees it."""
-
-    def __init__(self, instances: InstanceCache, lock: threading.Lock, timings: Timings) -> None:
-        """`lock` is what the instances hold while they run by a shorter way."""
-        self._instances, self._lock, self._closed = instances, lock, False
-        self.timings, self._direct = timings, self._instance.direct
-        self._waiter: in_flight.Waiter | None = None
+class ModelRunner(Lifetime):
+    """Runs a model that is ready. May be used from any thread."""
 
     @property
-    def _instance(self) -> ModelInstance:
-        return self._instances.current
+    def timings(self) -> Timings:
+        """How long each stage of opening took."""
+        return self._instance.request.timings
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -167,7 +158,7 @@ class ModelRunner:
 
     def _change(self, shapes: Mapping[str, Shape]) -> None:
         if self._instances.change(shapes):
-            self.timings, self._direct = self._instance.request.timings, self._instance.direct
+            self._direct = self._instance.direct
 
     def reset(self) -> None:
         """Forget what operators such as LSTM kept from run to run, as in a new session."""
@@ -184,30 +175,6 @@ class ModelRunner:
         with self._lock:
             arrays = self._arrays(inputs)
             return self._instance.profile(arrays, runs)
-
-    def close(self) -> None:
-        """Free the device's memory; the session cannot run afterwards."""
-        with self._lock:
-            self._closed, self._direct = True, not_direct
-            self._instances.close()
-            waiter, self._waiter = self._waiter, None
-        if waiter is not None:
-            waiter.close()
-
-    def __enter__(self: Runner) -> Runner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise InputError("this session is closed", "close() was called", "make a new Session")
 
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         """The inputs as they go in, after the model has taken on their shapes."""
