@@ -109,20 +109,16 @@ class OutputMemory:
         self._device, self._bound, self._kept = device, bound, kept
         self.held: dict[str, Any] = {}  # what the caller gets for them
 
-    def divide(
-        self, infos: Mapping[str, TensorInfo], given: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, DeviceMemory]]:
-        """What was given for outputs, without and with memory of the device."""
-        arrays: dict[str, Any] = {}
-        on_device: dict[str, DeviceMemory] = {}
-        for name, info in infos.items():
-            one = given.get(name)
-            one = self._bound.get(name) if one is None else one
-            if one is None and self._kept:
-                one = fresh_array(self._device, info)
-            memory = None if isinstance(one, ON_HOST) else take_memory(self._device, info, one)
-            if memory is None:
-                arrays[name] = one
-            else:
-                on_device[name], self.held[name] = memory, one
-        return arrays, on_device
+    def take(self, info: TensorInfo, given: Any) -> DeviceMemory | None:
+        """The memory for one output, of which a caller may have given something; None where it goes
+        to the host.
+        """
+        one = self._bound.get(info.name) if given is None else given
+        if one is None and self._kept:
+            one = fresh_array(self._device, info)
+        if one is None or isinstance(one, ON_HOST):
+            return None
+        memory = take_memory(self._device, info, one)
+        if memory is not None:
+            self.held[info.name] = one
+        return memory

@@ -183,6 +183,6 @@ def _delivered(value: np.ndarray, target: np.ndarray | None, fresh: bool) -> np.
     if value is target:
         return value
     if target is not None and target.shape == value.shape:
-        np.copyto(target, value, casting="no")
+        np.copyto(target, value, casting="equiv")
         return target
     return value if fresh else value.copy()

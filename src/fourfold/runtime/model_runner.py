@@ -77,6 +77,8 @@ class ModelRunner(AsyncRuns):
                 return self._instance.run(arrays)
         if feeds is None:
             return self._run_wanted(inputs, outputs, out, keep_on_device)
+        if inputs is None and plain:
+            return list(self.run(feeds).values())
         names = wanted_results.names_before_feeds(self.outputs, inputs, outputs)
         wanted = self._run_wanted(feeds, names, out, keep_on_device)
         return [wanted[name] for name in names]
