@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from fourfold import players
@@ -16,8 +14,6 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.instance import ModelInstance
-from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.opening import (
     AUTO,
@@ -35,11 +31,12 @@ from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
-    from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
+    from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
+    from fourfold.processing.option import PostprocessOption
 else:
-    compiler, pixel_options = lazy_import("fourfold.compile"), lazy_import("fourfold.pixels")
+    compiler = lazy_import("fourfold.compile")
 
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 
@@ -69,8 +66,10 @@ class Session(ModelRunner):
     takes reshapes literally where a batch is changed, as LiteRT does. `memory_limit`, in bytes or
     as '512 MB', is what all of it may take on the device: smaller plans are tried, then it is an
     error. `pixels` makes an input take the bytes of a picture instead of floats: a
-    `fourfold.Pixels` for the only picture, or a dict of them by name. `signature` calls the model
-    by one of `session.signatures`: inputs and outputs have the names that it gives them.
+    `fourfold.Pixels` for the only picture, or a dict of them by name. `postprocess` makes something
+    of outputs on the device: an option of `fourfold.processing`, or a dict of such by output.
+    `signature` calls the model by one of `session.signatures`: inputs and outputs have the names
+    that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -92,10 +91,14 @@ class Session(ModelRunner):
         kept_shapes: int | None = None,
         memory_limit: int | str | None = None,
         signature: str | None = None,
-        pixels: pixel_options.PixelsOption | None = None,
+        pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
+        self._passed = {
+            name: value for name, value in locals().items() if name not in ("self", "__class__")
+        }
         config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
@@ -108,20 +111,16 @@ class Session(ModelRunner):
         )
         with timings.stage("device"):
             self.device = session_device(wanted, placement_options)
-        pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
-        options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
-        options = replace(
-            options, quantized=quantized, follow_batch=follow_batch, signature=signature
-        )
+        stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
+        options = CompileOptions.from_config(config, *stated)
+        options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = find_store(cache, serialization_dir, config)
         check_precision(options.precision, self.device, store)
         content, how = path_or_bytes(source), (config, options, placement_options, timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=model_reader(content, store, config))
-        lock = threading.Lock()
-        make = partial(ModelInstance, store=store, lock=lock)
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        super().__init__(InstanceCache(request, make, limit), lock, timings)
+        self._open(request, store, limit)
 
     @property
     def metadata(self) -> ModelMetadata:
@@ -163,18 +162,14 @@ def explain_stage(
     model: Model,
     stage: Stage,
     device: str | int | None = None,
-    precision: Precision | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    pixels: pixel_options.PixelsOption | None = None,
-    signature: str | None = None,
+    options: CompileOptions | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    options = CompileOptions.from_config(config, precision, shapes, pixels)
-    options = replace(options, signature=signature)
+    options = CompileOptions.from_config(config) if options is None else options
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
     readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))

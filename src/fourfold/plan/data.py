@@ -168,7 +168,8 @@ class Compiled:
     without a trace, has a say in it: then it is good for this process only. `pixels` has the names
     of inputs that come as bytes of a picture, with what those hold, in words. `about` is what the
     model says of itself, as `fourfold.metadata` writes it; `signature` is the one by which it is
-    called, '' where that is by its first graph.
+    called, '' where that is by its first graph; `postprocess` says in words what is made of its
+    outputs.
     """
 
     plan: Plan
@@ -180,3 +181,4 @@ class Compiled:
     pixels: Mapping[str, str] = field(default_factory=dict)
     about: bytes = b""
     signature: str = ""
+    postprocess: str = ""

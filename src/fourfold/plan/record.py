@@ -50,6 +50,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
         "signature": compiled.signature,
+        "postprocess": compiled.postprocess,
     }
 
 
@@ -132,11 +133,12 @@ def _flops(value: object) -> float | None:
 
 
 def read_calling(record: Mapping[str, Any]) -> dict[str, Any]:
-    """By which signature a model is called, and what inputs hold that come as bytes; records have
-    both since there are such.
+    """By which signature a model is called, what inputs hold that come as bytes, and what is made
+    of outputs; records have each since there is such.
     """
     pixels = {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
-    return {"pixels": pixels, "signature": _text(record.get("signature", ""))}
+    words = {name: _text(record.get(name, "")) for name in ("signature", "postprocess")}
+    return {"pixels": pixels, **words}
 
 
 def requirements_record(needed: Requirements) -> dict[str, Any]:

@@ -106,7 +106,9 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     """
     config = Config.from_environment()
     pixels = None if pixels is None else checked_pixels(pixels)
-    options = CompileOptions.from_config(config, precision, shapes, pixels, memory_limit)
+    options = CompileOptions.from_config(
+        config, precision, shapes, pixels, memory_limit=memory_limit
+    )
     options = replace(options, signature=signature)
     wanted = config.device if device is None else device
     placing = PlacementOptions(

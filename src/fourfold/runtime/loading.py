@@ -59,6 +59,7 @@ def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mappi
         request.pixels_text,
         options.signature or "",
         None if options.memory_limit is None else options.memory_limit.bytes,
+        request.postprocess_text,
     )
     ask = partial(players.ask_facts, store=store)
     row = prepared.best(prepared.choose_model(request.name), request.device, wanted, ask)

@@ -39,8 +39,9 @@ def is_prepared(source: str | bytes) -> bool:
 class Wanted(NamedTuple):
     """What a plan is looked for by, beside the model and the device; None and '' leave it open.
 
-    `pixels` says in words which inputs are to come as bytes. Of several precisions the `preferred`
-    one is taken. `memory_limit` is what a plan may take on the device, in bytes.
+    `pixels` says in words which inputs are to come as bytes, `postprocess` what is to be made of
+    outputs. Of several precisions the `preferred` one is taken. `memory_limit` is what a plan may
+    take on the device, in bytes.
     """
 
     precision: str | None = None
@@ -49,6 +50,7 @@ class Wanted(NamedTuple):
     pixels: str = ""
     signature: str = ""
     memory_limit: int | None = None
+    postprocess: str = ""
 
 
 ANYTHING = Wanted()
@@ -104,6 +106,7 @@ class Prepared:
             rows = [*self.index["plans"], *self.index["hybrid_plans"]]
             rows = [one for one in rows if one["model"] == model]
             rows = self._for_pixels(self._for_signature(rows, wanted.signature), wanted.pixels)
+            rows = self._for_postprocess(rows, wanted.postprocess)
             rows = self._suitable(rows, wanted.precision, wanted.shapes)
             rows.sort(key=lambda one: _distance(one, device, wanted.preferred))
             rows = self._within(rows, wanted.memory_limit)
@@ -166,6 +169,18 @@ class Prepared:
             fix = "leave pixels= out, add it with 'fourfold prepare --add', or open the model"
             raise InputError(what, f"it was prepared for: {' | '.join(known)}", fix)
         return found
+
+    def _for_postprocess(self, rows: list[Any], wanted: str) -> list[Any]:
+        """Without a word those with the model's own outputs, or the only ones that there are."""
+        known = sorted({_postprocess(one) for one in rows})
+        if wanted not in known and not (len(known) == 1 and not wanted):
+            made = " | ".join(one or "the model's own outputs" for one in known)
+            what = f"{self.file.title} was not prepared for the post-processing '{wanted}'"
+            if not wanted:
+                what = f"{self.file.title} has {len(known)} post-processings"
+            fix = "pass postprocess= as one of these, add it with 'fourfold prepare --add', or open"
+            raise InputError(what, f"it was prepared for: {made}", f"{fix} the model")
+        return [one for one in rows if _postprocess(one) in (wanted or known[0], wanted)]
 
     def _suitable(
         self, plans: list[Any], precision: str | None, shapes: Mapping[str, Shape] | None
@@ -279,6 +294,11 @@ def _strangeness(row: Mapping[str, Any], device: DeviceInfo) -> int:
 def _signature(row: Mapping[str, Any]) -> str:
     """The signature of a plan; files have it since there are such."""
     return str(row.get("signature", ""))
+
+
+def _postprocess(row: Mapping[str, Any]) -> str:
+    """What a plan makes of outputs; files have it since there is such."""
+    return str(row.get("postprocess", ""))
 
 
 def _pixel_texts(row: Mapping[str, Any]) -> list[str]:

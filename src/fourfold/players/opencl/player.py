@@ -12,10 +12,11 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
-from fourfold.players.opencl.devices import context_of, reason_of
+from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.launch_queue import Queues, launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
@@ -27,12 +28,12 @@ from fourfold.players.protocol import Into, Outputs
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[DeviceInfo, Program], cl.Program] = WeakValueDictionary()
+_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
 
 
 def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
     """The program as another player of this process has it; None where none does."""
-    return _live.get((info, program))
+    return _live.get((context_of(info), program))
 
 
 class Player:
@@ -52,7 +53,7 @@ class Player:
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
         self._program: cl.Program | None = program
-        _live[info, plan.program] = program
+        _live[self._context, plan.program] = program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
@@ -212,6 +213,13 @@ class Player:
         try:
             return action()
         except (cl.Error, MemoryError) as error:
+            check_not_lost(cl.API)
+            if isinstance(error, cl.Error) and drop_if_lost(self.info, self._context):
+                raise DeviceError(
+                    f"the device was lost while {doing}",
+                    f"{reason_of(error)}, and nothing works in its context any more",
+                    "close the sessions that are open on it, and make a new Session",
+                ) from error
             if isinstance(error, MemoryError) or error.out_of_memory:
                 needed = sum(buffer.bytes for buffer in self.plan.buffers)
                 raise DeviceError(

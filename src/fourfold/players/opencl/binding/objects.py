@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fourfold.players.opencl.binding.calls import Error, call, info, make
+from fourfold.forks import lost, used
+from fourfold.players.opencl.binding.calls import API, Error, call, check_process, info, make
 from fourfold.players.opencl.binding.loader import library, quick_library
 
 _ANY_DEVICE = c_uint64(0xFFFFFFFF)
@@ -24,9 +25,12 @@ B = TypeVar("B", bound="Buffer")
 
 
 class Handle:
-    """An object of the driver, held once; given back with `release`, or when nobody needs it."""
+    """An object of the driver, held once; given back with `release`, or when nobody needs it. What
+    the parent of a forked process made is left to the parent.
+    """
 
     _kind = ""
+    _lost, _api = lost, API  # held here: names of modules may be gone when the last handles go
 
     def __init__(self, pointer: c_void_p) -> None:
         self.pointer: c_void_p | None = pointer
@@ -34,7 +38,7 @@ class Handle:
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
-        if pointer is not None:
+        if pointer is not None and self._api not in self._lost:
             self._give_back(pointer)
 
     def __del__(self) -> None:
@@ -82,7 +86,13 @@ class Device:
 
 
 def platforms() -> list[Platform]:
-    return [Platform(one) for one in _list("clGetPlatformIDs")]
+    """All drivers, which are at work from now on (see forks); an Error where there is none."""
+    used.add(API)  # before the call: another thread may fork meanwhile
+    try:
+        return [Platform(one) for one in _list("clGetPlatformIDs")]
+    except (Error, OSError):
+        used.discard(API)
+        raise
 
 
 def _list(name: str, *which: Any) -> list[c_void_p]:
@@ -264,6 +274,7 @@ class Kernel(Handle):
         self._put(position, 4, c_int32(value))
 
     def _put(self, position: int, size: int, value: Any) -> None:
+        check_process("clSetKernelArg")
         status = self._set(self.pointer, position, c_size_t(size), byref(value))
         if status:
             raise Error("clSetKernelArg", status)
