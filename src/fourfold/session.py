@@ -64,8 +64,8 @@ class Session(ModelRunner):
 
     `kept_shapes` is for how many shapes the model stays ready (see `resize`);
     `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
-    `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
-    the only picture, or a dict of them by name. `signature` calls the model by one of
+    `pixels` makes an input take the bytes of a picture instead of floats, in its own size or as a
+    camera gives them: a `fourfold.Pixels` for the only picture, or a dict of them by name. `signature` calls the model by one of
     `session.signatures`: inputs and outputs have the names that it gives them.
     """
 
