@@ -5,40 +5,40 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache as cache_once
 from typing import TYPE_CHECKING, Literal
 
 from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
-from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
 from fourfold.runtime.model_runner import ModelRunner
+from fourfold.runtime.opening import (
+    AUTO,
+    Cache,
+    Model,
+    check_precision,
+    find_store,
+    model_reader,
+    path_or_bytes,
+    session_device,
+)
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
-    from fourfold import convert as conversions
-    from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
+    from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.store import store as stores
-
-    Cache = str | os.PathLike[str] | stores.Store | None
+    from fourfold.processing.option import PostprocessOption
 else:
-    compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    compiler = lazy_import("fourfold.compile")
 
-PathName = str | os.PathLike[str]
-Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
-AUTO, MEMORY = "auto", "memory"
 
 
 class Session(ModelRunner):
@@ -58,15 +58,18 @@ class Session(ModelRunner):
     stays where it is faster), 'gpu' (all that can) or 'cpu', for which `device='cpu'` stands, too;
     without it the model stays on the device as far as that pays. `strict=True` makes anything on
     the CPU an error; `max_partitions` limits the parts on the GPU; `on_fallback` is called with
-    each operator that stays on the CPU; `threads` are those of the CPU. `quantized=False` keeps
-    quantised operators off the device, as TFLite's option does: they run on the CPU, or with
-    `strict=True` are an error.
+    each operator that stays on the CPU; `threads` are those of the CPU, be it a device or not.
+    `quantized=False` keeps quantised operators off the device, as TFLite's option does: they run on
+    the CPU, or with `strict=True` are an error.
 
-    `kept_shapes` is for how many shapes the model stays ready (see `resize`);
-    `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
-    `pixels` makes an input take the bytes of a picture instead of floats, in its own size or as a
-    camera gives them: a `fourfold.Pixels` for the only picture, or a dict of them by name. `signature` calls the model by one of
-    `session.signatures`: inputs and outputs have the names that it gives them.
+    `kept_shapes` is for how many shapes the model stays ready (see `resize`); `follow_batch=False`
+    takes reshapes literally where a batch is changed, as LiteRT does. `memory_limit`, in bytes or
+    as '512 MB', is what all of it may take on the device: smaller plans are tried, then it is an
+    error. `pixels` makes an input take the bytes of a picture instead of floats: a
+    `fourfold.Pixels` for the only picture, or a dict of them by name. `postprocess` makes something
+    of outputs on the device: an option of `fourfold.processing`, or a dict of such by output.
+    `signature` calls the model by one of `session.signatures`: inputs and outputs have the names
+    that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -86,8 +89,10 @@ class Session(ModelRunner):
         quantized: bool = True,
         follow_batch: bool = True,
         kept_shapes: int | None = None,
+        memory_limit: int | str | None = None,
         signature: str | None = None,
-        pixels: pixel_options.PixelsOption | None = None,
+        pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
@@ -101,22 +106,19 @@ class Session(ModelRunner):
             measured=placement == "auto" and wanted != "cpu",
             strict=strict,
             max_partitions=max_partitions,
-            threads=threads,
+            threads=config.threads if threads is None else count("threads", threads),
             on_fallback=on_fallback,
         )
         with timings.stage("device"):
-            on_cpu = placement_options.placement == "cpu"
-            self.device = CPU if on_cpu else players.find_device(wanted)
-        pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
-        options = CompileOptions.from_config(config, precision, shapes, pixels)
-        options = replace(
-            options, quantized=quantized, follow_batch=follow_batch, signature=signature
-        )
-        store = _find_store(cache, serialization_dir, config)
-        _check_precision(options.precision, self.device, store)
-        content, how = _path_or_bytes(source), (config, options, placement_options, timings)
+            self.device = session_device(wanted, placement_options)
+        stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
+        options = CompileOptions.from_config(config, *stated)
+        options = replace(options, quantized=quantized, follow_batch=follow_batch)
+        store = find_store(cache, serialization_dir, config)
+        check_precision(options.precision, self.device, store)
+        content, how = path_or_bytes(source), (config, options, placement_options, timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
-        request = request._replace(make_readable=_reader(content, store, config))
+        request = request._replace(make_readable=model_reader(content, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
         self._open(request, store, limit)
 
@@ -160,71 +162,18 @@ def explain_stage(
     model: Model,
     stage: Stage,
     device: str | int | None = None,
-    precision: Precision | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    pixels: pixel_options.PixelsOption | None = None,
-    signature: str | None = None,
+    options: CompileOptions | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    options = CompileOptions.from_config(config, precision, shapes, pixels)
-    options = replace(options, signature=signature)
+    options = CompileOptions.from_config(config) if options is None else options
     info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
+    readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))
     if not readable.origin:
         return text
     sign = "//" if stage == "kernels" else "#"
     return f"{sign} {readable.origin}\n{text}"
-
-
-def _reader(
-    model: str | bytes, store: stores.Store | None, config: Config
-) -> Callable[[], conversions.ReadableModel]:
-    """The model as readers take it, made so when it is first asked for and then kept."""
-
-    def make() -> conversions.ReadableModel:
-        return conversions.make_readable(model, store, config.conversion_limit)
-
-    return cache_once(make)
-
-
-def _find_store(
-    cache: Cache, folder: str | os.PathLike[str] | None, config: Config
-) -> stores.Store | None:
-    """The store that a session uses; `folder` is what TFLite's option says."""
-    if folder is not None:
-        if cache != AUTO:
-            why = "serialization_dir is TFLite's name for the folder of the store, cache ours"
-            raise InputError(
-                "both cache and serialization_dir were passed", why, "pass one of them"
-            )
-        cache = folder
-    if cache == MEMORY:
-        return stores.memory_store()
-    cache = config.cache if cache == AUTO else cache
-    if isinstance(cache, str | os.PathLike):
-        return stores.folder_store(cache, config.cache_limit)
-    return cache
-
-
-def _check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
-    if precision != "fp16":
-        return
-    if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
-        raise DeviceError(
-            f"{device.name} does not compute in half precision",
-            "a test kernel with half arithmetic did not build or gave a wrong result",
-            "use precision='mixed': halves in memory, floats in arithmetic",
-        )
-
-
-def _path_or_bytes(model: Model) -> str | bytes:
-    """Several paths are one, as lists of folders are in the environment."""
-    if isinstance(model, bytes):
-        return model
-    paths = model if isinstance(model, tuple) else (model,)
-    return os.pathsep.join(os.fspath(path) for path in paths)

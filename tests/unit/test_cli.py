@@ -23,6 +23,7 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
+from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.runtime.random_inputs import random_inputs
 
@@ -70,7 +71,7 @@ class FakeSession:
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as many as a session's
         self,
         model: str,
         device: Any,
@@ -79,6 +80,7 @@ class FakeSession:
         follow_batch: bool = True,
         pixels: Any = None,
         signature: Any = None,
+        postprocess: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append({"model": model, "device": device, "precision": precision})
@@ -356,15 +358,15 @@ def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explain_stage(*arguments: object) -> str:
-        return repr(arguments[1:])
+    def explain_stage(path: str, stage: str, device: str | None, options: CompileOptions) -> str:
+        return repr((stage, device, dict(options.shapes), options.signature, options.postprocess))
 
     stages = Literal["graph", "plan"]
     pretend(monkeypatch, "explain", "fourfold.session", Stage=stages, explain_stage=explain_stage)
     result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3", "--signature", "s")
-    assert result.output == "('plan', None, None, {'x': (2, 3)}, None, 's')\n"
+    assert result.output == "('plan', None, {'x': (2, 3)}, 's', None)\n"
     report = json.loads(invoke("explain", model, "--json").output)
-    text = "('graph', None, None, None, None, None)"
+    text = "('graph', None, {}, None, None)"
     assert report == {"model": model, "stage": "graph", "text": text}
 
 

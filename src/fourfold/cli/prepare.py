@@ -20,7 +20,12 @@ import click
 from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import json_option, parse_shape, signature_option
+from fourfold.cli._options import (
+    json_option,
+    parse_shape,
+    postprocess_option,
+    signature_option,
+)
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
@@ -29,6 +34,7 @@ from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.players import find_device
 from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
+from fourfold.processing.option import PostprocessOption
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, configured_store
@@ -53,6 +59,7 @@ FILE = click.Path(exists=True, path_type=Path)
 )
 @scaling_options
 @signature_option
+@postprocess_option
 @json_option
 def command(
     models: tuple[Path, ...],
@@ -60,6 +67,7 @@ def command(
     devices: tuple[str, ...],
     add: bool,
     everywhere: bool,
+    postprocess: PostprocessOption | None,
     as_json: bool,
     **stated: Any,
 ) -> None:
@@ -67,6 +75,7 @@ def command(
     draft = _start(output, add)
     config = Config.from_environment()
     options, level = _read_options(config, **stated)
+    options = replace(options, postprocess=postprocess)
     store = configured_store(config)
     found = [find_device(name) for name in devices or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]

@@ -1,19 +1,29 @@
-"""Reads a model as the options want it: its shapes, its operators, its inputs of pixels."""
+"""Reads a model as the options want it: shapes, operators, pixels, post-processing, outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from fourfold.compile.cut import cut_model
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model
 from fourfold.graph import Graph
+from fourfold.lazy import lazy_import
 from fourfold.metadata import write_about
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels, PixelsOption
 from fourfold.rewrite.take_pixels import Pictures, take_pixels
 from fourfold.types import Shape
+
+if TYPE_CHECKING:
+    from fourfold import postprocess
+    from fourfold.processing import option as processing
+else:  # few models are opened with it
+    postprocess = lazy_import("fourfold.postprocess")
+    processing = lazy_import("fourfold.processing.option")
 
 ReadShaped = Callable[[Mapping[str, Shape]], Model]
 
@@ -22,11 +32,14 @@ ReadShaped = Callable[[Mapping[str, Shape]], Model]
 class LoadedModel:
     """A model that was read, and those of its inputs that come as bytes: the model itself still
     has floats there. `pictures` say what size frames have, `asked` what the caller said of them.
+    `postprocess` says in words what is made of its outputs: the nodes for that are part of the
+    model.
     """
 
     model: Model
     pictures: Pictures
     asked: Pictures
+    postprocess: str = ""
 
     @property
     def graph(self) -> Graph:
@@ -73,11 +86,14 @@ def load_model(
         return read_model(model, wanted)
 
     shapes, pixels = options.shapes, options.pixels
-    if pixels is None:
-        return LoadedModel(read(shapes), {}, {})
-    found = _read_for(read, shapes, pixels)
-    asked = find_pictures(found, pixels)
-    return LoadedModel(found, _sized(found, asked, shapes), asked)
+    found = read(shapes) if pixels is None else _read_for(read, shapes, pixels)
+    made, wanted = "", options.postprocess
+    if wanted is not None:
+        found = postprocess.attach_postprocess(found, wanted)
+        made = processing.postprocess_text(wanted)
+    found = cut_model(found, options.outputs)
+    asked = {} if pixels is None else find_pictures(found, pixels)
+    return LoadedModel(found, _sized(found, asked, shapes), asked, made)
 
 
 def _read_for(read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOption) -> Model:

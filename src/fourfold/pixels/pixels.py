@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -129,10 +129,11 @@ class Pixels:
 
     @staticmethod
     def from_metadata(
-        described: ModelMetadata | HasMetadata, name: str = "", order: str = ""
+        described: ModelMetadata | HasMetadata, name: str = "", order: str = "", **frame: Any
     ) -> Pixels:
         """As a model's metadata want it: of a session or of its `metadata`. `name` is that of the
-        input where several are images, `order` that of the bytes, if not as in the model.
+        input where several are images, `order` that of the bytes, if not as in the model. What
+        else is known of frames is as for `Pixels`.
         """
         metadata = cast("ModelMetadata", getattr(described, "metadata", described))
         found = own_pixels(metadata.inputs, order)
@@ -144,7 +145,7 @@ class Pixels:
             why = f"{len(found)} of the images {images} come with a mean and a std"
             fix = "pass a name= of one of them, or the numbers: fourfold.Pixels(mean=..., std=...)"
             raise InputError(what, why, fix)
-        return next(iter(found.values()))
+        return replace(next(iter(found.values())), **frame)
 
     @staticmethod
     def parse(text: str) -> Pixels:

@@ -14,6 +14,7 @@ from fourfold.forks import check_not_lost
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.facts import facts_of
 
+_UNITS = 0x1002  # CL_DEVICE_MAX_COMPUTE_UNITS
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
@@ -46,6 +47,24 @@ def devices() -> tuple[DeviceInfo, ...]:
     return tuple(info for info, _ in found_devices())
 
 
+# Parts of devices by their facts. They are never given back: a session on one may come any time.
+_parts: dict[DeviceInfo, cl.Device] = {}
+
+
+@cache
+def device_part(info: DeviceInfo, units: int) -> DeviceInfo | None:
+    """So many units of a device as one of its own; None where the driver cannot part it."""
+    whole = next((device for known, device in found_devices() if known == info), None)
+    try:
+        handle = None if whole is None else whole.part(units)
+    except cl.Error:
+        return None
+    if handle is None:
+        return None
+    part = replace(facts_of(handle), ordinal=info.ordinal, index=info.index)
+    return part if _parts.setdefault(part, handle).number(_UNITS) == units else None
+
+
 def context_of(info: DeviceInfo) -> cl.Context:
     """One context for each device, shared by all sessions on it."""
     check_not_lost(cl.API)
@@ -56,7 +75,8 @@ def context_of(info: DeviceInfo) -> cl.Context:
 
 
 def _handle(info: DeviceInfo) -> cl.Device:
-    handle = next((device for known, device in found_devices() if known == info), None)
+    known = (*found_devices(), *_parts.items())
+    handle = next((device for other, device in known if other == info), None)
     if handle is None:
         raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
     return handle

@@ -19,9 +19,9 @@ from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
 from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.launch_queue import Queues, launch_queue
-from fourfold.players.opencl.port_memory import padded
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
+from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.opencl.slot import Slot, SlotMemory
 from fourfold.players.protocol import Into, Outputs
 
@@ -71,12 +71,12 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = cl.Buffer.of(self._context, self.plan.constants)
+                made = upload_constants(self._context, self.plan.constants)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
             else:
-                made = cl.Buffer(self._context, padded(buffer.bytes), host=buffer.kind in HOST)
+                made = cl.Buffer(self._context, buffer.allocated, host=buffer.kind in HOST)
             self._buffers.append(made)
 
     def _map_ports(self) -> None:
@@ -196,7 +196,7 @@ class Player:
             if buffer.kind == "host" and number in outputs:
                 self._ports.poison(number, POISON)
             elif buffer.kind in ("arena", "output"):
-                self._queue.fill(self._buffers[number], POISON, 0, padded(buffer.bytes))
+                self._queue.fill(self._buffers[number], POISON, 0, buffer.allocated)
         self._queue.finish()
 
     def close(self) -> None:

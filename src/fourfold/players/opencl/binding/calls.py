@@ -23,6 +23,7 @@ _NAMES = {
     -6: "out of host memory",
     -11: "the program does not build",
     -14: "a command that was waited for failed",
+    -18: "the device cannot be parted",
     -30: "invalid value",
     -34: "invalid context",
     -36: "invalid command queue",

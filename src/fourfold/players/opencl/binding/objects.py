@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from ctypes import byref, c_int32, c_int64, c_size_t, c_ssize_t, c_uint, c_uint64, c_void_p
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from fourfold.players.opencl.binding.calls import API, Error, call, check_proces
 from fourfold.players.opencl.binding.loader import library, quick_library
 
 _ANY_DEVICE = c_uint64(0xFFFFFFFF)
+_PARTITION_WAYS, _EQUALLY, _BY_COUNTS, _CANNOT_PART = 0x1044, 0x1086, 0x1087, -18
 _PLATFORM_NAME, _DEVICE_NAME, _CONTEXT_PLATFORM = 0x0902, 0x102B, 0x1084
 _BUILD_LOG, _BINARY_SIZES, _BINARIES = 0x1183, 0x1165, 0x1166
 _READ_WRITE, _READ_ONLY, _USE, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 _REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
 _POINTER = ctypes.sizeof(c_void_p)  # bytes of a cl_mem: the host's, not the device's
 _RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
+
+B = TypeVar("B", bound="Buffer")
 
 
 class Handle:
@@ -61,6 +64,16 @@ class Device:
     def __init__(self, pointer: c_void_p, platform: Platform) -> None:
         self.pointer, self.platform = pointer, platform
         self.name = self.text(_DEVICE_NAME)
+
+    def part(self, units: int) -> Device:
+        """Some of its units as a device of its own; an Error where the driver cannot part it."""
+        told = self.raw(_PARTITION_WAYS)
+        able = (c_ssize_t * (len(told) // _POINTER)).from_buffer_copy(told)
+        for way in (_BY_COUNTS, _EQUALLY):
+            if way in able:
+                what = (c_ssize_t * 4)(way, units, 0, 0)
+                return Device(_list("clCreateSubDevices", self.pointer, what)[0], self.platform)
+        raise Error("clCreateSubDevices", _CANNOT_PART)
 
     def text(self, what: int) -> str:
         return _text(self.raw(what))
@@ -117,7 +130,7 @@ class Buffer(Handle):
         self._make(context, flags, size, None)
 
     @classmethod
-    def of(cls, context: Context, array: np.ndarray, writable: bool = False) -> Buffer:
+    def of(cls: type[B], context: Context, array: np.ndarray, writable: bool = False) -> B:
         made = cls.__new__(cls)
         flags = _COPY | (_READ_WRITE if writable else _READ_ONLY)
         made._make(context, flags, array.nbytes, address_of(array))
