@@ -9,8 +9,8 @@ import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
-from fourfold.op.pooling import PoolAxes
 from fourfold.kernel.location import Channel
+from fourfold.op.pooling import PoolAxes
 from fourfold.op.registry import registry
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
