@@ -11,7 +11,7 @@ from fourfold.split import Costs, Unit, find_units
 from fourfold.targets import GPU
 
 
-def cut_model(model: Model, outputs: Sequence[str]) -> Model:
+def keep_outputs(model: Model, outputs: Sequence[str]) -> Model:
     """The model with these outputs alone, by the names that callers know; () stands for all.
 
     Units stay whole, since a CPU engine runs them so. All inputs stay, and what is kept from run to

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fourfold.compile.cut import cut_model
+from fourfold.compile.cut import keep_outputs
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model
@@ -92,7 +92,7 @@ def load_model(
     if wanted is not None:
         found = postprocess.attach_postprocess(found, wanted)
         made = processing.postprocess_text(wanted)
-    found = cut_model(found, options.outputs)
+    found = keep_outputs(found, options.outputs)
     asked = {} if pixels is None else find_pictures(found, pixels)
     return LoadedModel(found, _sized(found, asked, shapes), asked, made)
 
