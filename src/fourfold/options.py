@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fourfold.config import PLACEMENTS, PRECISIONS, Config
+from fourfold.config import PLACEMENTS, PRECISIONS, Config, byte_size
 from fourfold.errors import InputError, nearest
 from fourfold.lazy import lazy_import
 from fourfold.types import Shape
@@ -24,6 +24,23 @@ else:  # few callers ask for either
 
 
 @dataclass(frozen=True)
+class MemoryLimit:
+    """What a session may take on the device, and whether precision may be given for it: only where
+    the caller named none.
+    """
+
+    bytes: int
+    any_precision: bool = False
+
+    @staticmethod
+    def of(size: int | str, any_precision: bool) -> MemoryLimit:
+        return MemoryLimit(byte_size("memory_limit", size), any_precision)
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes, {'any' if self.any_precision else 'this'} precision"
+
+
+@dataclass(frozen=True)
 class CompileOptions:
     """What is to be compiled: in which precision, for which shapes, in which form."""
 
@@ -36,6 +53,8 @@ class CompileOptions:
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
     postprocess: PostprocessOption | None = None  # what is to be made of outputs
     signature: str | None = None  # the way to call the model, if not by its first graph
+    memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
+    saves_memory: bool = False  # whether kernels are left out that buy speed with memory
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -54,16 +73,19 @@ class CompileOptions:
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
+        memory_limit: int | str | None = None,
         postprocess: PostprocessOption | None = None,
         signature: str | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
+        limit = config.memory_limit if memory_limit is None else memory_limit
         return CompileOptions(
             precision=config.precision if precision is None else precision,
             shapes=dict(shapes or {}),
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             pixels=pixels,
+            memory_limit=None if limit is None else MemoryLimit.of(limit, precision is None),
             postprocess=postprocess,
             signature=signature,
         )

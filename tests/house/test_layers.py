@@ -12,6 +12,7 @@ ROOMS = (
     "version",
     "lazy",
     "errors",
+    "forks",
     "types",
     "timings",
     "metadata",

@@ -9,17 +9,24 @@ hybrid: a model in such parts, each as what its engine needs.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fourfold.compile.load import LoadedModel, load_model
-from fourfold.compile.pipeline import LoweringInput, plan_graph, prepare_lowering
+from fourfold.compile.memory_limit import within_limit
+from fourfold.compile.pipeline import (
+    LoweringInput,
+    kernel_options,
+    plan_graph,
+    prepare_lowering,
+)
 from fourfold.compile.recorded_choices import RecordedChoices
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.ops.custom import Custom
 from fourfold.options import CompileOptions
-from fourfold.plan import Compiled
+from fourfold.plan import Compiled, Plan
 from fourfold.rewrite import rewrite
 from fourfold.timings import Timings
 
@@ -62,9 +69,14 @@ def compile_model(
     with timings.stage("read"):
         loaded = load_model(model, options)
     lowering = prepare_lowering(loaded.graph, device, options, timings)
-    recorded = RecordedChoices(choices)
+
+    def make(smaller: CompileOptions) -> tuple[Plan, RecordedChoices]:
+        recorded = RecordedChoices(choices)
+        return lowering._replace(options=kernel_options(smaller)).plan(recorded), recorded
+
+    title = "the model" if isinstance(model, bytes) else os.path.basename(model)
     with timings.stage("lower"):
-        plan = lowering.plan(recorded)
+        plan, recorded = within_limit(title, options, make, lambda made: made[0])
     names = (loaded.model.input_names, loaded.model.output_names)
     lasts = not any(isinstance(node.attributes, Custom) for node in loaded.model.main.nodes)
     return Compiled(

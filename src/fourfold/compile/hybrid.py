@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from fourfold.compile.load import load_model
+from fourfold.compile.memory_limit import within_limit
 from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.compile.recorded_choices import RecordedChoices
@@ -12,6 +14,7 @@ from fourfold.cpu.numpy.graph_file import write_graph
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.placement import OperatorPlacement
 from fourfold.plan import Compiled, Plan, Port
 from fourfold.plan.hybrid import HybridPart, HybridPlan, join_plans
 from fourfold.plan.tensor_binding import TensorBinding
@@ -21,6 +24,25 @@ from fourfold.targets import GPU, NUMPY
 
 def compile_hybrid(problem: PlacementProblem, choices: Mapping[str, str]) -> HybridPlan:
     """A model placed, planned and written down, each part as what its engine needs."""
+    told: list[OperatorPlacement] = []
+    options = problem.placement_options
+
+    def make(smaller: CompileOptions) -> HybridPlan:
+        told.clear()
+        quiet = replace(options, on_fallback=told.append)
+        changed = replace(problem, compile_options=smaller, placement_options=quiet)
+        return _compile_parts(changed, choices)
+
+    made = within_limit(
+        problem.title, problem.compile_options, make, lambda made: made.compiled.plan
+    )
+    if options.on_fallback is not None:
+        for row in told:
+            options.on_fallback(row)
+    return made
+
+
+def _compile_parts(problem: PlacementProblem, choices: Mapping[str, str]) -> HybridPlan:
     recorded = RecordedChoices(choices)
     decision = decide(problem, recorded)
     plans = {number: part.plan for number, part in decision.planned.items()}

@@ -77,6 +77,7 @@ def join_plans(
     name: str, plans: Sequence[Plan], inputs: Ports, outputs: Ports, precision: str
 ) -> Plan:
     """All launches and buffers of several plans, to be looked at; no player can play it."""
+    known = [plan.flops for plan in plans if plan.flops is not None]
     return Plan(
         name=name,
         program=Program(
@@ -90,6 +91,7 @@ def join_plans(
         constants=np.zeros(0, np.uint8),
         precision=precision,
         requirements=join_requirements([plan.requirements for plan in plans]),
+        flops=sum(known) if len(known) == len(plans) else None,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold.cpu.registry import runtime_versions
 from fourfold.custom import CUSTOM_OPS
@@ -69,18 +69,41 @@ class PlayerFactory:
         return start_player(self._request, plan, binary, self._store)
 
 
-def load_hybrid(request: Request, store: Store | None) -> LoadedHybrid:
+def load_hybrid(
+    request: Request, store: Store | None, make_room: Callable[[int], None] = lambda needed: None
+) -> LoadedHybrid:
     """Places a model, plans the GPU's parts and builds them, with what is kept of all that."""
+    found = find_hybrid(request, store)
+    make_room(found.hybrid.compiled.plan.device_bytes)
+    factory = PlayerFactory(request, store, found.find_binary)
+    loaded = _make_ready(request, found.hybrid, found.origin, factory)
+    if found.prepared is not None:
+        log_missing(*found.prepared, request.device, None if factory.built else b"")
+    return loaded
+
+
+class FoundHybrid(NamedTuple):
+    """A model in parts that nobody plays yet, where it came from, and who knows binaries of it; of
+    a prepared file, that and the row of its index.
+    """
+
+    hybrid: HybridPlan
+    origin: str
+    find_binary: FindBinary
+    prepared: tuple[Prepared, Mapping[str, Any]] | None = None
+
+
+def find_hybrid(request: Request, store: Store | None) -> FoundHybrid:
+    """A model in parts: in a prepared file, kept in the store, or placed and planned now."""
     if is_prepared(request.model):
         return _from_file(request, store)
     hybrid = None if store is None else _from_store(request, store)
-    origin = "model" if hybrid is None else "store"
-    if hybrid is None:
-        hybrid = _compile(request, store)
-    return _make_ready(request, hybrid, origin, PlayerFactory(request, store, lambda parts: None))
+    if hybrid is not None:
+        return FoundHybrid(hybrid, "store", lambda parts: None)
+    return FoundHybrid(_compile(request, store), "model", lambda parts: None)
 
 
-def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
+def _from_file(request: Request, store: Store | None) -> FoundHybrid:
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model)
         row = find_row(request, prepared, store)
@@ -88,10 +111,7 @@ def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
             what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
             raise InputError(what, why, "open the original model, or leave placement out")
         hybrid = read_hybrid(prepared.file, row["sections"])
-    factory = PlayerFactory(request, store, prepared.binary)
-    loaded = _make_ready(request, hybrid, "file", factory)
-    log_missing(prepared, row, request.device, None if factory.built else b"")
-    return loaded
+    return FoundHybrid(hybrid, "file", prepared.binary, (prepared, row))
 
 
 def _from_store(request: Request, store: Store) -> HybridPlan | None:

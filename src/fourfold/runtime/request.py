@@ -39,6 +39,7 @@ class Request(NamedTuple):
     token: str = ""  # of the caller, one more part of the key
     any_precision: bool = False  # whether a prepared file's own will do: the caller named none
     make_readable: Callable[[], ReadableModel] | None = None  # None: readers take it as it is
+    plays: bool = True  # whether a player of the plan is made next, so that a compiler may warm up
 
     @property
     def title(self) -> str:
@@ -80,6 +81,8 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "postprocess": request.postprocess_text,
         "signature": options.signature or "",
     }
+    if options.memory_limit is not None:
+        stated["memory"] = str(options.memory_limit)
     device = players.recall_facts(request.device, store)
     return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
 
