@@ -14,7 +14,7 @@ from fourfold.errors import (
 )
 from fourfold.lazy import lazy_import as _lazy_import
 from fourfold.players import devices
-from fourfold.runtime.inputs import TensorInfo
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.session import Session
 from fourfold.version import VERSION
 

@@ -55,6 +55,7 @@ class CompileOptions:
     signature: str | None = None  # the way to call the model, if not by its first graph
     memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
     saves_memory: bool = False  # whether kernels are left out that buy speed with memory
+    outputs: tuple[str, ...] = ()  # those that are wanted alone, in the model's order; (): all
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -73,9 +74,9 @@ class CompileOptions:
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
-        memory_limit: int | str | None = None,
         postprocess: PostprocessOption | None = None,
         signature: str | None = None,
+        memory_limit: int | str | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
         limit = config.memory_limit if memory_limit is None else memory_limit
@@ -85,9 +86,9 @@ class CompileOptions:
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             pixels=pixels,
-            memory_limit=None if limit is None else MemoryLimit.of(limit, precision is None),
             postprocess=postprocess,
             signature=signature,
+            memory_limit=None if limit is None else MemoryLimit.of(limit, precision is None),
         )
 
 

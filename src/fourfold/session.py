@@ -111,7 +111,7 @@ class Session(ModelRunner):
         )
         with timings.stage("device"):
             self.device = session_device(wanted, placement_options)
-        stated = (precision, shapes, pixels, memory_limit, postprocess, signature)
+        stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
         options = CompileOptions.from_config(config, *stated)
         options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = find_store(cache, serialization_dir, config)

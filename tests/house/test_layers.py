@@ -16,6 +16,7 @@ ROOMS = (
     "types",
     "timings",
     "metadata",
+    "resampling",
     "pixels",
     "pictures",
     "processing",

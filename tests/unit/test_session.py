@@ -81,7 +81,7 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
         ({"z": numbers(1)}, "no input 'z'"),
         ({}, "'x' is missing"),
         ([numbers(1), numbers(1)], "2 arrays were passed for 1 inputs"),
-        (numbers(1).astype(np.float64), "is float64, not float32"),
+        (numbers(1).astype(np.int32), "is int32, not float32"),
         (numbers(1, rows=3), "has shape (3, 4), not (2, 4)"),
     ],
 )

@@ -54,7 +54,7 @@ class ModelArguments:
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
-        given = (self.precision, self.shapes, self.pixels, None, self.postprocess, self.signature)
+        given = (self.precision, self.shapes, self.pixels, self.postprocess, self.signature)
         return CompileOptions.from_config(config, *given)
 
 

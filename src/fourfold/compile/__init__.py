@@ -1,6 +1,6 @@
 """From a model file to a plan: the long way, which a start from the store avoids.
 
-load: the file is read in the shapes that were asked for.
+load: the file is read in the shapes that were asked for, cut to the outputs that were (cut).
 pipeline: a graph is rewritten, the device asked for its facts, and a plan made; nobody else does.
 placement: which parts of a model run where, decided with the help of support.
 hybrid: a model in such parts, each as what its engine needs.
@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from fourfold.compile.cut import share_left_out
 from fourfold.compile.load import LoadedModel, load_model
 from fourfold.compile.memory_limit import within_limit
 from fourfold.compile.pipeline import (
@@ -38,6 +39,7 @@ __all__ = [
     "load_model",
     "plan_graph",
     "prepare_lowering",
+    "share_left_out",
     "stage_text",
 ]
 STAGES = ("graph", "rewritten", "plan", "kernels")

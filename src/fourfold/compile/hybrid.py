@@ -71,7 +71,17 @@ def _compile_parts(problem: PlacementProblem, choices: Mapping[str, str]) -> Hyb
     )
     inputs = dict.fromkeys(name for part in parts for name in part.inputs)
     crossing = {name: problem.type(name) for name in inputs if name in graph.types}
-    return HybridPlan(parts, crossing, compiled, decision.placement.to_record())
+    partitions = enumerate(decision.assignment.partitions)
+    states = tuple(number for number, one in partitions if _keeps_state(problem, one))
+    return HybridPlan(parts, crossing, compiled, decision.placement.to_record(), states)
+
+
+def _keeps_state(problem: PlacementProblem, partition: Partition) -> bool:
+    """Whether a run of the part may depend on the runs before."""
+    source = problem.model.source_graph
+    shared = () if source is None else source.states
+    in_file = any(name in shared for name in partition.names)
+    return in_file or bool(partition.graph(problem.graph).states)
 
 
 def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) -> HybridPart:

@@ -55,13 +55,15 @@ class HybridPart(NamedTuple):
 class HybridPlan(NamedTuple):
     """A model in parts. `compiled` has the names of all, and the GPU's parts as one plan to be
     looked at; `types` are those of values that parts get; `placement` says where each operator
-    runs and why, as `fourfold.placement.Placement.to_record` wrote it.
+    runs and why, as `fourfold.placement.Placement.to_record` wrote it. `states` are the numbers of
+    parts that keep something from run to run, None where that is not known.
     """
 
     parts: tuple[HybridPart, ...]
     types: Mapping[str, TensorType]
     compiled: Compiled
     placement: Mapping[str, Any]
+    states: tuple[int, ...] | None = None
 
     @property
     def is_data(self) -> bool:
@@ -119,7 +121,9 @@ def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
         types = {str(name): TensorType.parse(text) for name, text in record["types"].items()}
         about = next((bytes(file.section(one, "about")) for one in rest), b"")
         compiled = replace(_compiled(record, parts), about=about)
-        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]))
+        states = record.get("states")
+        states = None if states is None else tuple(int(number) for number in states)
+        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]), states)
         _check_order(hybrid)
     except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
@@ -171,6 +175,7 @@ def _record(hybrid: HybridPlan) -> dict[str, Any]:
         "postprocess": compiled.postprocess,
         "choices": dict(compiled.choices),
         "placement": hybrid.placement,
+        "states": None if hybrid.states is None else list(hybrid.states),
     }
 
 
@@ -185,7 +190,7 @@ def _binding_record(binding: TensorBinding) -> list[Any]:
         how, dtype = binding.grid
         grid = [list(how.scale), list(how.zero_point), how.axis, dtype.value]
     kind, pixels = None if binding.type is None else str(binding.type), binding.pixels
-    bytes_ = [] if pixels is None else [[pixels.mean, pixels.std, pixels.order]]
+    bytes_ = [] if pixels is None else [str(pixels)]
     return [binding.name, binding.tensor, kind, grid, *bytes_]
 
 
@@ -212,4 +217,11 @@ def _binding(item: Sequence[Any]) -> TensorBinding:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
     kind = None if kind is None else TensorType.parse(kind)
     tensor = tensor if isinstance(tensor, str) else int(tensor)
-    return TensorBinding(str(name), tensor, kind, grid, Pixels(*bytes_[0]) if bytes_ else None)
+    return TensorBinding(str(name), tensor, kind, grid, _pixels(*bytes_))
+
+
+def _pixels(given: str | Sequence[Any] | None = None) -> Pixels | None:
+    """In words, or as files once had them: mean, std and order."""
+    if given is None:
+        return None
+    return Pixels.parse(given) if isinstance(given, str) else Pixels(*given)

@@ -40,8 +40,8 @@ def best_class(grown: GrownGraph, scores: str, axis: int = 2) -> tuple[str, str]
     if axis == 1:  # a transpose that the model ends with can go behind both of these
         best = grown.add("reduce_max", scores, attributes=Reduce((1,), True), part="score")
     else:
-        column = GatherElements(axis)
-        best = grown.add("gather_elements", scores, kinds, attributes=column, part="score")
+        gather = GatherElements(axis)
+        best = grown.add("gather_elements", scores, kinds, attributes=gather, part="score")
     return grown.reshape(kinds, batch, count, 1), grown.reshape(best, batch, count, 1)
 
 

@@ -107,7 +107,7 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     of no particular make, which `device='null'` asks for.
     """
     config = Config.from_environment()
-    stated = (precision, shapes, pixels, memory_limit, postprocess, signature)
+    stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
     options = CompileOptions.from_config(config, *stated)
     wanted = config.device if device is None else device
     placing = PlacementOptions(

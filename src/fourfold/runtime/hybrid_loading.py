@@ -39,18 +39,18 @@ class LoadedHybrid:
     """A model made ready in parts. `compiled` describes all of the GPU's parts as one plan."""
 
     def __init__(self, player: HybridPlayer, hybrid: HybridPlan, origin: str, built: bool) -> None:
-        self.player, self.compiled, self._hybrid = player, hybrid.compiled, hybrid
+        self.player, self.compiled, self.plan = player, hybrid.compiled, hybrid
         self.origin = origin  # 'file' (prepared), 'store' or 'model'
         self.built = built  # whether a program had to be built from text
 
     @property
     def only_numpy(self) -> bool:
         """Whether all of it runs by definitions, and nothing in a runtime made for the CPU."""
-        return all(part.target == NUMPY for part in self._hybrid.parts)
+        return all(part.target == NUMPY for part in self.plan.parts)
 
     @cached_property
     def placement(self) -> placements.Placement:
-        return placements.Placement.from_record(self._hybrid.placement)
+        return placements.Placement.from_record(self.plan.placement)
 
 
 class PlayerFactory:

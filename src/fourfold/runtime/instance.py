@@ -17,7 +17,7 @@ from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
-from fourfold.runtime.inputs import Inputs, TensorInfo, describe_ports
+from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
@@ -26,6 +26,7 @@ from fourfold.runtime.loading import (
     tuned_choices,
 )
 from fourfold.runtime.request import Request
+from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.store.prepared import is_prepared
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
     from fourfold.placement import Placement
     from fourfold.players import thread_slot
-    from fourfold.runtime import hybrid_loading, in_flight, race, views
+    from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
-    race = lazy_import("fourfold.runtime.race")
+    race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
     thread_slot, futures = (
         lazy_import("fourfold.players.thread_slot"),
@@ -133,11 +134,31 @@ class ModelInstance:
             self._explained = hybrid_loading.explain_placement(self.request)
         return self._explained
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether engines for the CPU run some of it, or all."""
+        return self._hybrid is not None
+
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         with self._playing:
             results = self.player.run(arrays)
         self._after_run()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
+
+    def run_into(self, arrays: Sequence[np.ndarray], into: players.Into) -> dict[str, np.ndarray]:
+        """Some outputs alone: those that `into` has an array for, in the order of all."""
+        with self._playing:
+            results = self.player.run(arrays, into)
+        self._after_run()
+        pairs = zip(self.outputs, results, strict=True)
+        return {info.name: result for info, result in pairs if result is not None}
+
+    def cut_request(self, outputs: Sequence[str]) -> Request | None:
+        """What to make ready for these outputs alone; None where it cannot be, or does not pay."""
+        hybrid = None if self._hybrid is None else self._hybrid.plan
+        if self.origin == "file" or not cutting.can_cut(self.plan, hybrid):
+            return None
+        return cutting.cut_request(self.request, outputs, self._store)
 
     def _after_run(self) -> None:
         self._binaries.after_run(self.player)

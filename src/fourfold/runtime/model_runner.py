@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from fourfold.config import count
 from fourfold.lazy import lazy_import
-from fourfold.runtime.inputs import (
-    Inputs,
-    Shapes,
-    TensorInfo,
-    match_inputs,
-    name_of,
-    name_shapes,
-)
+from fourfold.runtime.inputs import Inputs, Shapes, match_inputs, name_of, name_shapes
 from fourfold.runtime.instance import KernelTime
 from fourfold.runtime.lifetime import Lifetime
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.runtime import in_flight
+    from fourfold.runtime import results as wanted_results
 else:
     in_flight = lazy_import("fourfold.runtime.in_flight")
+    wanted_results = lazy_import("fourfold.runtime.results")
 
 IN_FLIGHT = 3  # runs that are under way at once
 Results = dict[str, np.ndarray]
+Names = str | Sequence[str]
 
 
 class ModelRunner(Lifetime):
@@ -48,21 +45,52 @@ class ModelRunner(Lifetime):
     def outputs(self) -> tuple[TensorInfo, ...]:
         return self._instance.outputs
 
-    def run(self, inputs: Inputs | None = None) -> Results:
+    @overload
+    def run(
+        self, inputs: Inputs = None, *, outputs: Names | None = None, out: object = None
+    ) -> Results: ...
+    @overload
+    def run(
+        self, inputs: Names | None, feeds: Inputs, *, out: object = None
+    ) -> list[np.ndarray]: ...
+    def run(
+        self,
+        inputs: Inputs = None,
+        feeds: Inputs = None,
+        *,
+        outputs: Names | None = None,
+        out: object = None,
+    ) -> Results | list[np.ndarray]:
         """The outputs as new arrays by name; inputs go by name, by position, or alone.
 
-        Where the model leaves a size of an input open, an array of another size changes the model
-        to its shape, as `resize` would. Without inputs it plays what `input_array` gave the caller
-        to fill, and the outputs are those arrays that `output_array` gives.
+        Inputs are arrays of any library. Where the model leaves a size of one open, an array of
+        another size changes the model to its shape, as `resize` would. Without inputs it plays
+        what `input_array` gave the caller to fill, and the outputs are those arrays that
+        `output_array` gives.
+
+        `outputs` names those that are wanted; what only others need is not computed where that can
+        be left out. `out` has arrays that results are written to, by name, in order, or alone.
+        `run(names, feeds)`, with None for all names, is called as ONNX Runtime's, and gives a list.
         """
-        if inputs is None:
-            return self._run_views()
-        found = self._direct(inputs)
-        if found is not None:
-            return found
+        if feeds is None and outputs is None and out is None:
+            if inputs is None:
+                return self._run_views()
+            found = self._direct(inputs)
+            if found is not None:
+                return found
+            with self._lock:
+                arrays = self._arrays(inputs)
+                return self._instance.run(arrays)
+        if feeds is None:
+            return self._run_wanted(inputs, outputs, out)
+        names = wanted_results.names_before_feeds(self.outputs, inputs, outputs)
+        wanted = self._run_wanted(feeds, names, out)
+        return [wanted[name] for name in names]
+
+    def _run_wanted(self, inputs: Inputs, outputs: Names | None, out: object) -> Results:
         with self._lock:
             arrays = self._arrays(inputs)
-            return self._instance.run(arrays)
+            return wanted_results.run_wanted(self._instances, arrays, outputs, out)
 
     def _run_views(self) -> Results:
         with self._lock:
@@ -149,7 +177,7 @@ class ModelRunner(Lifetime):
     def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
         """The inputs as they go in, after the model has taken on their shapes."""
         self._check_open()
-        arrays, shapes = match_inputs(self._instance.inputs, inputs)
+        arrays, shapes = match_inputs(self._instance.inputs, inputs, self._instances.told)
         if shapes:
             self._change(shapes)
         return arrays

@@ -83,6 +83,8 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
     }
     if options.memory_limit is not None:
         stated["memory"] = str(options.memory_limit)
+    if options.outputs:
+        stated["outputs"] = repr(options.outputs)
     device = players.recall_facts(request.device, store)
     return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
 
