@@ -177,7 +177,7 @@ class _Work:
         if stored is None or np.allclose(stored.scales, units, _NEAR, 0):
             return None if stored is None else stored.whole
         real = self.graph.constants[bias].astype(np.float64)
-        return np.rint(real / units).astype(np.float32)
+        return np.asarray(np.rint(real / units), np.float32)
 
     def _is_only_rounded(self, name: str) -> bool:
         readers = self.graph.readers.get(name, ())
