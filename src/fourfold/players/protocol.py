@@ -93,8 +93,10 @@ class Player(Protocol):
     def reset(self) -> None:
         """Set the model's variables back to what they began with."""
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds, by the device's own clock."""
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
+        """The shortest time of each launch in seconds, by the device's own clock. Inputs may be
+        memory of the device.
+        """
 
     def binary(self) -> bytes:
         """The program's binary; a DeviceError where the driver gives none."""
