@@ -68,6 +68,8 @@ class CudaDialect(Dialect):
 
     def part(self, text: str, width: int, first: int, count: int) -> str:
         """Half of a vector, again and again."""
+        if count == 1:
+            return self.lane(text, width, first)
         while width > count:
             width //= 2
             text += ".hi" if first >= width else ".lo"

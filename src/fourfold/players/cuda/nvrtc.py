@@ -68,10 +68,12 @@ def build(program: Program, architecture: str) -> bytes:
     """
     found = library()
     check_architecture(found, architecture)
-    options = [f"--gpu-architecture={architecture}", *program.options.split()]
+    options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
     handle, functions = c_void_p(), found.functions
     source = c_char_p(program.text.encode())
-    _check(found, functions.nvrtcCreateProgram(byref(handle), source, _FILE.encode(), 0, None, None))
+    _check(
+        found, functions.nvrtcCreateProgram(byref(handle), source, _FILE.encode(), 0, None, None)
+    )
     try:
         given = (c_char_p * len(options))(*(option.encode() for option in options))
         code = functions.nvrtcCompileProgram(handle, len(options), given)
@@ -121,7 +123,9 @@ def _candidates() -> Iterator[str]:
             yield from sorted(glob(os.path.join(place, wanted)), reverse=True)
         return
     for place in _FOLDERS:
-        yield from (os.path.join(place, name) for name in _NAMES if os.path.exists(f"{place}/{name}"))
+        yield from (
+            os.path.join(place, name) for name in _NAMES if os.path.exists(f"{place}/{name}")
+        )
     yield from _NAMES
 
 
