@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache as cache_once
 from functools import partial
@@ -22,7 +22,14 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, match_inputs, name_shapes
+from fourfold.runtime.inputs import (
+    Inputs,
+    Shapes,
+    TensorInfo,
+    match_inputs,
+    name_of,
+    name_shapes,
+)
 from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
 from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.request import Request
@@ -35,17 +42,21 @@ if TYPE_CHECKING:
     from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
     from fourfold.placement import OperatorPlacement, Placement
+    from fourfold.runtime import in_flight
     from fourfold.store import store as stores
 
     Cache = str | os.PathLike[str] | stores.Store | None
 else:
     compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
     conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    in_flight = lazy_import("fourfold.runtime.in_flight")
 
 PathName = str | os.PathLike[str]
 Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 AUTO, MEMORY = "auto", "memory"
+IN_FLIGHT = 3  # runs that are under way at once
+Results = dict[str, np.ndarray]
 
 
 class Session:
@@ -126,6 +137,7 @@ class Session:
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
         self._instances = InstanceCache(request, make, limit)
         self._direct = self._instance.direct
+        self._waiter: in_flight.Waiter | None = None
 
     @property
     def _instance(self) -> ModelInstance:
@@ -175,18 +187,71 @@ class Session:
         """Whether nothing had to be made: the plan came from the store or from a prepared file."""
         return self.origin != "model"
 
-    def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
+    def run(self, inputs: Inputs | None = None) -> Results:
         """The outputs as new arrays by name; inputs go by name, by position, or alone.
 
         Where the model leaves a size of an input open, an array of another size changes the model
-        to its shape, as `resize` would.
+        to its shape, as `resize` would. Without inputs it plays what `input_array` gave the caller
+        to fill, and the outputs are those arrays that `output_array` gives.
         """
+        if inputs is None:
+            return self._run_views()
         found = self._direct(inputs)
         if found is not None:
             return found
         with self._lock:
             arrays = self._arrays(inputs)
             return self._instance.run(arrays)
+
+    def _run_views(self) -> Results:
+        with self._lock:
+            self._check_open()
+            return self._instance.views.play()
+
+    def run_async(self, inputs: Inputs | None = None) -> in_flight.RunFuture:
+        """Begin a run and return: the future has the outputs some time, by `result()` or `await`.
+        Inputs are copied before this returns; without any, those of `input_array` are played.
+
+        Runs end in the order in which they began. Where several are in flight, the first is waited
+        for before one more begins.
+        """
+        flight = self._begin(inputs, IN_FLIGHT)
+        with self._lock:
+            if self._waiter is None:
+                self._waiter = in_flight.Waiter()
+            return self._waiter.future(flight)
+
+    def stream(self, inputs: Iterable[Inputs], depth: int = IN_FLIGHT) -> Iterator[Results]:
+        """The outputs for each of the inputs, in their order, with up to `depth` runs in flight, so
+        that uploads, kernels, downloads and the making of inputs overlap. The next input is asked
+        for when there is room for it; results are given as soon as they are there.
+        """
+        self._check_open()
+        return in_flight.stream(self._begin, inputs, count("depth", depth))
+
+    def _begin(self, inputs: Inputs | None, limit: int) -> in_flight.Flight:
+        with self._lock:
+            self._check_open()
+            if inputs is None:
+                return self._instance.views.begin()
+            arrays = self._arrays(inputs)
+            return self._instance.flights.begin(arrays, limit)
+
+    def input_array(self, name: str | None = None) -> np.ndarray:
+        """Memory to fill for `run()` without inputs: that which kernels read, or, where the device
+        has memory of its own, that from which it fetches inputs soonest. It stays the same from run
+        to run; only while one begun by `run_async` is in flight it is another, to be asked for
+        anew. `resize` ends its use.
+        """
+        with self._lock:
+            self._check_open()
+            return self._instance.views.input_array(name_of(self.inputs, name, "input"))
+
+    def output_array(self, name: str | None = None) -> np.ndarray:
+        """Where the last `run()` without inputs left an output; the next one overwrites it."""
+        with self._lock:
+            self._check_open()
+            return self._instance.views.output_array(name_of(self.outputs, name, "output"))
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
@@ -225,6 +290,9 @@ class Session:
         with self._lock:
             self._closed, self._direct = True, not_direct
             self._instances.close()
+            waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.close()
 
     def __enter__(self) -> Session:
         return self

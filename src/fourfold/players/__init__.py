@@ -17,7 +17,16 @@ from fourfold.players.probing import (
     recall_facts,
     with_known_facts,
 )
-from fourfold.players.protocol import Backend, BuiltProgram, LaunchTimer, Player
+from fourfold.players.protocol import (
+    Backend,
+    BuiltProgram,
+    DeviceMemory,
+    Into,
+    LaunchTimer,
+    Outputs,
+    Player,
+    Slot,
+)
 from fourfold.players.registry import backend_of, backends
 from fourfold.players.verdict import check_verdict, describe_verdict
 
@@ -27,8 +36,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "BuiltProgram",
+    "DeviceMemory",
+    "Into",
     "LaunchTimer",
+    "Outputs",
     "Player",
+    "Slot",
     "ask_facts",
     "backend_of",
     "backends",

@@ -47,11 +47,16 @@ class ChunkedCopy:
             yield start, stop
 
 
-def copied(source: np.ndarray) -> np.ndarray:
-    """A new array with the same numbers; by several threads where they are many."""
+def copied(source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
+    """The same numbers in another array, a new one where none is given; by several threads where
+    they are many.
+    """
     if source.nbytes < LARGE:
-        return source.copy()
-    target = np.empty_like(source)
+        if target is None:
+            return source.copy()
+        np.copyto(target, source)
+        return target
+    target = np.empty_like(source) if target is None else target
     for _ in ChunkedCopy(target, THREAD_CHUNK).copy(source):
         pass
     return target

@@ -121,6 +121,17 @@ def name_shapes(
         raise InputError(what, why, "write it as {'name': (1, 224, 224, 3)}") from error
 
 
+def name_of(infos: Sequence[TensorInfo], name: str | None, kind: str) -> str:
+    """The name of an input or output; without one it is that of the only one."""
+    names = [info.name for info in infos]
+    if name is None and len(names) == 1:
+        return names[0]
+    if name not in names:
+        what = f"there is no {kind} {name!r}" if name is not None else f"which {kind} is not said"
+        raise InputError(what, f"the model's are {names}", nearest(name or "", names))
+    return name
+
+
 def _refuse_unknown(names: Sequence[str], given: Mapping[str, object]) -> None:
     for name in given:
         if name not in names:

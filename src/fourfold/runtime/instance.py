@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -27,13 +29,21 @@ from fourfold.runtime.request import Request
 from fourfold.store.prepared import is_prepared
 
 if TYPE_CHECKING:
+    from concurrent import futures
+
     from fourfold.placement import Placement
-    from fourfold.runtime import hybrid_loading, race
+    from fourfold.players import thread_slot
+    from fourfold.runtime import hybrid_loading, in_flight, race, views
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
     race = lazy_import("fourfold.runtime.race")
+    in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
+    thread_slot, futures = (
+        lazy_import("fourfold.players.thread_slot"),
+        lazy_import("concurrent.futures"),
+    )
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,8 @@ class ModelInstance:
 
     def __init__(self, request: Request, store: Store | None, lock: Lock) -> None:
         self.request, self._store, self._lock = request, store, lock
+        self._playing = threading.Lock()
+        self._thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
         self._hybrid: hybrid_loading.LoadedHybrid | None = None
         self._explained: Placement | None = None
         self.player: players.Player | HybridPlayer
@@ -133,9 +145,45 @@ class ModelInstance:
         return self._explained
 
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        results = self.player.run(arrays)
-        self._binaries.after_run(self.player)
+        with self._playing:
+            results = self.player.run(arrays)
+        self._after_run()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
+
+    def _after_run(self) -> None:
+        self._binaries.after_run(self.player)
+
+    @cached_property
+    def flights(self) -> in_flight.RunsInFlight:
+        """The runs that have begun and are not waited for."""
+        names = [info.name for info in self.outputs]
+        return in_flight.RunsInFlight(self._open_slot, names, self._after_run)
+
+    @cached_property
+    def views(self) -> views.Views:
+        """Arrays that the caller fills and reads."""
+        names = [info.name for info in self.inputs], [info.name for info in self.outputs]
+        return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
+
+    def _open_slot(self, staged: bool = True) -> players.Slot:
+        if self._hybrid is None:
+            slot = cast(players.Player, self.player).open_slot(staged)
+            if slot is not None:
+                return slot
+        if self._thread is None:
+            self._thread = futures.ThreadPoolExecutor(1, "fourfold-run")
+        ports = (self.plan.inputs, self.plan.outputs)
+        return thread_slot.ThreadSlot(self._play, self._thread, *ports)
+
+    def _play(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._playing:
+            return self.player.run(arrays)
+
+    def drain(self) -> None:
+        """Wait for all that has begun."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                getattr(self, name).drain()
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[KernelTime]:
         """The shortest time of every launch; one launch in all is made a list of them for this."""
@@ -160,11 +208,17 @@ class ModelInstance:
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""
+        self.drain()
         self.player.reset()
         self._find_direct()
 
     def close(self) -> None:
-        """Free the device's memory, after what is being kept is kept."""
+        """Free the device's memory, after what has begun has ended, and what is kept is kept."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                vars(self).pop(name).close()
+        if self._thread is not None:
+            self._thread.shutdown()
         self._binaries.close()
         self.player.close()
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
-from fourfold.players.protocol import BuiltProgram, LaunchTimer, Player
+from fourfold.players.host_memory import HostMemory
+from fourfold.players.protocol import BuiltProgram, DeviceMemory, LaunchTimer, Player
 
 if TYPE_CHECKING:
     from fourfold.players.interpret import device as devices
@@ -58,6 +59,12 @@ class InterpretBackend:
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         return players.Player(device, plan, cast("kernels.CompiledProgram | None", program))
+
+    def make_memory(self, device: DeviceInfo, size: int) -> DeviceMemory:
+        return HostMemory(size)
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> DeviceMemory | None:
+        return given if isinstance(given, HostMemory) else None
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return timers.LaunchTimer(device, plan)

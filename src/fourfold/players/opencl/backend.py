@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as found
+from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.player import Player, live_program
+from fourfold.players.opencl.port_memory import padded
 from fourfold.players.opencl.program import (
     begins_slowly,
     binaries_cost_nothing,
@@ -22,6 +24,7 @@ from fourfold.players.opencl.program import (
 from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import BuiltProgram
 
+imports = lazy_import("fourfold.players.opencl.import_memory")
 probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
 
 
@@ -58,6 +61,12 @@ class OpenCLBackend:
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         return Player(device, plan, cast("cl.Program | None", program))
+
+    def make_memory(self, device: DeviceInfo, size: int) -> OpenCLMemory:
+        return OpenCLMemory(device, cl.Buffer(found.context_of(device), padded(size)), size)
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> OpenCLMemory | None:
+        return cast("OpenCLMemory | None", imports.import_memory(device, given))
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return LaunchTimer(device, plan)

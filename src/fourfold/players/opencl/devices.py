@@ -47,6 +47,12 @@ def context_of(info: DeviceInfo) -> cl.Context:
     return cl.Context(handle)
 
 
+@cache
+def queue_of(info: DeviceInfo) -> cl.Queue:
+    """A queue for what belongs to no player."""
+    return cl.Queue(context_of(info))
+
+
 def reason_of(error: Exception) -> str:
     """What a driver said, in one line."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -30,9 +30,11 @@ class HostHandshake:
         self._flags[READY] = self._pieces  # a launch that nothing is given to does not wait
         self._running = False  # whether a kernel may still read the flags
 
-    def launch_and_copy(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
-        """Launch, and copy arrays meanwhile. The driver begins with a launch by itself, and at
-        the latest when it is asked to wait.
+    def launch_and_copy(
+        self, arrays: Sequence[np.ndarray | None], launch: Callable[[], None]
+    ) -> None:
+        """Launch, and copy arrays meanwhile; None stands for one that is there. The driver begins
+        with a launch by itself, and at the latest when it is asked to wait.
         """
         if self._running:
             self._queue.finish()
@@ -42,8 +44,9 @@ class HostHandshake:
         try:
             launch()
             for (chunks, size, count), array in zip(self._inputs, arrays, strict=True):
-                for _, stop in chunks.copy(array):
-                    flags[READY] = ready + pieces(stop * size)
+                if array is not None:
+                    for _, stop in chunks.copy(array):
+                        flags[READY] = ready + pieces(stop * size)
                 ready += count
         finally:  # whatever went wrong, kernels must not wait for ever
             flags[READY] = self._pieces

@@ -8,18 +8,15 @@ from __future__ import annotations
 from fourfold.players.opencl.binding.calls import Error
 from fourfold.players.opencl.binding.objects import (
     Buffer,
-    Call,
     Context,
     Device,
-    Event,
     Image,
     Kernel,
-    Memory,
     Platform,
     Program,
-    Queue,
     platforms,
 )
+from fourfold.players.opencl.binding.queue import Call, Event, Memory, Queue
 
 __all__ = [
     "Buffer",
