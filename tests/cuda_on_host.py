@@ -25,7 +25,7 @@ from fourfold.plan.host_protocol import DONE
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 _HERE = Path(__file__).parent
 _HEADER = _HERE / "cuda_on_host.hpp"
-_OPTIONS = ("-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-march=native")
+_OPTIONS = ("-std=c++17", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-march=native")
 _WAITING = re.compile(
     r"__syncthreads|\b(exchange|from_last|from_next|matrix_multiply|filter_multiply)\("
 )

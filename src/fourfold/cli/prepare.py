@@ -4,7 +4,7 @@ The file holds plans, packed weights, kernel texts, and for each device it was m
 binaries and tuned choices; and always a generic plan, for any GPU and any CPU, or with --only-here
 for any device of the kinds at hand. Session("out.fourfold") needs neither the model nor its reader.
 --add keeps what is in an existing file. An interruption or a full disk leaves an existing file as
-it was.
+it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
-from fourfold.players import find_device
+from fourfold.players import find_target
 from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
@@ -41,6 +41,9 @@ FILE = click.Path(exists=True, path_type=Path)
 @click.argument("models", nargs=-1, required=True, type=FILE)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="May be given again.")
+@click.option(
+    "--units", type=click.IntRange(1), help="Of a board that is not there, as cuda:sm_87."
+)
 @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
 @click.option("--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
 @click.option(
@@ -58,6 +61,7 @@ def command(
     models: tuple[Path, ...],
     output: Path,
     devices: tuple[str, ...],
+    units: int | None,
     add: bool,
     everywhere: bool,
     as_json: bool,
@@ -68,7 +72,7 @@ def command(
     config = Config.from_environment()
     options, level = _read_options(config, **stated)
     store = configured_store(config)
-    found = [find_device(name) for name in devices or (config.device,)]
+    found = [find_target(name, units) for name in devices or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]
     rows, generic = [], []
     for path in models:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, nearest
+from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.players import registry
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
@@ -96,6 +96,20 @@ def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
         if _is_called(info, text):
             return info
     raise _no_such_device(wanted, known)
+
+
+def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> DeviceInfo:
+    """The device that is wanted, for who only makes plans and code: 'cuda:sm_87' is a board that
+    need not be there. Only of such a board it can be said how many units it has.
+    """
+    api, _, part = str(wanted).strip().lower().partition(":")
+    board = None
+    if not isinstance(wanted, DeviceInfo) and api in registry.backends():
+        board = registry.backends()[api].find_board(part.strip(), units)
+    if board is None and units is not None:
+        what, why = f"{wanted} was given {units} units", "a device has the units that it has"
+        raise InputError(what, why, "leave --units out, or name a board such as cuda:sm_87")
+    return find_device(wanted) if board is None else board
 
 
 def _find_in_api(api: str, part: str) -> DeviceInfo:

@@ -131,6 +131,11 @@ class Backend(Protocol):
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
 
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        """A device that need not be there, for those who only prepare: 'sm_87', with so many units;
+        None where the name is none of such a board.
+        """
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> Mapping[str, Fact]:
         """What trials tell of these probed facts, and of others that go with them. One that a trial
         did not answer, because it hung or died, is left out: it is no fact.
@@ -152,6 +157,9 @@ class Backend(Protocol):
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         """Whether the driver has a program's binary at hand once it is built."""
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        """What `load_program` takes, by the compiler alone: the device need not be there."""
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from ctypes import CDLL, byref, c_char_p, c_int, c_size_t, c_void_p
+from ctypes.util import find_library
 from functools import cache
 from glob import glob
 from importlib.machinery import PathFinder
@@ -18,11 +18,14 @@ from typing import NamedTuple
 
 from fourfold.errors import BuildError, DeviceError
 from fourfold.plan import Program
+from fourfold.players.cuda.image import Image
 
 INSTALL = "install the compiler by 'pip install fourfold[cuda]', or NVIDIA's CUDA toolkit"
 _PACKAGE = "nvidia"  # whose folders the wheels of NVIDIA's libraries fill
 _FILE = "k.cu"
-_OUT_OF_MEMORY, _WRONG_OPTION, _COMPILATION = 1, 5, 6
+_OLDER = "install an older one: pip install nvidia-cuda-nvrtc-cu12"
+_NEWER = "install a newer one: pip install --upgrade nvidia-cuda-nvrtc"
+_COMPILATION = 6  # what it answers where the text is wrong
 # Where toolkits and JetPack put it, beside where the system looks by itself.
 _FOLDERS = (
     "/usr/local/cuda/lib64",
@@ -33,6 +36,7 @@ _FOLDERS = (
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so")
 _BUILTINS = "libnvrtc-builtins.so.*"
 _WINDOWS, _WINDOWS_BUILTINS = "nvrtc64_*_0.dll", "nvrtc-builtins64_*.dll"
+_WINDOWS_NAMES = ("nvrtc64_130_0", "nvrtc64_120_0", "nvrtc64_112_0")
 
 
 class Library(NamedTuple):
@@ -62,26 +66,23 @@ def library() -> Library:
     raise DeviceError("CUDA kernels cannot be built: NVRTC does not load", why, INSTALL)
 
 
-def build(program: Program, architecture: str) -> bytes:
-    """The program for an architecture: code for 'sm_87', PTX for 'compute_87', which newer GPUs
-    take as well. A BuildError has the compiler's log.
-    """
+def build(program: Program, architecture: str) -> Image:
+    """The program for an architecture, 'sm_87'; a BuildError has the compiler's log."""
     found = library()
-    check_architecture(found, architecture)
+    _check_architecture(found, architecture)
     options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
     handle, functions = c_void_p(), found.functions
-    source = c_char_p(program.text.encode())
-    _check(
-        found, functions.nvrtcCreateProgram(byref(handle), source, _FILE.encode(), 0, None, None)
-    )
+    source, name = program.text.encode(), _FILE.encode()
+    _check(found, functions.nvrtcCreateProgram(byref(handle), source, name, 0, None, None))
     try:
         given = (c_char_p * len(options))(*(option.encode() for option in options))
         code = functions.nvrtcCompileProgram(handle, len(options), given)
         if code == _COMPILATION:
             what = f"the kernels do not build for {architecture} by {found.name}"
-            raise BuildError(what, _text(functions, handle, "ProgramLog"), program.text)
+            raise BuildError(what, _text(functions, handle), program.text)
         _check(found, code)
-        return _bytes(functions, handle, "CUBIN" if architecture.startswith("sm_") else "PTX")
+        made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
+        return Image(architecture, found.name, *made)
     finally:
         functions.nvrtcDestroyProgram(byref(handle))
 
@@ -95,20 +96,13 @@ def supported(found: Library) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def check_architecture(found: Library, architecture: str) -> None:
+def _check_architecture(found: Library, architecture: str) -> None:
     """A DeviceError where this compiler does not know an architecture."""
-    match = re.fullmatch(r"(?:sm|compute)_(\d+)[af]?", architecture)
-    known = supported(found)
-    if match is None or int(match[1]) not in known:
-        names = ", ".join(f"sm_{number}" for number in known)
-        older = match is not None and int(match[1]) < min(known)
-        raise DeviceError(
-            f"{found.name} builds nothing for {architecture}",
-            f"it knows {names}",
-            "install an older one: pip install 'nvidia-cuda-nvrtc-cu12<12.9.999'"
-            if older
-            else "install a newer one: pip install --upgrade nvidia-cuda-nvrtc",
-        )
+    number, known = int(architecture.removeprefix("sm_")), supported(found)
+    if number not in known:
+        what = f"{found.name} builds nothing for {architecture}"
+        why = f"it knows {', '.join(f'sm_{one}' for one in known)}"
+        raise DeviceError(what, why, _OLDER if number < min(known) else _NEWER)
 
 
 def _candidates() -> Iterator[str]:
@@ -119,8 +113,7 @@ def _candidates() -> Iterator[str]:
         for inner in ("cu*/lib", "cuda_nvrtc/lib", "cu*/bin/*", "cu*/bin", "cuda_nvrtc/bin"):
             yield from sorted(glob(os.path.join(folder, inner, wanted)), reverse=True)
     if windows:
-        for place in os.environ.get("PATH", "").split(os.pathsep):
-            yield from sorted(glob(os.path.join(place, wanted)), reverse=True)
+        yield from filter(None, map(find_library, _WINDOWS_NAMES))
         return
     for place in _FOLDERS:
         yield from (
@@ -155,13 +148,18 @@ def _check(found: Library, code: int) -> None:
         raise DeviceError(f"{found.name} failed", f"{why} ({found.path})", INSTALL)
 
 
-def _text(functions: CDLL, handle: c_void_p, what: str) -> str:
-    return _bytes(functions, handle, what).rstrip(b"\0").decode(errors="replace")
-
-
-def _bytes(functions: CDLL, handle: c_void_p, what: str) -> bytes:
+def _text(functions: CDLL, handle: c_void_p) -> str:
+    """What the compiler said."""
     size = c_size_t()
-    getattr(functions, f"nvrtcGet{what}Size")(handle, byref(size))
+    functions.nvrtcGetProgramLogSize(handle, byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    functions.nvrtcGetProgramLog(handle, log)
+    return log.value.decode(errors="replace")
+
+
+def _bytes(found: Library, handle: c_void_p, what: str) -> bytes:
+    size = c_size_t()
+    _check(found, getattr(found.functions, f"nvrtcGet{what}Size")(handle, byref(size)))
     data = ctypes.create_string_buffer(size.value)
-    getattr(functions, f"nvrtcGet{what}")(handle, data)
+    _check(found, getattr(found.functions, f"nvrtcGet{what}")(handle, data))
     return data.raw

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.device import DeviceInfo, Fact
+from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.host_memory import HostMemory
@@ -33,6 +34,9 @@ class InterpretBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return (devices.PLAIN_GPU,)
 
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        return None
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """What the facts of a device say is so."""
         return {name: getattr(device, name) for name in names}
@@ -54,6 +58,9 @@ class InterpretBackend:
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return False
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        raise DeviceError("trees have no binary", "they are read as they are", "build none")
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

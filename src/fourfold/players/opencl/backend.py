@@ -18,6 +18,8 @@ from fourfold.players.opencl.port_memory import padded
 from fourfold.players.opencl.program import (
     begins_slowly,
     binaries_cost_nothing,
+    build_text,
+    fetch_binary,
     load_binary,
     warm_compiler,
 )
@@ -36,6 +38,10 @@ class OpenCLBackend:
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
+
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        """A driver builds for the devices that it has."""
+        return None
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return cast("dict[str, Fact]", probes.probe(device, names))
@@ -56,6 +62,9 @@ class OpenCLBackend:
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return binaries_cost_nothing(device.platform)
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        return fetch_binary(build_text(found.context_of(device), program))
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
