@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,21 +60,40 @@ def _functions() -> dict[str, str]:
     return {name: f"\n{text}" for name, text in pairs}
 
 
-def play_on_host(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
-    """The plan's outputs for these inputs. What nobody writes is NaN."""
+class HostKernels:
+    """The kernels of a plan as functions of the host."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._functions = build_library(plan, folder)
+        self._waits = _WAITING.search(plan.program.text) is not None
+
+    def launch(self, entry: str, groups: list[int], items: list[int], given: Any) -> None:
+        """Run a kernel; `given` has the address of each argument, as CUDA takes them."""
+        three = ctypes.c_uint * 3
+        sizes = (three(*groups), three(*items))
+        function = getattr(self._functions, f"call_{entry}")
+        self._functions.host_launch(function, given, *sizes, int(self._waits))
+
+
+def build_library(plan: Plan, folder: Path) -> ctypes.CDLL:
+    """The plan's text, built."""
     assert COMPILER is not None
     source, library = folder / "plan.cpp", folder / "plan.so"
     source.write_text(host_text(plan), encoding="utf-8")
     command = [COMPILER, str(source), "-o", str(library), *_OPTIONS]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
-    functions = ctypes.CDLL(str(library))
+    return ctypes.CDLL(str(library))
+
+
+def play_on_host(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+    """The plan's outputs for these inputs. What nobody writes is NaN."""
+    kernels = HostKernels(plan, folder)
     memory = [_memory(plan, number) for number in range(len(plan.buffers))]
     for port, array in zip(plan.inputs, inputs, strict=True):
         memory[port.buffer][: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    waits = _WAITING.search(plan.program.text) is not None
     for launch in plan.launches:
-        _launch(functions, launch, memory, waits)
+        _launch(kernels, launch, memory)
     return [
         memory[port.buffer][: port.type.bytes].view(port.type.dtype.numpy).reshape(port.type.shape)
         for port in plan.outputs
@@ -93,7 +113,7 @@ def _memory(plan: Plan, number: int) -> np.ndarray:
     return memory
 
 
-def _launch(functions: ctypes.CDLL, launch: Launch, memory: list[np.ndarray], waits: bool) -> None:
+def _launch(kernels: HostKernels, launch: Launch, memory: list[np.ndarray]) -> None:
     values: list[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_int32] = []
     for argument in launch.arguments:
         if isinstance(argument, BufferUse):
@@ -106,6 +126,4 @@ def _launch(functions: ctypes.CDLL, launch: Launch, memory: list[np.ndarray], wa
     local = [*launch.local, *rest]
     groups = [size // by for size, by in zip([*launch.grid, *rest], local, strict=True)]
     assert prod(groups) * prod(local) == prod(launch.grid)
-    three = ctypes.c_uint * 3
-    entry = getattr(functions, f"call_{launch.entry}")
-    functions.host_launch(entry, given, three(*groups), three(*local), int(waits))
+    kernels.launch(launch.entry, groups, local, given)

@@ -170,10 +170,19 @@ DEVICE vector<T, N> choose(vector<int, N> c, vector<T, N> a, vector<T, N> b)
 """
 
 OPERATORS = """
+// Written out lane by lane: by a function of each lane they would take the compiler longer.
 #define ARITHMETIC(op) \\
+    template <class T> DEVICE vector<T, 2> operator op(vector<T, 2> a, vector<T, 2> b) \\
+    { \\
+        return vector<T, 2>(T(a.x op b.x), T(a.y op b.y)); \\
+    } \\
+    template <class T> DEVICE vector<T, 4> operator op(vector<T, 4> a, vector<T, 4> b) \\
+    { \\
+        return vector<T, 4>(T(a.x op b.x), T(a.y op b.y), T(a.z op b.z), T(a.w op b.w)); \\
+    } \\
     template <class T, int N> DEVICE vector<T, N> operator op(vector<T, N> a, vector<T, N> b) \\
     { \\
-        return each<T>([](T x, T y) { return T(x op y); }, a, b); \\
+        return vector<T, N>(a.lo op b.lo, a.hi op b.hi); \\
     } \\
     template <class T, int N> \\
     DEVICE vector<T, N> &operator op##=(vector<T, N> &a, vector<T, N> b) \\
@@ -192,9 +201,17 @@ ARITHMETIC(<<)
 ARITHMETIC(>>)
 // Truth in a vector is -1; what is true of a scalar is 1.
 #define COMPARISON(op) \\
+    template <class T> DEVICE vector<int, 2> operator op(vector<T, 2> a, vector<T, 2> b) \\
+    { \\
+        return vector<int, 2>(-(a.x op b.x), -(a.y op b.y)); \\
+    } \\
+    template <class T> DEVICE vector<int, 4> operator op(vector<T, 4> a, vector<T, 4> b) \\
+    { \\
+        return vector<int, 4>(-(a.x op b.x), -(a.y op b.y), -(a.z op b.z), -(a.w op b.w)); \\
+    } \\
     template <class T, int N> DEVICE vector<int, N> operator op(vector<T, N> a, vector<T, N> b) \\
     { \\
-        return each<int>([](T x, T y) { return -int(x op y); }, a, b); \\
+        return vector<int, N>(a.lo op b.lo, a.hi op b.hi); \\
     }
 COMPARISON(<)
 COMPARISON(<=)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
@@ -46,6 +46,6 @@ class CudaMemory:
 
     def __del__(self) -> None:
         if getattr(self, "_buffer", None) is not None:
-            with self._context.current():
+            with suppress(cu.Error), self._context.current():  # the process may be at its end
                 self._buffer.release()
                 self._stream.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from fourfold.device import DeviceInfo
@@ -24,7 +25,7 @@ class BuiltModule:
 
     def __del__(self) -> None:
         if getattr(self, "module", None) is not None:
-            with self._context.current():
+            with suppress(cu.Error), self._context.current():  # the process may be at its end
                 self.module.release()
 
 
