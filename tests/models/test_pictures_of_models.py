@@ -1,4 +1,6 @@
-"""Real models that take photographs as bytes: no kernel more than for floats, the same answer."""
+"""Real models that take photographs as bytes: no kernel more than for floats, the same answer; and
+frames of a camera, for one kernel more.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_devices import H200
+from runtimes import interpreter as open_litert
+from runtimes import run as run_litert
 
 import fourfold
 from fourfold.compile import compile_model
@@ -62,3 +66,47 @@ def test_the_same_answer(name: str, device: DeviceInfo) -> None:
         found, wanted = session.run(picture), plain.run(np.ascontiguousarray(real))
         for title, array in wanted.items():
             np.testing.assert_allclose(found[title], array, atol=1e-5 * float(np.ptp(array)))
+
+
+FRAMES = {
+    "mobilenet_v1_025_224_float": fourfold.Pixels(127.5, 127.5, "nv12", (270, 480), "letterbox"),
+    "face_detection_short_range": fourfold.Pixels(
+        127.5, 127.5, "yuv420", (480, 270), "crop", "area", matrix="bt709"
+    ),
+    "ultraface_rfb_320": fourfold.Pixels(127, 128, "bgra", (361, 641), resize="nearest"),
+}
+
+
+def test_frames_make_one_kernel_more() -> None:
+    for name, pixels in FRAMES.items():
+        path = str(path_of(name))
+        for where in (NULL_GPU, H200):
+            plain, made = (
+                compile_model(
+                    path, where, CompileOptions(launches="list", pixels=given), {}, Timings()
+                ).plan
+                for given in (None, pixels)
+            )
+            assert len(made.launches) == len(plain.launches) + 1
+            assert made.launches[0].entry.startswith("frame")
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_frames_give_what_litert_gives(name: str, device: DeviceInfo) -> None:
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    path, pixels = path_of(name), FRAMES[name]
+    assert pixels.size is not None
+    shape = pixels.frame_shape(1, pixels.size)
+    ramp = np.linspace(0, 255, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    noise = np.random.default_rng(3).uniform(-40, 40, shape)
+    frame = np.clip(ramp + noise, 0, 255).astype(np.uint8)
+    interpreter = open_litert("ai_edge_litert", path.read_bytes())
+    (detail,) = interpreter.get_input_details()
+    real = pixels.real(frame, tuple(int(size) for size in detail["shape"]))
+    wanted = run_litert(interpreter, [real])
+    for where in (device, "cpu"):
+        with fourfold.Session(path, where, cache=None, pixels=pixels) as session:
+            found = session.run(frame)
+            assert session.inputs[0].shape == shape
+        for ours, array in zip(found.values(), wanted, strict=True):
+            np.testing.assert_allclose(ours, array, atol=1e-4 * float(np.ptp(array)))

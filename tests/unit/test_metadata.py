@@ -25,7 +25,7 @@ from fourfold.metadata import Labels, ModelMetadata, Normalization, ScoreCalibra
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.prepare import prepare_model
-from fourfold.runtime.inputs import TensorInfo
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.store.draft import Draft
 from fourfold.types import Quantization
 

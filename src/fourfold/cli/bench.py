@@ -17,13 +17,13 @@ from typing import Any
 import click
 import numpy as np
 
-import fourfold
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
+from fourfold.compile import load_model
+from fourfold.config import Config
 from fourfold.errors import InputError, ModelError
-from fourfold.pixels import Pixels
 from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.runtime.random_inputs import random_inputs
 
@@ -61,8 +61,7 @@ def command(
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        given = real_inputs(session, inputs)
-        rival = open_rival(arguments, given, threads) if compare else {}
+        rival = open_rival(arguments, inputs, threads) if compare else {}
         calls |= rival
         for name, call in calls.items():
             bar.add_task(f"warming up {name}", total=None)
@@ -79,13 +78,18 @@ def command(
 
 
 def real_inputs(
-    session: fourfold.Session, inputs: Mapping[str, np.ndarray]
+    arguments: ModelArguments, inputs: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
-    """What the CPU runtime gets: pictures as floats, ready made."""
+    """What the CPU runtime gets: pictures as the model takes them, ready made."""
+    if arguments.pixels is None:
+        return inputs
+    options = arguments.compile_options(Config.from_environment())
+    loaded = load_model(arguments.readable.content, options)
+    names = dict(zip(loaded.model.input_names, loaded.model.main.arguments, strict=True))
     pictures = {
-        one.name: Pixels.parse(one.pixels).real(inputs[one.name])
-        for one in session.inputs
-        if one.pixels
+        name: loaded.asked[value].numbers(inputs[name], loaded.model.main.types[value])
+        for name, value in names.items()
+        if value in loaded.asked
     }
     return {**inputs, **pictures}
 
@@ -102,7 +106,8 @@ def open_rival(
             click.echo(f"nothing is measured beside it: {rival.reason}", err=True)
             return {}
         model = model_of_signature(arguments.readable.content, arguments.signature)
-        run = rival.engine.open_model(model, inputs, threads or os.cpu_count() or 1)
+        given = real_inputs(arguments, inputs)
+        run = rival.engine.open_model(model, given, threads or os.cpu_count() or 1)
     except (InputError, ModelError) as error:
         click.echo(f"{error.what}: {error.why}", err=True)
         return {}

@@ -22,7 +22,13 @@ import numpy as np
 
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._inputs import gather_inputs
-from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
+from fourfold.cli._options import (
+    ModelArguments,
+    json_option,
+    model_options,
+    postprocess_options,
+    seed_option,
+)
 from fourfold.cli._outputs import TOP, summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
@@ -36,6 +42,7 @@ from fourfold.errors import InputError
     "--top", type=click.IntRange(0), default=TOP, show_default=True, help="Classes that are shown."
 )
 @scaling_options
+@postprocess_options
 @seed_option
 @json_option
 def command(

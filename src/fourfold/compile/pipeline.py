@@ -33,7 +33,12 @@ class LoweringInput(NamedTuple):
 
 def kernel_options(options: CompileOptions) -> KernelOptions:
     """What kernels are told of the options; lowering adds what graph and device make of it."""
-    return KernelOptions(options.precision, options.literal_sizes, options.launches)
+    return KernelOptions(
+        options.precision,
+        options.literal_sizes,
+        options.launches,
+        saves_memory=options.saves_memory,
+    )
 
 
 def prepare_lowering(

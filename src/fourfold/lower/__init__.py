@@ -39,6 +39,7 @@ def make_plan(
     """
     choices = {} if choices is None else choices
     ports, results = _port_buffers(graph), graph.results
+    work = sum(flops(graph, node) for node in graph.nodes)
     graph, target, language = specialise_for(graph, device, options)
     graph = copy_states(graph)
     locations = choose_locations(graph, target.options)
@@ -55,6 +56,7 @@ def make_plan(
         buffers=(arena, Buffer("constants", "constants", 0), *ports),
         inputs=tuple(_port(graph, name, allocation) for name in graph.arguments),
         outputs=tuple(_port(graph, name, allocation) for name in results),
+        flops=work,
     )
     load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
     if wants_one_launch(draft.bound, language, target, choices, load):

@@ -13,6 +13,8 @@ from fourfold.types import Quantization, Shape, TensorType
 
 ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
 CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
+BUFFER_ALIGNMENT = 64  # bytes that the size of a buffer which begins empty is a multiple of
+HOST_KINDS = ("host", "host_protocol")  # kinds of buffers that are host memory
 
 
 class Buffer(NamedTuple):
@@ -30,6 +32,18 @@ class Buffer(NamedTuple):
     kind: str
     bytes: int
     start: int | None = None
+
+    @property
+    def allocated(self) -> int:
+        """The bytes that a device sets aside for it; those that begin as a copy are as long."""
+        if self.kind in ("constants", "variable", "state"):
+            return self.bytes
+        return padded(self.bytes)
+
+
+def padded(size: int) -> int:
+    """The bytes of a buffer for so many: kernels may read a little further, and none is empty."""
+    return max(1, -(-size // BUFFER_ALIGNMENT)) * BUFFER_ALIGNMENT
 
 
 class BufferUse(NamedTuple):
@@ -92,7 +106,10 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that a player needs to run a model on one kind of device."""
+    """All that a player needs to run a model on one kind of device.
+
+    `flops` is about how many additions and multiplications a run takes; None where nobody counted.
+    """
 
     name: str
     program: Program
@@ -103,6 +120,7 @@ class Plan:
     constants: np.ndarray
     precision: str
     requirements: Requirements = field(default_factory=Requirements)
+    flops: float | None = None
 
     @property
     def stages(self) -> int:
@@ -118,6 +136,11 @@ class Plan:
     def bytes(self, kind: str) -> int:
         """The size of all buffers of a kind."""
         return sum(buffer.bytes for buffer in self.buffers if buffer.kind == kind)
+
+    @property
+    def device_bytes(self) -> int:
+        """What a player sets aside on the device, all buffers together."""
+        return sum(one.allocated for one in self.buffers if one.kind not in HOST_KINDS)
 
     def lines(self) -> Iterator[str]:
         yield f"requires {self.requirements}"
@@ -144,7 +167,8 @@ class Compiled:
     without a trace, has a say in it: then it is good for this process only. `pixels` has the names
     of inputs that come as bytes of a picture, with what those hold, in words. `about` is what the
     model says of itself, as `fourfold.metadata` writes it; `signature` is the one by which it is
-    called, '' where that is by its first graph.
+    called, '' where that is by its first graph; `postprocess` says in words what is made of its
+    outputs.
     """
 
     plan: Plan
@@ -156,3 +180,4 @@ class Compiled:
     pixels: Mapping[str, str] = field(default_factory=dict)
     about: bytes = b""
     signature: str = ""
+    postprocess: str = ""

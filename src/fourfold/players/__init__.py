@@ -28,6 +28,7 @@ from fourfold.players.protocol import (
     Slot,
 )
 from fourfold.players.registry import backend_of, backends
+from fourfold.players.threads import with_threads
 from fourfold.players.verdict import check_verdict, describe_verdict
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ __all__ = [
     "ready_to_play",
     "recall_facts",
     "with_known_facts",
+    "with_threads",
 ]
 
 

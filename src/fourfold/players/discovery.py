@@ -8,6 +8,7 @@ from functools import cache
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError, nearest
+from fourfold.forks import check_not_lost
 from fourfold.players import registry
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
@@ -77,10 +78,15 @@ def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
 def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
     """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
     'opencl:part of a name' one of an API, 'opencl' the first of it; else a kind, or a part of a
-    device's name, platform or vendor.
+    device's name, platform or vendor. One of an API that this process may not call, because its
+    parent did, is a DeviceError.
     """
-    if isinstance(wanted, DeviceInfo):
-        return wanted
+    found = wanted if isinstance(wanted, DeviceInfo) else _find(wanted)
+    check_not_lost(found.api)
+    return found
+
+
+def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
     if api in registry.backends():

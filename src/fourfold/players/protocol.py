@@ -136,6 +136,11 @@ class Backend(Protocol):
         None where the name is none of such a board.
         """
 
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """A processor of which no more than so many cores are used; None where the driver takes all
+        of them.
+        """
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> Mapping[str, Fact]:
         """What trials tell of these probed facts, and of others that go with them. One that a trial
         did not answer, because it hung or died, is left out: it is no fact.

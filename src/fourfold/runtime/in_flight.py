@@ -6,6 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,30 +37,29 @@ class Flight:
     @property
     def done(self) -> bool:
         """Whether its results are there."""
-        return self._is_settled() or self._slot.done
+        return self._results is not None or self._error is not None or self._slot.done
 
-    def _is_settled(self) -> bool:
-        return self._results is not None or self._error is not None
-
-    def settle(self, spin: bool = False) -> None:
-        """Wait until it has ended; its slot is free then, and its results are kept here."""
-        with self._lock:
-            if self._is_settled():
-                return
-            try:
-                arrays = [copied(one) for one in self._slot.end(spin)]
-                self._results = dict(zip(self._names, arrays, strict=True))
-            except Exception as error:  # noqa: BLE001 - all who wait for it are told
-                self._error = error
-            self._give_back(self)
+    def wait(self) -> None:
+        """Wait until it has ended, well or not; its slot is free then. `result` tells how."""
+        with suppress(Exception):
+            self.result()
 
     def result(self, spin: bool = False) -> Results:
         """Its results, or what went wrong."""
-        self.settle(spin)
-        if self._error is not None:
-            raise self._error
-        assert self._results is not None
-        return self._results
+        with self._lock:
+            if self._results is not None:
+                return self._results
+            if self._error is not None:
+                raise self._error
+            try:
+                arrays = [copied(one) for one in self._slot.end(spin)]
+                self._results = dict(zip(self._names, arrays, strict=True))
+            except BaseException as error:
+                self._error = error
+                raise
+            finally:
+                self._give_back(self)
+            return self._results
 
 
 class RunsInFlight:
@@ -75,7 +76,7 @@ class RunsInFlight:
     def begin(self, arrays: Sequence[np.ndarray], limit: int) -> Flight:
         """Begin a run. Where as many as `limit` are in flight, the first is waited for."""
         while len(flying := tuple(self._flying)) >= limit:
-            flying[0].settle()
+            flying[0].wait()
         with self._lock:
             slot = self._free.popleft() if self._free else None
         if slot is None:
@@ -95,7 +96,7 @@ class RunsInFlight:
     def drain(self) -> None:
         """Wait for all."""
         for flight in tuple(self._flying):
-            flight.settle()
+            flight.wait()
 
     def close(self) -> None:
         self.drain()
@@ -121,17 +122,18 @@ class Waiter:
     def future(self, flight: Flight) -> RunFuture:
         future = RunFuture()
         future.set_running_or_notify_cancel()
-        self._thread.submit(_tell, flight, future)
+        self._thread.submit(flight.result).add_done_callback(partial(_tell, future))
         return future
 
     def close(self) -> None:
         self._thread.shutdown(wait=False)  # it ends when it has told what there is to tell
 
 
-def _tell(flight: Flight, future: RunFuture) -> None:
-    try:
-        future.set_result(flight.result())
-    except Exception as error:  # noqa: BLE001 - it is told
+def _tell(future: RunFuture, ended: Future[Results]) -> None:
+    error = ended.exception()
+    if error is None:
+        future.set_result(ended.result())
+    else:
         future.set_exception(error)
 
 
@@ -149,4 +151,4 @@ def stream(
             yield flights.popleft().result(spin=True)
     finally:  # whoever stops early leaves nothing in flight
         for flight in flights:
-            flight.settle()
+            flight.wait()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
-from fourfold.runtime.inputs import Inputs, TensorInfo, describe_ports
+from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
@@ -26,6 +26,7 @@ from fourfold.runtime.loading import (
     tuned_choices,
 )
 from fourfold.runtime.request import Request
+from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.store.prepared import is_prepared
 
 if TYPE_CHECKING:
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
     from fourfold.placement import Placement
     from fourfold.players import thread_slot
-    from fourfold.runtime import hybrid_loading, in_flight, race, views
+    from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
-    race = lazy_import("fourfold.runtime.race")
+    race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
     thread_slot, futures = (
         lazy_import("fourfold.players.thread_slot"),
@@ -58,7 +59,14 @@ class KernelTime:
 class ModelInstance:
     """A model made ready: who plays it, and what goes in and out. Not for two threads at once."""
 
-    def __init__(self, request: Request, store: Store | None, lock: Lock) -> None:
+    def __init__(
+        self,
+        request: Request,
+        store: Store | None,
+        lock: Lock,
+        make_room: Callable[[int], None] = lambda needed: None,
+    ) -> None:
+        """`make_room` is told how many bytes are about to be set aside on the device."""
         self.request, self._store, self._lock = request, store, lock
         self._playing = threading.Lock()
         self._thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
@@ -68,38 +76,19 @@ class ModelInstance:
         self.inputs: tuple[TensorInfo, ...]
         self.outputs: tuple[TensorInfo, ...]
         self.direct: Callable[[Inputs], Results | None] = not_direct
-        loaded = self._load_whole()
+        loaded = load_whole(request, store)
         if loaded is None:
-            hybrid = hybrid_loading.load_hybrid(request, store)
+            hybrid = hybrid_loading.load_hybrid(request, store, make_room)
             self._use_hybrid(hybrid)
             built = hybrid.built
         else:
             self._describe(loaded.compiled, loaded.origin)
+            make_room(self.plan.device_bytes)
             self.player = start_player(request, loaded.compiled.plan, loaded.binary, store)
             built = loaded.binary is None
         self._binaries = BinaryCache(request, store, built)
         if request.placement_options.measured and not request.placement_options.strict:
             self._race()
-
-    def _load_whole(self) -> LoadedPlan | None:
-        """All of the model as one plan for the device; None where it has to run in parts."""
-        request, store = self.request, self._store
-        if request.placement_options.only_cpu:
-            return None
-        if is_prepared(request.model):
-            return load_prepared(request, store)
-        loader = PlanLoader(request, store)
-        loaded = loader.find()
-        if loaded is not None:
-            return loaded
-        if store is not None and hybrid_loading.is_kept_in_parts(request, store):
-            return None
-        try:
-            return loader.compile()
-        except UnsupportedError:
-            if request.placement_options.strict:
-                raise
-            return None
 
     def _race(self) -> None:
         """Whoever asks for 'auto' gets the CPU where the model was seen to run faster there."""
@@ -121,7 +110,8 @@ class ModelInstance:
 
     def _find_direct(self) -> None:
         if self._hybrid is not None:
-            self.direct = self._hybrid.player.direct(self._lock) or not_direct
+            both = BothLocks(self._lock, self._playing)
+            self.direct = self._hybrid.player.direct(both) or not_direct
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
@@ -144,11 +134,31 @@ class ModelInstance:
             self._explained = hybrid_loading.explain_placement(self.request)
         return self._explained
 
+    @property
+    def in_parts(self) -> bool:
+        """Whether engines for the CPU run some of it, or all."""
+        return self._hybrid is not None
+
     def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         with self._playing:
             results = self.player.run(arrays)
         self._after_run()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
+
+    def run_into(self, arrays: Sequence[np.ndarray], into: players.Into) -> dict[str, np.ndarray]:
+        """Some outputs alone: those that `into` has an array for, in the order of all."""
+        with self._playing:
+            results = self.player.run(arrays, into)
+        self._after_run()
+        pairs = zip(self.outputs, results, strict=True)
+        return {info.name: result for info, result in pairs if result is not None}
+
+    def cut_request(self, outputs: Sequence[str]) -> Request | None:
+        """What to make ready for these outputs alone; None where it cannot be, or does not pay."""
+        hybrid = None if self._hybrid is None else self._hybrid.plan
+        if self.origin == "file" or not cutting.can_cut(self.plan, hybrid):
+            return None
+        return cutting.cut_request(self.request, outputs, self._store)
 
     def _after_run(self) -> None:
         self._binaries.after_run(self.player)
@@ -223,5 +233,42 @@ class ModelInstance:
         self.player.close()
 
 
+class BothLocks:
+    """The lock of a session, and that of whoever plays: what has one run at a time may be played by
+    a thread that does not hold the first.
+    """
+
+    def __init__(self, session: Lock, playing: Lock) -> None:
+        self._session, self._playing = session, playing
+
+    def __enter__(self) -> None:
+        self._session.__enter__()
+        self._playing.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._playing.__exit__(*error)
+        self._session.__exit__(*error)
+
+
 def not_direct(inputs: Inputs) -> None:
     """Most models have no shorter way than that by a player."""
+
+
+def load_whole(request: Request, store: Store | None) -> LoadedPlan | None:
+    """All of the model as one plan for the device; None where it has to run in parts."""
+    if request.placement_options.only_cpu:
+        return None
+    if is_prepared(request.model):
+        return load_prepared(request, store)
+    loader = PlanLoader(request, store)
+    loaded = loader.find()
+    if loaded is not None:
+        return loaded
+    if store is not None and hybrid_loading.is_kept_in_parts(request, store):
+        return None
+    try:
+        return loader.compile()
+    except UnsupportedError:
+        if request.placement_options.strict:
+            raise
+        return None

@@ -74,7 +74,7 @@ class Views:
         """Let a run end, and have its results, before its memory is used again."""
         flight, self._flights[number] = self._flights[number], None
         if flight is not None:
-            flight.settle()
+            flight.wait()
 
     def drain(self) -> None:
         for number in range(len(self._slots)):

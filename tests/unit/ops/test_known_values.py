@@ -9,7 +9,6 @@ from fourfold.errors import ModelError
 from fourfold.graph import NONE
 from fourfold.op.pooling import PoolAxes
 from fourfold.op.registry import registry
-from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.bit_shift import BitShift
@@ -20,6 +19,7 @@ from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.ops.scatter_update import ScatterUpdate
+from fourfold.resampling import ResizedAxis, Sampling
 from fourfold.types import TensorType
 
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))

@@ -42,6 +42,10 @@ class CudaBackend:
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return boards.find_board(name, units)
 
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """None of its devices is a processor."""
+        return None
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """The architecture and the attributes of a device tell all."""
         return {name: device.claims[name] for name in names}

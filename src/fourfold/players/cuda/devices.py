@@ -6,6 +6,7 @@ from functools import cache
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.architectures import (
     ALIGNMENT,
@@ -26,6 +27,7 @@ _UPDATE = "update NVIDIA's driver (525 or newer; on a Jetson a newer JetPack), o
 @cache
 def found_devices() -> tuple[tuple[DeviceInfo, cu.Device], ...]:
     """Every GPU that kernels can be built for, with its facts; a DeviceError if there is none."""
+    check_not_lost(cu.API)
     try:
         every = cu.devices()
         version = cu.driver_version()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
 from fourfold.players.cuda import binding as cu
 
 
@@ -16,6 +17,7 @@ def explained(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
     try:
         yield
     except (cu.Error, MemoryError) as error:
+        check_not_lost(cu.API)
         if isinstance(error, MemoryError) or error.out_of_memory:
             raise DeviceError(
                 f"out of memory while {doing}",

@@ -37,6 +37,10 @@ class InterpretBackend:
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return None
 
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """It has one thread, whatever device it stands for."""
+        return device
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """What the facts of a device say is so."""
         return {name: getattr(device, name) for name in names}

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
-from fourfold.plan import Plan, Program
+from fourfold.plan import Plan, Program, padded
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as found
 from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.player import Player, live_program
-from fourfold.players.opencl.port_memory import padded
 from fourfold.players.opencl.program import (
     begins_slowly,
     binaries_cost_nothing,
@@ -42,6 +41,9 @@ class OpenCLBackend:
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         """A driver builds for the devices that it has."""
         return None
+
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        return found.device_part(device, threads)
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return cast("dict[str, Fact]", probes.probe(device, names))

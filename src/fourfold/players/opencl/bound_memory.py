@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fourfold.device import DeviceInfo
-from fourfold.plan import Plan, Port
+from fourfold.plan import Plan, Port, padded
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
 from fourfold.players.opencl.device_memory import OpenCLMemory
-from fourfold.players.opencl.port_memory import padded
 
 VECTOR = 16  # bytes that kernels read at once, at an address that is a multiple of it
 

@@ -12,27 +12,28 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
-from fourfold.players.opencl.devices import context_of, reason_of
+from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.launch_queue import Queues, launch_queue
-from fourfold.players.opencl.port_memory import padded
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
+from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.opencl.slot import Slot, SlotMemory
 from fourfold.players.protocol import Into, Outputs
 
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[DeviceInfo, Program], cl.Program] = WeakValueDictionary()
+_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
 
 
 def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
     """The program as another player of this process has it; None where none does."""
-    return _live.get((info, program))
+    return _live.get((context_of(info), program))
 
 
 class Player:
@@ -52,7 +53,7 @@ class Player:
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
         self._program: cl.Program | None = program
-        _live[info, plan.program] = program
+        _live[self._context, plan.program] = program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
@@ -70,12 +71,12 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = cl.Buffer.of(self._context, self.plan.constants)
+                made = upload_constants(self._context, self.plan.constants)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
             else:
-                made = cl.Buffer(self._context, padded(buffer.bytes), host=buffer.kind in HOST)
+                made = cl.Buffer(self._context, buffer.allocated, host=buffer.kind in HOST)
             self._buffers.append(made)
 
     def _map_ports(self) -> None:
@@ -195,7 +196,7 @@ class Player:
             if buffer.kind == "host" and number in outputs:
                 self._ports.poison(number, POISON)
             elif buffer.kind in ("arena", "output"):
-                self._queue.fill(self._buffers[number], POISON, 0, padded(buffer.bytes))
+                self._queue.fill(self._buffers[number], POISON, 0, buffer.allocated)
         self._queue.finish()
 
     def close(self) -> None:
@@ -212,6 +213,13 @@ class Player:
         try:
             return action()
         except (cl.Error, MemoryError) as error:
+            check_not_lost(cl.API)
+            if isinstance(error, cl.Error) and drop_if_lost(self.info, self._context):
+                raise DeviceError(
+                    f"the device was lost while {doing}",
+                    f"{reason_of(error)}, and nothing works in its context any more",
+                    "close the sessions that are open on it, and make a new Session",
+                ) from error
             if isinstance(error, MemoryError) or error.out_of_memory:
                 needed = sum(buffer.bytes for buffer in self.plan.buffers)
                 raise DeviceError(

@@ -8,11 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from fourfold.plan import Port
+from fourfold.plan import Port, padded
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import Place
 
-ALIGNED = 64  # bytes that the size of a buffer is a multiple of
 PAGE = 4096  # bytes at which memory begins that drivers take as it is
 
 
@@ -106,11 +105,6 @@ class MappedMemory:
                 self._queue.unmap(self._buffer, self._mapped)
                 self._queue.finish()  # the memory is gone soon
             self._buffer.release()
-
-
-def padded(size: int) -> int:
-    """The bytes of a buffer for so many: kernels may read a little further, and none is empty."""
-    return max(1, -(-size // ALIGNED)) * ALIGNED
 
 
 def shaped(memory: np.ndarray, port: Port) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import FourfoldError
-from fourfold.plan import Plan, Port
+from fourfold.plan import Plan, Port, padded
 from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.opencl import binding as cl
@@ -22,7 +22,6 @@ from fourfold.players.opencl.port_memory import (
     PinnedMemory,
     PortMemory,
     SharedMemory,
-    padded,
 )
 
 MOST_POLLS = 20000  # of the flag that the kernel is done; then the driver waits
@@ -132,6 +131,7 @@ class Slot:
         self._done: cl.Event | None = None
 
     def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+        self.end()  # somebody may have stopped waiting for the run before
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)

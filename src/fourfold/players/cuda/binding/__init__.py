@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.players.cuda.binding.calls import Error
+from fourfold.players.cuda.binding.calls import API, Error
 from fourfold.players.cuda.binding.device import Context, Device, devices, driver_version
 from fourfold.players.cuda.binding.objects import (
     DeviceBuffer,
@@ -15,6 +15,7 @@ from fourfold.players.cuda.binding.objects import (
 from fourfold.players.cuda.binding.stream import Event, Stream
 
 __all__ = [
+    "API",
     "Context",
     "Device",
     "DeviceBuffer",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fourfold.forks import lost
 from fourfold.players.cuda.binding import loader
 
-_OUT_OF_MEMORY = 2
+API = "cuda"
+_OUT_OF_MEMORY, _NOT_STARTED = 2, 3
 _NO_DEVICE = 100
 _REFUSED = (200, 209, 218, 220, 221, 222, 223)  # an image that this GPU or this driver cannot run
 _LOST = (4, 46, 214, 700, 702, 714, 715, 716, 717, 718, 719)  # nothing works after these
@@ -67,8 +69,14 @@ class Error(Exception):
         return f"{self.function} failed: {_NAMES.get(self.status, 'error')} ({self.status})"
 
 
+def give_back(name: str, handle: Any) -> None:
+    """A function that frees something. In a forked child all belongs to the parent."""
+    if API not in lost:
+        getattr(loader.library(), name)(handle)
+
+
 def call(name: str, *arguments: Any) -> None:
-    """A function of the driver."""
-    status = getattr(loader.library(), name)(*arguments)
+    """A function of the driver. In a forked child it would answer that it was never started."""
+    status = _NOT_STARTED if API in lost else getattr(loader.library(), name)(*arguments)
     if status:
         raise Error(name, status)

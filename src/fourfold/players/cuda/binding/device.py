@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ctypes import byref, c_int, c_size_t, c_void_p
 
-from fourfold.players.cuda.binding.calls import call
+from fourfold.forks import used
+from fourfold.players.cuda.binding.calls import API, call
 
 UNITS, INTEGRATED, MAPS_HOST = 16, 18, 19
 MAJOR, MINOR, COOPERATES = 75, 76, 95
@@ -66,6 +67,7 @@ class Context:
 
 def devices() -> list[Device]:
     """All of them; an Error where the driver finds none, OSError where there is no driver."""
+    used.add(API)
     call("cuInit", 0)
     count = c_int()
     call("cuDeviceGetCount", byref(count))

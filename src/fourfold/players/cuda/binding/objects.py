@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.binding.calls import Error, call
+from fourfold.players.cuda.binding.calls import Error, call, give_back
 from fourfold.players.cuda.binding.stream import Stream
 
 _PORTABLE, _MAPPED = 1, 2
@@ -29,7 +29,7 @@ class DeviceBuffer:
     def release(self) -> None:
         address, self.address = self.address, 0
         if address:
-            loader.library().cuMemFree_v2(c_ulonglong(address))
+            give_back("cuMemFree_v2", c_ulonglong(address))
 
 
 class HostBuffer:
@@ -46,7 +46,7 @@ class HostBuffer:
     def release(self) -> None:
         address, self.address = self.address, 0
         if address:
-            loader.library().cuMemFreeHost(c_void_p(address))
+            give_back("cuMemFreeHost", c_void_p(address))
 
 
 class Module:
@@ -63,7 +63,7 @@ class Module:
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
-            loader.library().cuModuleUnload(pointer)
+            give_back("cuModuleUnload", pointer)
 
 
 class Function:
@@ -127,4 +127,4 @@ class Graph:
     def release(self) -> None:
         pointer, self._pointer = self._pointer, None
         if pointer is not None:
-            loader.library().cuGraphExecDestroy(pointer)
+            give_back("cuGraphExecDestroy", pointer)

@@ -7,8 +7,7 @@ from ctypes import byref, c_size_t, c_uint, c_ulonglong, c_void_p
 
 import numpy as np
 
-from fourfold.players.cuda.binding import loader
-from fourfold.players.cuda.binding.calls import call
+from fourfold.players.cuda.binding.calls import call, give_back
 
 _NON_BLOCKING = 1  # it does not wait for the stream that all others wait for
 
@@ -43,7 +42,7 @@ class Stream:
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
         if pointer is not None:
-            loader.library().cuStreamDestroy_v2(pointer)
+            give_back("cuStreamDestroy_v2", pointer)
 
 
 class Event:
@@ -64,7 +63,7 @@ class Event:
         return milliseconds.value * 1e-3
 
     def release(self) -> None:
-        loader.library().cuEventDestroy_v2(self.pointer)
+        give_back("cuEventDestroy_v2", self.pointer)
 
 
 def _start(array: np.ndarray) -> c_void_p:

@@ -5,7 +5,7 @@ pyopencl can do far more, and its import takes longer than a prepared model take
 
 from __future__ import annotations
 
-from fourfold.players.opencl.binding.calls import Error
+from fourfold.players.opencl.binding.calls import API, Error
 from fourfold.players.opencl.binding.objects import (
     Buffer,
     Context,
@@ -19,6 +19,7 @@ from fourfold.players.opencl.binding.objects import (
 from fourfold.players.opencl.binding.queue import Call, Event, Memory, Queue
 
 __all__ = [
+    "API",
     "Buffer",
     "Call",
     "Context",

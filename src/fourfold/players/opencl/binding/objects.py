@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from ctypes import byref, c_int32, c_int64, c_size_t, c_ssize_t, c_uint, c_uint64, c_void_p
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fourfold.players.opencl.binding.calls import Error, call, info, make
+from fourfold.forks import lost, used
+from fourfold.players.opencl.binding.calls import API, Error, call, check_process, info, make
 from fourfold.players.opencl.binding.loader import library, quick_library
 
 _ANY_DEVICE = c_uint64(0xFFFFFFFF)
+_PARTITION_WAYS, _EQUALLY, _BY_COUNTS, _CANNOT_PART = 0x1044, 0x1086, 0x1087, -18
 _PLATFORM_NAME, _DEVICE_NAME, _CONTEXT_PLATFORM = 0x0902, 0x102B, 0x1084
 _BUILD_LOG, _BINARY_SIZES, _BINARIES = 0x1183, 0x1165, 0x1166
 _READ_WRITE, _READ_ONLY, _USE, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 3, 1 << 4, 1 << 5
@@ -19,11 +21,16 @@ _REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
 _POINTER = ctypes.sizeof(c_void_p)  # bytes of a cl_mem: the host's, not the device's
 _RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
 
+B = TypeVar("B", bound="Buffer")
+
 
 class Handle:
-    """An object of the driver, held once; given back with `release`, or when nobody needs it."""
+    """An object of the driver, held once; given back with `release`, or when nobody needs it. What
+    the parent of a forked process made is left to the parent.
+    """
 
     _kind = ""
+    _lost, _api = lost, API  # held here: names of modules may be gone when the last handles go
 
     def __init__(self, pointer: c_void_p) -> None:
         self.pointer: c_void_p | None = pointer
@@ -31,7 +38,7 @@ class Handle:
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
-        if pointer is not None:
+        if pointer is not None and self._api not in self._lost:
             self._give_back(pointer)
 
     def __del__(self) -> None:
@@ -58,6 +65,16 @@ class Device:
         self.pointer, self.platform = pointer, platform
         self.name = self.text(_DEVICE_NAME)
 
+    def part(self, units: int) -> Device:
+        """Some of its units as a device of its own; an Error where the driver cannot part it."""
+        told = self.raw(_PARTITION_WAYS)
+        able = (c_ssize_t * (len(told) // _POINTER)).from_buffer_copy(told)
+        for way in (_BY_COUNTS, _EQUALLY):
+            if way in able:
+                what = (c_ssize_t * 4)(way, units, 0, 0)
+                return Device(_list("clCreateSubDevices", self.pointer, what)[0], self.platform)
+        raise Error("clCreateSubDevices", _CANNOT_PART)
+
     def text(self, what: int) -> str:
         return _text(self.raw(what))
 
@@ -69,7 +86,13 @@ class Device:
 
 
 def platforms() -> list[Platform]:
-    return [Platform(one) for one in _list("clGetPlatformIDs")]
+    """All drivers, which are at work from now on (see forks); an Error where there is none."""
+    used.add(API)  # before the call: another thread may fork meanwhile
+    try:
+        return [Platform(one) for one in _list("clGetPlatformIDs")]
+    except (Error, OSError):
+        used.discard(API)
+        raise
 
 
 def _list(name: str, *which: Any) -> list[c_void_p]:
@@ -107,7 +130,7 @@ class Buffer(Handle):
         self._make(context, flags, size, None)
 
     @classmethod
-    def of(cls, context: Context, array: np.ndarray, writable: bool = False) -> Buffer:
+    def of(cls: type[B], context: Context, array: np.ndarray, writable: bool = False) -> B:
         made = cls.__new__(cls)
         flags = _COPY | (_READ_WRITE if writable else _READ_ONLY)
         made._make(context, flags, array.nbytes, address_of(array))
@@ -251,6 +274,7 @@ class Kernel(Handle):
         self._put(position, 4, c_int32(value))
 
     def _put(self, position: int, size: int, value: Any) -> None:
+        check_process("clSetKernelArg")
         status = self._set(self.pointer, position, c_size_t(size), byref(value))
         if status:
             raise Error("clSetKernelArg", status)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fourfold.players.opencl.binding.calls import Error, call, info, make
+from fourfold.players.opencl.binding.calls import Error, call, check_process, info, make
 from fourfold.players.opencl.binding.loader import quick_library
 from fourfold.players.opencl.binding.objects import (
     Buffer,
@@ -92,6 +92,7 @@ class Queue(Handle):
 
     def replay(self, calls: Iterable[Call]) -> None:
         """Put launches in; nothing is waited for."""
+        check_process("clEnqueueNDRangeKernel")
         launch = self._launch
         for one in calls:
             if status := launch(*one):

@@ -1,4 +1,6 @@
-"""Where the elements of a resized axis come from, and how much each counts, as ONNX defines it."""
+"""Where the elements of a resized axis come from, and how much each counts: as ONNX defines it, and
+for pictures by the part that each covers.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +98,7 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "ceil": np.ceil,
 }
 MODES = ("nearest", "linear", "cubic")
+NOTHING = np.float32(1e-6)  # a weight so small comes from rounding
 
 
 def tap_table(sampling: Sampling, axis: ResizedAxis, size: int) -> TapTable:
@@ -120,6 +123,23 @@ def tap_table(sampling: Sampling, axis: ResizedAxis, size: int) -> TapTable:
     return TapTable(indices, weights[:, counts].astype(np.float32), outside)
 
 
+def area_table(size: int, new_size: int) -> TapTable:
+    """The same where each new element is the mean of the part of the axis that it covers."""
+    step = size / new_size
+    starts = np.arange(new_size) * step
+    first = np.floor(starts)
+    indices = first[:, None] + np.arange(int(np.ceil(step)) + 1)
+    # What of each old element lies between the start and the end of the new one.
+    ends = np.minimum(indices + 1, (starts + step)[:, None])
+    weights = np.maximum(ends - np.maximum(indices, starts[:, None]), 0) / step
+    weights = np.where(indices < size, weights, 0.0).astype(np.float32)
+    # Sums such as 2.9999996 reach into the next element by what rounding left.
+    weights = np.where(weights < NOTHING, np.float32(0), weights)
+    counts = weights.any(axis=0)
+    indices = np.minimum(indices[:, counts], size - 1).astype(np.int32)
+    return TapTable(indices, weights[:, counts], np.zeros(new_size, np.bool_))
+
+
 def _neighbours(
     sampling: Sampling, places: np.ndarray, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -135,7 +155,7 @@ def _neighbours(
 
 
 def _linear(distance: np.ndarray, coefficient: float) -> np.ndarray:
-    return np.maximum(1 - distance, 0)
+    return np.asarray(np.maximum(1 - distance, 0))
 
 
 def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
