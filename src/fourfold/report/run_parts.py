@@ -18,9 +18,9 @@ from fourfold.session import Session
 
 @dataclass(frozen=True)
 class RunParts:
-    """Seconds of a run, from arrays to arrays, the shortest of some. `upload` is what it takes longer
-    with inputs in the host's memory than in the device's, `download` the same of outputs, `kernels`
-    what the device's clock says, and `host` the rest.
+    """Seconds of a run, from arrays to arrays, the shortest of some. `upload` is what it takes
+    longer with inputs in the host's memory than in the device's, `download` the same of outputs,
+    `kernels` what the device's clock says, and `host` the rest.
     """
 
     total: float
