@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from processes.children import in_child
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.forks import ForkSafeLock
 from fourfold.players import chunked_copy
 
 X = numbers(1)
@@ -264,3 +266,28 @@ def copies_by_threads() -> list[object]:
         return bool(np.array_equal(chunked_copy.copied(large), large))
 
     return [is_copied(), in_child(is_copied), is_copied()]
+
+
+def locks_of_other_threads() -> list[object]:
+    """A thread holds them while another one forks."""
+    told: list[object] = []
+    for make in (threading.Lock, threading.RLock):
+        lock, held, done = ForkSafeLock(make), threading.Event(), threading.Event()
+
+        def hold(lock: ForkSafeLock = lock, held: Any = held, done: Any = done) -> None:
+            with lock:
+                held.set()
+                done.wait()
+
+        def take(lock: ForkSafeLock = lock) -> str:
+            with lock:
+                return "taken"
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        told.append(in_child(take))
+        done.set()
+        thread.join()
+        told.append(take())
+    return told
