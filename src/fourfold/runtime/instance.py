@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -137,16 +137,22 @@ class ModelInstance:
         """Whether engines for the CPU run some of it, or all."""
         return self._hybrid is not None
 
-    def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
+        """All outputs as new arrays; among the inputs may be memory of the device."""
         with self._playing:
-            results = self.player.run(arrays)
+            run = self.player.run if _on_host(arrays) else self.player.run_bound
+            results = run(arrays)
         self._after_run()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
-    def run_into(self, arrays: Sequence[np.ndarray], into: players.Into) -> dict[str, np.ndarray]:
-        """Some outputs alone: those that `into` has an array for, in the order of all."""
+    def run_into(self, arrays: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
+        """Some outputs alone, in the order of all: those that `into` has an array or memory of the
+        device for.
+        """
         with self._playing:
-            results = self.player.run(arrays, into)
+            on_host = _on_host(arrays) and _on_host(one for one in into if one is not None)
+            run = self.player.run if on_host else self.player.run_bound
+            results = run(arrays, into)
         self._after_run()
         pairs = zip(self.outputs, results, strict=True)
         return {info.name: result for info, result in pairs if result is not None}
@@ -234,6 +240,10 @@ class ModelInstance:
         with self._playing:
             self.player.close()
             del self.player  # it is described for as long as somebody asks, and holds nothing
+
+
+def _on_host(arrays: Iterable[object]) -> bool:
+    return all(isinstance(one, np.ndarray) for one in arrays)
 
 
 def not_direct(inputs: Inputs) -> None:
