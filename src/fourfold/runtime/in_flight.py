@@ -88,10 +88,10 @@ class RunsInFlight:
         return flight
 
     def _ended(self, flight: Flight) -> None:
+        self._after_run()  # first, since who drains waits for those that fly, and closes then
         with self._lock:
             self._flying.remove(flight)
             self._free.append(flight.slot)
-        self._after_run()
 
     def drain(self) -> None:
         """Wait for all."""
