@@ -229,7 +229,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             found.append(request.compile_options.outputs)
             super().__init__(request, **more)
 
-    monkeypatch.setattr("fourfold.session.ModelInstance", Noted)
+    monkeypatch.setattr("fourfold.runtime.lifetime.ModelInstance", Noted)
     return found
 
 
@@ -392,7 +392,7 @@ def test_where_there_is_no_room_for_it_the_whole_is_played(
     with fourfold.Session(heads(), device, cache=None) as session:
         instances = session._instances
 
-        def full(request: Any) -> ModelInstance:
+        def full(request: Any, **more: Any) -> ModelInstance:
             raise DeviceError("out of memory", "it is full", "close others")
 
         monkeypatch.setattr(instances, "_make", full)
