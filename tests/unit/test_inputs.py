@@ -201,6 +201,20 @@ def _range(kind: Any) -> range:
     return range(np.iinfo(kind).min, int(np.iinfo(kind).max) + 1)
 
 
+STEPPED = st.tuples(*[st.sampled_from([slice(None), slice(None, None, -1), slice(1, 4, 2)])] * 3)
+
+
+@drawn(steps=STEPPED, axes=st.permutations(range(3)), order=st.sampled_from(["C", "F"]))
+def test_an_array_is_the_same_however_it_lies(
+    steps: tuple[slice, ...], axes: list[int], order: Any
+) -> None:
+    x = np.array(np.arange(60, dtype=np.float32).reshape(3, 4, 5), order=order)
+    x = x[steps].transpose(axes)
+    (found,) = matched(x, info(x.shape))
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, x)
+
+
 @pytest.mark.parametrize(
     ("own", "signature", "shape", "fix"),
     [
