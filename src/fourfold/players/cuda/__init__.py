@@ -1,0 +1,7 @@
+"""Plays plans by CUDA on NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+from fourfold.players.cuda.backend import CudaBackend
+
+BACKEND = CudaBackend()
