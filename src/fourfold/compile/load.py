@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fourfold.compile.cut import keep_outputs
+from fourfold.compile.outputs import keep_outputs
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model

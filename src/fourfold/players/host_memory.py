@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.plan import Port
+from fourfold.players.dlpack_devices import CPU
 from fourfold.players.protocol import Outputs
 
 Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None] | None], Outputs]
@@ -18,20 +19,23 @@ class HostMemory:
 
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
+    dlpack_device = (CPU, 0)
 
     def __init__(self, size: int) -> None:
-        self.size, self.bytes = size, np.zeros(size, np.uint8)
+        self._bytes = np.zeros(size, np.uint8)
+        self.size = size
+        self.host: np.ndarray | None = self._bytes
 
     @property
     def handle(self) -> int:
         """Its address."""
-        return self.bytes.ctypes.data
+        return self._bytes.ctypes.data
 
     def read(self, array: np.ndarray) -> None:
-        array.reshape(-1).view(np.uint8)[:] = self.bytes[: array.nbytes]
+        array.reshape(-1).view(np.uint8)[:] = self._bytes[: array.nbytes]
 
     def write(self, array: np.ndarray) -> None:
-        self.bytes[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._bytes[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def run_through_host(

@@ -44,7 +44,7 @@ class Player:
         self.timings: dict[str, float] = {}
         self._context = context_of(info)
         self._launches, self._images = (
-            launch_queue(self._context, plan),
+            launch_queue(self._context, plan, info.shared_queue),
             Images(self._context, info),
         )
         self._queue = self._launches.queue
@@ -71,7 +71,7 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = upload_constants(self._context, self.plan.constants)
+                made = upload_constants(self._context, self.plan.constants, buffer)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
