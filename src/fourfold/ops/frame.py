@@ -174,9 +174,11 @@ def build(context: NodeContext) -> None:
             kernel.set(total, const(0.0, "float", 4))
             with kernel.loop(rows.count, title="down") as down:
                 row, height = rows.tap(y, down)
+                line = kernel.variable(const(0.0, "float", 4), "line")
                 with kernel.loop(columns.count, title="along") as along:
                     column, width = columns.tap(x, along)
-                    kernel.add(total, pixels.load(image, row, column) * (height * width))
+                    kernel.add(line, pixels.load(image, row, column) * width)
+                kernel.add(total, line * height)
         lanes = [const(0.0, kernel.real)] * 4
         for lane, one in enumerate(attributes.channels):
             scaled = (total.lane(one.byte) - zeros[lane]) * scales[lane]
