@@ -170,7 +170,7 @@ def explain_stage(
     """
     config = Config.from_environment()
     options = CompileOptions.from_config(config) if options is None else options
-    info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
+    info = NULL_GPU if device in (None, "null") else players.find_target(device or "auto")
     readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))
     if not readable.origin:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, nearest
+from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.forks import check_not_lost
 from fourfold.players import registry
 
@@ -118,6 +118,20 @@ def _shared_device(given: object) -> DeviceInfo:
         raise DeviceError(what, why, fix)
     numbers = {info.address: info.index for info in devices()}
     return replace(device, index=numbers.get(device.address, 0))
+
+
+def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> DeviceInfo:
+    """The device that is wanted, for who only makes plans and code: 'cuda:sm_87' is a board that
+    need not be there. Only of such a board it can be said how many units it has.
+    """
+    api, _, part = str(wanted).strip().lower().partition(":")
+    board = None
+    if not isinstance(wanted, DeviceInfo) and api in registry.backends():
+        board = registry.backends()[api].find_board(part.strip(), units)
+    if board is None and units is not None:
+        what, why = f"{wanted} was given {units} units", "a device has the units that it has"
+        raise InputError(what, why, "leave --units out, or name a board such as cuda:sm_87")
+    return find_device(wanted) if board is None else board
 
 
 def _find_in_api(api: str, part: str) -> DeviceInfo:

@@ -45,7 +45,7 @@ def run_through_host(
     and brought there after it.
     """
     inputs, outputs = ports
-    given = [_fetched(one, port) for one, port in zip(arrays, inputs, strict=True)]
+    given = fetch_inputs(arrays, inputs)
     if into is None:
         return run(given, None)
     pairs = zip(into, outputs, strict=True)
@@ -57,6 +57,11 @@ def run_through_host(
     return [
         target if _is_memory(target) else one for one, target in zip(results, into, strict=True)
     ]
+
+
+def fetch_inputs(arrays: Sequence[Any], ports: Sequence[Port]) -> list[np.ndarray]:
+    """All inputs as arrays."""
+    return [_fetched(one, port) for one, port in zip(arrays, ports, strict=True)]
 
 
 def _is_memory(given: Any) -> bool:

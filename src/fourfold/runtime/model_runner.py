@@ -152,3 +152,13 @@ class ModelRunner(AsyncRuns):
         with self._lock:
             arrays = self._arrays(inputs)
             return self._instance.profile(arrays, runs)
+
+    def device_seconds(self, inputs: Inputs, runs: int = 10) -> float:
+        """What all launches of a run take by the device's own clock, in the plan that is played."""
+        with self._lock:
+            return sum(self._instance.player.profile(self._arrays(inputs), runs))
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether engines for the CPU run some of the model, or all."""
+        return self._instance.in_parts

@@ -14,9 +14,9 @@ from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.plan.host_protocol import BYTES, DONE, LATE, PIECE, READY, pieces
 from fourfold.players import chunked_copy
 from fourfold.players.chunked_copy import ChunkedCopy
+from fourfold.players.host_handshake import CHUNK
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.host_handshake import CHUNK
 from fourfold.players.opencl.ports import Ports
 from fourfold.types import DType, TensorType
 

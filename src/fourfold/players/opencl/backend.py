@@ -17,6 +17,8 @@ from fourfold.players.opencl.player import Player, live_program
 from fourfold.players.opencl.program import (
     begins_slowly,
     binaries_cost_nothing,
+    build_text,
+    fetch_binary,
     load_binary,
     warm_compiler,
 )
@@ -36,6 +38,10 @@ class OpenCLBackend:
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
+
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        """A driver builds for the devices that it has."""
+        return None
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         return found.device_part(device, threads)
@@ -66,6 +72,9 @@ class OpenCLBackend:
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return binaries_cost_nothing(device.platform)
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        return fetch_binary(build_text(found.context_of(device), program))
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

@@ -169,12 +169,12 @@ class Player:
         for array, (_, handle) in zip(saved, self._variables(), strict=True):
             self._queue.write(handle, array)
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
         with self._launches.alone(), self._unchanged():
-            self._ports.put(arrays, lambda: None)
+            self._ports.put(self._ports.bind(arrays, None), lambda: None)
             self._queue.finish()
             for _ in range(runs):
                 events = [queue.timed(one) for one in self._replay]
