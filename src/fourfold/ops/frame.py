@@ -49,11 +49,6 @@ class Frame:
     fill: tuple[float, ...] = (0.0, 0.0, 0.0)
     matrix: str = "bt601"
 
-    @property
-    def read_channels(self) -> int:
-        """How many channels a pixel has as it is read."""
-        return 3 if self.order in YUV_ORDERS else len(self.fill)
-
 
 @takes("frame", 1)
 def infer(attributes: Frame, x: TensorType) -> Types:
