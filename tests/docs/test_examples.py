@@ -2,7 +2,7 @@
 to bottom.
 
 A block is run when `run` stands behind its language. `model.tflite`, `animals.tflite`,
-`quantized.tflite` and `lstm.tflite` are small models made here.
+`quantized.tflite`, `lstm.tflite` and `detector.tflite` are small models made here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from docs.blocks import ROOT, blocks
+from detector_networks import yolo_v5
 from docs.tiny_model import tiny_described_model, tiny_model, tiny_quantized_model
 from stateful_models import sequence_lstm
 
@@ -26,6 +27,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
     (tmp_path / "animals.tflite").write_bytes(tiny_described_model())
     (tmp_path / "lstm.tflite").write_bytes(sequence_lstm())
+    (tmp_path / "detector.tflite").write_bytes(yolo_v5())
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):

@@ -33,7 +33,7 @@ def photographs(size: tuple[int, int]) -> list[np.ndarray]:
     pytest.importorskip("PIL", reason="Pillow reads photographs")
     names = ("grace_hopper.bmp", "cats_and_dogs.jpg", "squat.bmp", "burger.jpg")
     paths = [FACES, *(SHARED / "inputs" / name for name in names)]
-    return [read_picture(path, (size[1], size[0]), 3)[None] for path in paths if path.is_file()]
+    return [read_picture(path, 3, (size[1], size[0]))[None] for path in paths if path.is_file()]
 
 
 def both(

@@ -178,3 +178,17 @@ def test_an_estimate_knows_it(model: Path, device: DeviceInfo) -> None:
     )
     assert plain.outputs == 192 * 8 * 4
     assert few.outputs < 7 * 7 * 4 + 512
+
+
+def test_only_some_of_what_is_made_is_fetched(model: Path, device: DeviceInfo) -> None:
+    with fourfold.Session(model, device, cache=None, postprocess=OPTION) as session:
+        wanted = session.run(X)
+        found = session.run(X, outputs=["count", "boxes"])
+        assert sorted(found) == ["boxes", "count"]
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, wanted[name])
+        into = np.zeros((1, 7, 4), np.float32)
+        session.run(X, out={"boxes": into})
+        np.testing.assert_array_equal(into, wanted["boxes"])
+        with pytest.raises(InputError, match="predictions"):
+            session.run(X, outputs=["predictions"])
