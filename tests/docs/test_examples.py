@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from docs.blocks import ROOT, blocks
 from detector_networks import yolo_v5
+from docs.blocks import ROOT, blocks
 from docs.tiny_model import tiny_described_model, tiny_model, tiny_quantized_model
 from stateful_models import sequence_lstm
 
