@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
-from fourfold.players.discovery import devices, find_device
+from fourfold.players.discovery import devices, find_device, find_target
 from fourfold.players.probing import (
     ask_facts,
     begin_trials,
@@ -50,6 +50,7 @@ __all__ = [
     "describe_verdict",
     "devices",
     "find_device",
+    "find_target",
     "keep_facts",
     "make_player",
     "note_facts",

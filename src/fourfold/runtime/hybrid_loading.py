@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold.cpu.registry import runtime_versions
 from fourfold.custom import CUSTOM_OPS
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
-from fourfold.plan import Plan
+from fourfold.plan import Plan, Program
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
 from fourfold.players import Player, keep_facts, recall_facts
 from fourfold.runtime.binary_cache import start_player
@@ -23,7 +24,7 @@ from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
 from fourfold.targets import NUMPY
 
-FindBinary = Callable[[Parts], bytes | None]
+FindBinary = Callable[[Program, DeviceInfo], bytes | None]
 
 if TYPE_CHECKING:
     from fourfold import placement as placements
@@ -61,10 +62,10 @@ class PlayerFactory:
         self.built = False  # whether a program had to be built from text
 
     def __call__(self, plan: Plan) -> Player:
-        parts = program_parts(plan.program, self._request.device)
-        binary = self._find(parts)
+        device = self._request.device
+        binary = self._find(plan.program, device)
         if binary is None and self._store is not None:
-            binary = self._store.find_binary(parts)
+            binary = self._store.find_binary(program_parts(plan.program, device))
         self.built = self.built or binary is None
         return start_player(self._request, plan, binary, self._store)
 
@@ -99,8 +100,8 @@ def find_hybrid(request: Request, store: Store | None) -> FoundHybrid:
         return _from_file(request, store)
     hybrid = None if store is None else _from_store(request, store)
     if hybrid is not None:
-        return FoundHybrid(hybrid, "store", lambda parts: None)
-    return FoundHybrid(_compile(request, store), "model", lambda parts: None)
+        return FoundHybrid(hybrid, "store", lambda program, device: None)
+    return FoundHybrid(_compile(request, store), "model", lambda program, device: None)
 
 
 def _from_file(request: Request, store: Store | None) -> FoundHybrid:
@@ -111,7 +112,7 @@ def _from_file(request: Request, store: Store | None) -> FoundHybrid:
             what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
             raise InputError(what, why, "open the original model, or leave placement out")
         hybrid = read_hybrid(prepared.file, row["sections"])
-    return FoundHybrid(hybrid, "file", prepared.binary, (prepared, row))
+    return FoundHybrid(hybrid, "file", prepared.binary_for, (prepared, row))
 
 
 def _from_store(request: Request, store: Store) -> HybridPlan | None:

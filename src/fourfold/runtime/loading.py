@@ -41,10 +41,10 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
         if prepared.is_hybrid(row):
             return None
         compiled = prepared.plan(row)
-        parts = program_parts(compiled.plan.program, device)
-        binary = prepared.binary(parts)
+        program = compiled.plan.program
+        binary = prepared.binary_for(program, device)
         if binary is None and store is not None:
-            binary = store.find_binary(parts)
+            binary = store.find_binary(program_parts(program, device))
     log_missing(prepared, row, device, binary)
     return LoadedPlan(compiled, binary, "file")
 

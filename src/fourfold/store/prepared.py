@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import DeviceError, InputError, ModelError, nearest
-from fourfold.plan import Compiled, Container, read_plan
+from fourfold.plan import Compiled, Container, Program, read_plan
 from fourfold.plan.container import MAGIC
 from fourfold.plan.record import device_bytes, read_requirements
-from fourfold.store.keys import key_of
+from fourfold.store.keys import key_of, loadable_parts
 from fourfold.types import Shape
 
 LISTS = ("models", "plans", "hybrid_plans", "binaries", "choices")
@@ -223,6 +223,11 @@ class Prepared:
         except _WRONG as error:
             raise self._damaged(error) from error
         return None
+
+    def binary_for(self, program: Program, device: DeviceInfo) -> bytes | None:
+        """A binary of the program that a device can load, its own before others."""
+        found = (self.binary(parts) for parts in loadable_parts(program, device))
+        return next((binary for binary in found if binary is not None), None)
 
     def choices(self, device: str) -> dict[str, str]:
         """The tuned choices that came with the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -220,3 +221,10 @@ def test_a_warm_start_compiles_nothing(model: Path, device: DeviceInfo, tmp_path
     command = [sys.executable, "-c", CHILD, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["store"], done.stderr
+
+
+def test_another_process_gets_it(model: Path, device: DeviceInfo) -> None:
+    with fourfold.Session(model, device, cache=None, postprocess=OPTION) as session:
+        wanted = session.run(X)
+        with pickle.loads(pickle.dumps(session)) as again:
+            same(again.run(X), wanted)

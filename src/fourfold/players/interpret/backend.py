@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.device import DeviceInfo, Fact
+from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.host_memory import HostMemory
@@ -33,9 +34,18 @@ class InterpretBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return (devices.PLAIN_GPU,)
 
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        return None
+
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         """It has one thread, whatever device it stands for."""
         return device
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        return 0
+
+    def shared_device(self, given: object) -> None:
+        """There is nothing to share."""
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """What the facts of a device say is so."""
@@ -58,6 +68,9 @@ class InterpretBackend:
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return False
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        raise DeviceError("trees have no binary", "they are read as they are", "build none")
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

@@ -49,16 +49,19 @@ class LaunchQueue:
             yield
 
 
-def launch_queue(context: cl.Context, plan: Plan) -> LaunchQueue:
-    """A queue for a plan. Groups of a persistent kernel wait for each other, so all of them must be
-    on the GPU at once: two such kernels could each hold half of it and wait for ever. They never
-    meet, since all of a device are put into one queue.
+def launch_queue(context: cl.Context, plan: Plan, shared: int = 0) -> LaunchQueue:
+    """A queue for a plan: the caller's, where it is `shared`.
+
+    Groups of a persistent kernel wait for each other, so all of them must be on the GPU at once:
+    two such kernels could each hold half of it and wait for ever. They never meet, since all of a
+    device are put into one queue.
     """
     if not plan.requirements.resident_groups:
-        return LaunchQueue(cl.Queue(context), nullcontext())
+        return LaunchQueue(cl.Queue.of(shared) if shared else cl.Queue(context), nullcontext())
     with _shared_lock:
         if context not in _shared:
-            _shared[context] = LaunchQueue(cl.Queue(context), threading.Lock())
+            queue = cl.Queue.of(shared) if shared else cl.Queue(context)
+            _shared[context] = LaunchQueue(queue, threading.Lock())
         return _shared[context]
 
 

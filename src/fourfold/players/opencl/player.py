@@ -44,7 +44,7 @@ class Player:
         self.timings: dict[str, float] = {}
         self._context = context_of(info)
         self._launches, self._images = (
-            launch_queue(self._context, plan),
+            launch_queue(self._context, plan, info.shared_queue),
             Images(self._context, info),
         )
         self._queue = self._launches.queue
@@ -71,7 +71,7 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = upload_constants(self._context, self.plan.constants)
+                made = upload_constants(self._context, self.plan.constants, buffer)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
@@ -169,12 +169,12 @@ class Player:
         for array, (_, handle) in zip(saved, self._variables(), strict=True):
             self._queue.write(handle, array)
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
         with self._launches.alone(), self._unchanged():
-            self._ports.put(arrays, lambda: None)
+            self._ports.put(self._ports.bind(arrays, None), lambda: None)
             self._queue.finish()
             for _ in range(runs):
                 events = [queue.timed(one) for one in self._replay]

@@ -11,11 +11,11 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port
 from fourfold.players.chunked_copy import ChunkedCopy, copied
+from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
 from fourfold.players.opencl.bound_memory import BoundMemory
 from fourfold.players.opencl.device_memory import OpenCLMemory
-from fourfold.players.opencl.host_handshake import HostHandshake
 from fourfold.players.opencl.zero_copy import ZeroCopyInputs
 from fourfold.players.protocol import Outputs
 

@@ -1,21 +1,18 @@
-"""The one kernel that runs a whole plan: it walks a table of stages and calls the function of each.
+"""The one kernel that runs a whole plan where groups claim their work: it walks a table of stages.
 
-Two ways to share the work of a stage. *Claim*: groups take chunks from a counter and go on when
-all chunks are done; a group only waits for chunks that a running group has claimed, so any number
-of groups is safe, one included. *Share*: every group takes its fixed part and all wait at a
-grid barrier, which is faster and needs all groups to be resident at once. A row of the table says
-whether a stage needs such a grid barrier before it, and whether it arrives at one.
+Groups take chunks of a stage from a counter and go on when all chunks are done; a group only waits
+for chunks that a running group has claimed, so any number of groups is safe, one included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
-from fourfold.kernel.opencl.stage_function import StageFunction, stage_call, stage_operands
-from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride
+from fourfold.kernel.c_style.sharing import buffer_bases, entry_head
+from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
+from fourfold.kernel.opencl.dialect import OPENCL
+from fourfold.kernel.stage_table import row_stride
 
-ENTRY = "one_launch"
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
 GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
 ALONE_TICKS = 400000  # ticks of a processor's clock for which a thread works without the others
@@ -24,7 +21,6 @@ _BOX = (
     "chunk.y + virtual / chunk.across % chunk.down",
     "chunk.z + virtual / chunk.across / chunk.down",
 )
-_GRID = ("virtual % row[3]", "virtual / row[3] % row[4]", "virtual / row[3] / row[4]")
 
 # Where groups claim their work. Every stage is cut into parts along one axis, and a group begins
 # with its own part, so that it finds in its own cache what it wrote there before, then helps with
@@ -144,62 +140,20 @@ static void wait_a_while(int turn) { }
 #endif
 """
 
-_SHARE = """
-    __local int rows[{twice}];
-    {pool}
-    const int item = get_local_id(0);
-    const int group = get_group_id(0);
-    const int groups = get_num_groups(0);
-    waiting others = begin(state, {host});
-    for (int i = item; i < min(stages, 2) * {stride}; i += {items}) rows[i] = table[i];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int stage = 0; stage < stages; stage++) {{
-        __local int *row = rows + stage % 2 * {stride};
-        const int start = group + row[2] < groups ? group + row[2] : group + row[2] - groups;
-        others.due = row[5] & {awaits};
-        switch (row[0]) {{
-{cases}
-        }}
-        await_others(&others);
-        if (stage + 1 == stages) break;
-        if (row[5] & {arrives}) arrive(&others, group, groups);
-        else barrier(CLK_LOCAL_MEM_FENCE);
-        // Nobody reads this row any more, and the one after the next takes its place.
-        for (int i = item - {last_warp}; stage + 2 < stages && i >= 0 && i < {stride}; i += 32)
-            row[i] = table[(stage + 2) * {stride} + i];
-    }}
-    {told}
-"""
 
-
-def persistent_text(
-    stages: Sequence[StageFunction], buffers: int, items: int, host_protocol: int | None = None
-) -> str:
-    """The functions of all stages and the kernel that calls them; `items` work-items form a
-    group. `host_protocol` is the buffer by which it speaks with the host, if it does.
-    """
-    claims = items == 1
-    functions = _claim_functions(stages) if claims else [stage.named_text for stage in stages]
-    body = _claim_body(buffers) if claims else _share_body(stages, buffers, items, host_protocol)
-    pointers = ",\n    ".join(
-        f"__global uchar *b{n}_base,\n    long b{n}_at" for n in range(buffers)
-    )
-    head = f"__kernel void {ENTRY}(\n    {pointers},\n    int stages,\n    int table_at)"
-    bases = [f"    __global uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
-    word = "volatile " if claims else ""
-    bases += [
-        *([] if claims else ["    __global const uchar *restrict constants = b1;"]),
+def claiming_text(stages: Sequence[StageFunction], buffers: int) -> str:
+    """The functions of all stages and the kernel that calls them, with groups of one work-item."""
+    lines = [
+        entry_head(buffers, 1, OPENCL),
+        "{",
+        *buffer_bases(buffers, OPENCL),
         "    __global const int *table = (__global const int *)(b1 + table_at);",
-        f"    {word}__global int *state = ({word}__global int *)b{buffers - 1};",
+        f"    volatile __global int *state = (volatile __global int *)b{buffers - 1};",
+        _WALK.format(bases=", ".join(f"b{number}" for number in range(buffers))),
+        "}",
+        "",
     ]
-    before = (
-        [THREAD]
-        if claims
-        else [GRID_BARRIER]
-        if host_protocol is None
-        else [GRID_BARRIER, HOST_HANDSHAKE]
-    )
-    return "\n".join([*before, *functions, head, "{", *bases, body, "}", ""])
+    return "\n".join([THREAD, *_claim_functions(stages), *lines])
 
 
 def _claim_functions(stages: Sequence[StageFunction]) -> list[str]:
@@ -218,10 +172,6 @@ def _claim_functions(stages: Sequence[StageFunction]) -> list[str]:
         cases=cases,
     )
     return [*(text for stage in stages for text in (stage.named_text, _some(stage))), walk]
-
-
-def _claim_body(buffers: int) -> str:
-    return _WALK.format(bases=", ".join(f"b{number}" for number in range(buffers)))
 
 
 def _some(stage: StageFunction) -> str:
@@ -244,61 +194,3 @@ def _some(stage: StageFunction) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _share_body(
-    stages: Sequence[StageFunction], buffers: int, items: int, host_protocol: int | None
-) -> str:
-    cases = "\n".join(_rounds(number, stage, buffers, items) for number, stage in enumerate(stages))
-    stride = row_stride([stage.kernel for stage in stages])
-    pool = max(items // stage.items * stage.local_bytes // 16 for stage in stages)
-    declared = f"__local float4 pool[{pool}];" if pool else ""
-    return _SHARE.format(
-        stride=stride,
-        twice=2 * stride,
-        pool=declared,
-        items=items,
-        last_warp=items - 32,
-        arrives=ARRIVES,
-        awaits=AWAITS,
-        cases=cases,
-        host="0" if host_protocol is None else f"(__global uint *)b{host_protocol}",
-        told="" if host_protocol is None else "tell_host(&others, groups);",
-    )
-
-
-def _rounds(number: int, stage: StageFunction, buffers: int, items: int) -> str:
-    """A case of the switch: this group's virtual groups, as many at once as there are items for.
-
-    They are dealt out one by one, so that few of them keep as many groups busy as there can be; the
-    first one goes to the group for which `start` is 0.
-    Where they share a barrier, those beyond the last one make the last one again.
-    """
-    together = items // stage.items
-    seat = f"item / {stage.items}" if together > 1 else "0"
-    limits = f"first < row[1]; first += groups * {together}"
-    operands = [value for _, value in stage_operands(stage, lambda number: _base(number, buffers))]
-    lines = [
-        f"        case {number}:",
-        *([] if stage.awaits else ["            await_others(&others);"]),
-        f"            for (int first = start; {limits}) {{",
-        f"                int virtual = first + {seat} * groups;",
-    ]
-    if stage.local_bytes and not stage.has_own_barrier:
-        lines.append("                virtual = min(virtual, row[1] - 1);")
-    else:
-        lines.append("                if (virtual < row[1])")
-    lines += [
-        f"                {stage_call(stage, operands, _GRID, f'item % {stage.items}')}",
-        "            }",
-        "            break;",
-    ]
-    return "\n".join(lines)
-
-
-def _base(number: str, buffers: int) -> str:
-    """The buffer of a number, by comparison: an indexed array of pointers would be memory."""
-    text = "b0"
-    for index in range(1, buffers):
-        text = f"({number} == {index} ? b{index} : {text})"
-    return text

@@ -1,13 +1,14 @@
-"""Renders a kernel as OpenCL C 1.2: deterministic, readable, one statement a line."""
+"""Renders a kernel in a language of the C family: deterministic, one statement a line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fourfold.kernel.c_style.dialect import Dialect
+from fourfold.kernel.c_style.expression import ExpressionWriter
+from fourfold.kernel.c_style.functions import function_of
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.expression import STORAGE, ExpressionWriter, type_name
-from fourfold.kernel.opencl.functions import function_of
 from fourfold.kernel.statement import (
     Assign,
     AwaitHost,
@@ -27,6 +28,7 @@ from fourfold.kernel.statement import (
     Statement,
     Store,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.kernel.walk import operands
 
@@ -34,9 +36,11 @@ _PLAIN = ("const", "name", "global_id", "local_id", "subgroup_size")
 _LEAVES = ("const", "name", "splat", "lane", "part")
 
 
-def render(kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+def render(
+    kernel: Kernel, entry: str, dialect: Dialect, images: frozenset[str] = frozenset()
+) -> str:
     """The text of one entry point; `images` names the pointers that are read by image."""
-    return Renderer(kernel, images).text(entry)
+    return dialect.unit(Renderer(kernel, dialect, images).text(entry))
 
 
 def _is_plain(item: Expression) -> bool:
@@ -47,27 +51,28 @@ def _is_plain(item: Expression) -> bool:
 class Renderer(ExpressionWriter):
     """Writes one kernel, statement by statement."""
 
-    def __init__(self, kernel: Kernel, images: frozenset[str] = frozenset()) -> None:
-        super().__init__(kernel, images)
+    def __init__(
+        self, kernel: Kernel, dialect: Dialect, images: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(kernel, dialect, images)
         self.shared = 0
 
     def text(self, entry: str) -> str:
         body = list(self._block(self.kernel.body, 1, {}))
-        parameters = []
-        tops = []
+        parameters, tops, words = [], [], self.dialect.words
         for argument in self.kernel.buffers:
             pointer = argument.pointer
             if pointer.name in self.images:
-                parameters.append(f"__read_only image1d_buffer_t {pointer.name}")
+                parameters.append(self.dialect.image_parameter(pointer.name))
                 parameters.append(f"int {pointer.name}_at")
             else:
-                parameters.append(f"{self._space(pointer)}*restrict {pointer.name}_base")
-                parameters.append(f"long {pointer.name}_at")
+                parameters.append(f"{self._space(pointer)}*{words['restrict']} {pointer.name}_base")
+                parameters.append(f"{words['long']} {pointer.name}_at")
                 tops.append(self._offset(pointer))
         parameters += [f"int {size}" for size in self.kernel.sizes]
         tops += [self._array(array) for array in self.kernel.arrays]
         tops += [f"    {line}" for line in self.casts.values()]
-        head = f"__kernel void {entry}(\n    " + ",\n    ".join(parameters) + ")"
+        head = self.dialect.entry(entry, ",\n    ".join(parameters), self.kernel.local_items)
         return "\n".join([f"// {self.kernel.title}", head, "{", *tops, *body, "}", ""])
 
     def _offset(self, pointer: Pointer) -> str:
@@ -87,7 +92,7 @@ class Renderer(ExpressionWriter):
             case Declare(target, value, constant):
                 yield from self._hoist(pad, known, value)
                 word = "const " if constant else ""
-                kind = type_name(target.kind, target.width)
+                kind = self.dialect.type_name(target.kind, target.width)
                 yield f"{pad}{word}{kind} {target.operands[0]} = {self._of(value, known)};"
             case Assign(target, value, op):
                 yield from self._hoist(pad, known, value)
@@ -100,7 +105,7 @@ class Renderer(ExpressionWriter):
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
-            case Prefetch() | StoreRounded():
+            case Prefetch() | StoreRounded() | StoreRoundedBlock():
                 yield from self._call_at(statement, pad, known)
             case Loop():
                 yield from self._loop(statement, depth, known)
@@ -139,7 +144,10 @@ class Renderer(ExpressionWriter):
         yield f"{pad}{function_of(statement)}(&{target.operands[0]}, {arguments});"
 
     def _call_at(
-        self, statement: Prefetch | StoreRounded, pad: str, known: dict[int, str]
+        self,
+        statement: Prefetch | StoreRounded | StoreRoundedBlock,
+        pad: str,
+        known: dict[int, str],
     ) -> Iterator[str]:
         """A function of the prelude for a place in memory."""
         index, *values = operands(statement)
@@ -183,13 +191,13 @@ class Renderer(ExpressionWriter):
             if counts[id(item)] > 1 and item.op not in _LEAVES:
                 title = f"s{self.shared}"
                 self.shared += 1
-                text = self._of(item, known)
-                yield f"{pad}const {type_name(item.kind, item.width)} {title} = {text};"
+                kind = self.dialect.type_name(item.kind, item.width)
+                yield f"{pad}const {kind} {title} = {self._of(item, known)};"
                 known[id(item)] = title
 
     def _array(self, array: PrivateArray) -> str:
-        kind = STORAGE[array.pointer.dtype]
-        return f"    {kind} {array.pointer.name}[{array.size}] __attribute__((aligned(64)));"
+        kind = self.dialect.storages[array.pointer.dtype]
+        return f"    {self.dialect.private_array(kind, array.pointer.name, array.size)}"
 
     def _await(self, pad: str) -> Iterator[str]:
         """A kernel that is launched has nothing to wait for."""
@@ -201,8 +209,8 @@ class Renderer(ExpressionWriter):
         yield f"{pad}await_host(others, {operands});"
 
     def _barrier(self) -> str:
-        return "barrier(CLK_LOCAL_MEM_FENCE);"
+        return f"{self.dialect.words['barrier']};"
 
     def _local_array(self, array: LocalArray) -> str:
-        kind = type_name(array.kind, array.width)
-        return f"__local {kind} {array.pointer.name}[{array.size}];"
+        kind = self.dialect.type_name(array.kind, array.width)
+        return f"{self.dialect.words['array']}{kind} {array.pointer.name}[{array.size}];"

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from fourfold.plan.host_protocol import DONE, LATE, PIECE, READY, pieces
 from fourfold.players.chunked_copy import ChunkedCopy
-from fourfold.players.opencl import binding as cl
 
 CHUNK = 32 * PIECE  # bytes that are copied before the kernel is told of them
 MOST_POLLS = 40000  # of the flag that the kernel is done, a millisecond; then the driver waits
+
+
+class Queue(Protocol):
+    """What kernels are launched on."""
+
+    def finish(self) -> None:
+        """Wait for all that was put in."""
 
 
 class HostHandshake:
@@ -19,7 +26,7 @@ class HostHandshake:
     they go in.
     """
 
-    def __init__(self, queue: cl.Queue, memory: np.ndarray, inputs: Sequence[np.ndarray]) -> None:
+    def __init__(self, queue: Queue, memory: np.ndarray, inputs: Sequence[np.ndarray]) -> None:
         self._queue = queue
         self._inputs = [
             (ChunkedCopy(host, CHUNK), host.itemsize, pieces(host.nbytes)) for host in inputs

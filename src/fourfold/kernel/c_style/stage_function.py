@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fourfold.kernel.c_style.dialect import Dialect
+from fourfold.kernel.c_style.renderer import Renderer
 from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.expression import STORAGE, type_name
-from fourfold.kernel.opencl.renderer import Renderer
 from fourfold.kernel.stage_table import HEAD
 from fourfold.kernel.statement import AwaitHost, AwaitInputs, LocalArray
 
@@ -31,6 +31,7 @@ class StageFunction:
     name: str
     kernel: Kernel
     constant: tuple[bool, ...]
+    dialect: Dialect
     shares: bool = False  # whether groups share the work, with grid barriers between stages
     text: str = ""  # what `render_stage` gave
 
@@ -81,28 +82,29 @@ class _StageRenderer(Renderer):
     """
 
     def __init__(self, stage: StageFunction) -> None:
-        super().__init__(stage.kernel)
+        super().__init__(stage.kernel, stage.dialect)
         pairs = zip(stage.kernel.buffers, stage.constant, strict=True)
         self.constant = {argument.pointer.name for argument, is_constant in pairs if is_constant}
         self.stage, self.pool = stage, 0
 
     def text(self, entry: str) -> str:
-        kernel = self.kernel
+        kernel, words = self.kernel, self.dialect.words
+        restrict = f"{words['restrict']} "
         body = list(self._block(kernel.body, 1, {}))
         parameters = [
-            f"{self._space(a.pointer)}*{'restrict ' if a.pointer.name in self.constant else ''}"
+            f"{self._space(a.pointer)}*{restrict if a.pointer.name in self.constant else ''}"
             f"{a.pointer.name}"
             for a in kernel.buffers
         ]
         parameters += [f"int {size}" for size in kernel.sizes]
         parameters += ["int group_x", "int group_y", "int group_z", "int item"]
         if any(isinstance(item, LocalArray) for item in kernel.body):
-            parameters.append("__local float4 *pool")
+            parameters.append(f"{words['local']}float4 *pool")
         if self.stage.has_own_barrier:
             parameters.append("int seat")
         if self.stage.awaits:
             parameters.append("waiting *others")
-        head = f"static void {entry}(\n    " + ",\n    ".join(parameters) + ")"
+        head = f"{words['function']} void {entry}(\n    " + ",\n    ".join(parameters) + ")"
         arrays = (self._array(array) for array in kernel.arrays)
         tops = [*self._ids(), *arrays, *(f"    {line}" for line in self.casts.values())]
         return "\n".join([f"// {kernel.title}", head, "{", *tops, *body, "}", ""])
@@ -132,10 +134,10 @@ class _StageRenderer(Renderer):
         return f"meet_beside(seat, {self.stage.items});" if alone else super()._barrier()
 
     def _local_array(self, array: LocalArray) -> str:
-        kind = type_name(array.kind, array.width)
+        kind = self.dialect.words["local"] + self.dialect.type_name(array.kind, array.width)
         start = self.pool
         self.pool += _vectors(array)
-        return f"__local {kind} *{array.pointer.name} = (__local {kind} *)(pool + {start});"
+        return f"{kind} *{array.pointer.name} = ({kind} *)(pool + {start});"
 
 
 def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tuple[str, str]]:
@@ -143,14 +145,14 @@ def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tup
     the buffer of a number.
     """
     operands = []
-    at = HEAD
+    at, space = HEAD, stage.dialect.words["global"]
     for argument, is_constant in zip(stage.kernel.buffers, stage.constant, strict=True):
-        storage = STORAGE[argument.pointer.dtype]
+        storage = stage.dialect.storages[argument.pointer.dtype]
         if is_constant:
-            type_ = f"__global const {storage} *"
+            type_ = f"{space}const {storage} *"
             operands.append((type_, f"({type_})constants + row[{at + 1}]"))
         else:
-            type_ = f"__global {storage} *"
+            type_ = f"{space}{storage} *"
             operands.append((type_, f"({type_}){base(f'row[{at}]')} + row[{at + 1}]"))
         at += 2
     return operands + [("int ", f"row[{at + n}]") for n in range(len(stage.kernel.sizes))]

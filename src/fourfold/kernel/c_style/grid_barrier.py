@@ -15,22 +15,23 @@ after a second and says that it did. When all groups are done, the last one tell
 
 from __future__ import annotations
 
+from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.plan.host_protocol import DONE, LATE, READY
 
-GRID_BARRIER = """
+_GRID_BARRIER = """
 typedef struct {
-    __global int *state;
-    __global uint *host;
+    ${global}int *state;
+    ${global}uint *host;
     uint phase;
     int due;
 } waiting;
 
-static void meet_beside(int seat, int items)
+$function void meet_beside(int seat, int items)
 {
     asm volatile("bar.sync %0, %1;" :: "r"(seat + 1), "r"(items) : "memory");
 }
 
-static waiting begin(__global int *state, __global uint *host)
+$function waiting begin(${global}int *state, ${global}uint *host)
 {
     uint now;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
@@ -38,10 +39,10 @@ static waiting begin(__global int *state, __global uint *host)
     return others;
 }
 
-static void arrive(waiting *others, int group, int groups)
+$function void arrive(waiting *others, int group, int groups)
 {
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (get_local_id(0) == 0) {
+    $fence;
+    if ($item == 0) {
         const uint step = group == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
         asm volatile("red.release.gpu.global.add.u32 [%0], %1;"
             :: "l"(others->state), "r"(step) : "memory");
@@ -50,11 +51,11 @@ static void arrive(waiting *others, int group, int groups)
     others->due = 1;
 }
 
-static void await_others(waiting *others)
+$function void await_others(waiting *others)
 {
     if (!others->due) return;
     others->due = 0;
-    if (get_local_id(0) == 0) {
+    if ($item == 0) {
         uint now;
         do {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
@@ -70,43 +71,55 @@ _PASSED, _LEFT = 32, 33
 STATE_WORDS = 64
 _HOST_TIMEOUT = 1 << 20  # answers of the host, a microsecond each
 
-HOST_HANDSHAKE = f"""
-static void await_host(waiting *others, int needed, int asks)
-{{
-    __global int *passed = others->state + {_PASSED};
+_HOST_HANDSHAKE = """
+$function void await_host(waiting *others, int needed, int asks)
+{
+    ${global}int *passed = others->state + $passed_at;
     int now, known = 0, turn = 0;
-    do {{
-        if (asks) {{
+    do {
+        if (asks) {
             asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
-                : "=r"(now) : "l"(others->host + {READY}) : "memory");
-            if (now < needed && ++turn > {_HOST_TIMEOUT}) {{
-                others->host[{LATE}] = 1;
+                : "=r"(now) : "l"(others->host + $ready_at) : "memory");
+            if (now < needed && ++turn > $timeout) {
+                others->host[$late_at] = 1;
                 now = needed;
-            }}
-            if (now != known) {{
+            }
+            if (now != known) {
                 asm volatile("red.release.gpu.global.max.u32 [%0], %1;"
                     :: "l"(passed), "r"(now) : "memory");
-            }}
+            }
             known = now;
-        }} else {{
+        } else {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
                 : "=r"(now) : "l"(passed) : "memory");
-        }}
-    }} while (now < needed);
-}}
+        }
+    } while (now < needed);
+}
 
-static void tell_host(waiting *others, int groups)
-{{
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (get_local_id(0) == 0) {{
+$function void tell_host(waiting *others, int groups)
+{
+    $fence;
+    if ($item == 0) {
         uint left;
         asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-            : "=r"(left) : "l"(others->state + {_LEFT}), "r"(groups - 1) : "memory");
-        if (left == (uint)(groups - 1)) {{
-            others->state[{_PASSED}] = 0;
+            : "=r"(left) : "l"(others->state + $left_at), "r"(groups - 1) : "memory");
+        if (left == (uint)(groups - 1)) {
+            others->state[$passed_at] = 0;
             asm volatile("st.release.sys.global.u32 [%0], %1;"
-                :: "l"(others->host + {DONE}), "r"(1u) : "memory");
-        }}
-    }}
-}}
+                :: "l"(others->host + $done_at), "r"(1u) : "memory");
+        }
+    }
+}
 """
+
+
+def grid_barrier(dialect: Dialect) -> str:
+    """How groups wait for each other."""
+    return dialect.fill(_GRID_BARRIER)
+
+
+def host_handshake(dialect: Dialect) -> str:
+    """How they wait for the host, and tell it that they are done."""
+    places = {"passed_at": _PASSED, "left_at": _LEFT, "timeout": _HOST_TIMEOUT}
+    flags = {"ready_at": READY, "late_at": LATE, "done_at": DONE}
+    return dialect.fill(_HOST_HANDSHAKE, **places, **flags)
