@@ -56,12 +56,17 @@ def _check_type(info: TensorInfo, shape: tuple[int, ...], dtype: Any) -> None:
         raise InputError(what, why, "memory of a device is taken as it is: make it so first")
 
 
-def no_memory(name: str, given: object, device: DeviceInfo) -> InputError:
-    """The error for something that is bound and is no memory of the device."""
-    what = f"{name!r} cannot be bound to a {type(given).__name__}"
+def bound_array(device: DeviceInfo, info: TensorInfo, given: object) -> DeviceArray:
+    """Memory that a caller binds to an input or output, as an array; an InputError where it is no
+    memory of the device, or does not fit.
+    """
+    memory = take_memory(device, info, given)
+    if memory is not None:
+        return DeviceArray(memory, info.shape, info.dtype, device)
+    what = f"{info.name!r} cannot be bound to a {type(given).__name__}"
     why = f"it is no memory of {device.name} that kernels could use"
-    fix = "pass arrays to run(), or bind a DeviceArray, a pyopencl.Buffer or a pyopencl.array.Array"
-    return InputError(what, why, fix)
+    fix = "pass it as an array, or bind a DeviceArray, pyopencl.Buffer or pyopencl.array.Array"
+    raise InputError(what, why, fix)
 
 
 def fresh_array(device: DeviceInfo, info: TensorInfo) -> DeviceArray:
