@@ -148,6 +148,15 @@ def tell_loader(folder: str) -> None:
     os.environ["PYOPENCL_HOME"] = folder
 
 
+def limit_driver() -> None:
+    """Where the settings limit threads, PoCL is told so before it is loaded: some versions of it
+    cannot part a device afterwards.
+    """
+    threads = _threads(os.environ, "FOURFOLD_THREADS")
+    if threads is not None:
+        os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(threads))
+
+
 def calm_frameworks() -> None:
     """For a process that only converts: no GPU is taken for it, and little is said."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

@@ -81,6 +81,10 @@ class DeviceInfo:
     architectures: tuple[str, ...] = ()
     address_bits: int = 64  # of a pointer
     ordinal: int = 0  # its number among the devices of its API
+    # What a caller shares with sessions on the device, as the API knows it: a context, and a queue
+    # or stream of it. 0 is none.
+    shared_context: int = field(default=0, compare=False)
+    shared_queue: int = field(default=0, compare=False)
     uuid: str = field(default="", compare=False)  # of the hardware, where the driver tells
     others: tuple[str, ...] = field(default=(), compare=False)  # its addresses in other APIs
     index: int = field(default=0, compare=False)  # its number among all devices

@@ -11,10 +11,8 @@ from typing import Any
 from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
 from fourfold.compile.placement import read_problem
-from fourfold.cpu.registry import find_engine
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
-from fourfold.formats import find_format
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan
@@ -202,15 +200,8 @@ def _make_players(
 
 
 def _not_data(model: Path) -> InputError:
-    name, fix = find_format(str(model)).cpu_engine, "open the model itself instead"
-    if name is not None and not find_engine(name).installed():
-        engine = find_engine(name)
-        fix = f"install {engine.title}, which runs most of them: {engine.install}"
-    return InputError(
-        f"{model.name} cannot be prepared",
-        "operators of it run by their definitions in NumPy, which no file can hold",
-        fix,
-    )
+    why = "operators of it run by code of the caller's, which no file can hold"
+    return InputError(f"{model.name} cannot be prepared", why, "open the model itself instead")
 
 
 def _number(draft: Draft, model: Path) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
-from fourfold.device import DeviceInfo
 from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
@@ -47,7 +46,8 @@ class Session(ModelRunner):
     `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
     the paths of a model's files where these do not lie beside each other; a model of TensorFlow,
     Keras or PyTorch is converted first. `model` chooses among several models in a prepared file.
-    `device` is 'auto', a number, or part of a name (see `fourfold.devices()`). `precision` is
+    `device` is 'auto', a number, or part of a name (see `fourfold.devices()`), or a
+    `pyopencl.CommandQueue` or `Context` that the session is to share. `precision` is
     'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the shape of
     inputs by name. `cache` is where plans and binaries are kept: 'auto' (the user's folder, or
     FOURFOLD_CACHE), a folder, 'memory' (of this process), or None. TFLite's names
@@ -75,7 +75,7 @@ class Session(ModelRunner):
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
         self,
         source: Model,
-        device: str | int | DeviceInfo | None = None,
+        device: object = None,
         precision: Precision | None = None,
         shapes: Mapping[str, Shape] | None = None,
         *,

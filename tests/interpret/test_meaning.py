@@ -28,6 +28,7 @@ from fourfold.kernel.statement import (
     Leave,
     MatrixMultiply,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.players.interpret.player import Player
 from fourfold.players.null import NULL_GPU
@@ -243,6 +244,23 @@ def test_floats_become_bytes(zero: int | None, wanted: list[int]) -> None:
     given = {"src": reals(*numbers, -np.inf, np.nan, -11.0, 0.9)}
     found = play(plan_of([kernel], given, {"dst": "u8[19]"}), given)["dst"]
     assert found.tolist() == [1, 1, 1, *wanted]
+
+
+def test_halves_of_vectors_become_bytes_apart() -> None:
+    kernel, _ = kernel_of("block", (1,))
+    source = floats(kernel, "src")
+    eights = [load(source, part, "float", 8) for part in range(4)]
+    target = kernel.pointer("dst", DType.U8, None, True)
+    kernel.emit(StoreRoundedBlock(target, const(0), const(20), *eights, const(100.0), const(10)))
+    kernel.store(target, 4, const(1, "int", 4))
+    numbers = np.random.default_rng(2).uniform(-20, 120, (4, 2, 4)).astype(np.float32)
+    numbers[:, :, 0] = 0.5
+    given = {"src": numbers.ravel()}
+    found = play(plan_of([kernel], given, {"dst": "u8[36]"}), given)["dst"]
+    wanted = np.clip(np.rint(np.minimum(numbers, 100)) + 10, 0, 255).astype(np.uint8)
+    assert found[:16].tolist() == wanted[:, 0].ravel().tolist()
+    assert found[16:20].tolist() == [1, 1, 1, 1]
+    assert found[20:].tolist() == wanted[:, 1].ravel().tolist()
 
 
 def test_taps_are_transposed_bytes() -> None:

@@ -12,6 +12,9 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.errors import InputError
+from fourfold.players import ask_facts, chunked_copy
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl import port_memory, slot
 
 SETTINGS = {
     "list": {},
@@ -170,3 +173,28 @@ def test_closed_with_runs_in_flight(session: fourfold.Session) -> None:
         session.stream([one])
     with pytest.raises(InputError, match="closed"):
         session.run()
+
+
+def test_views_copy_nothing(device: fourfold.DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (device.is_cpu and ask_facts(device, ("persistent_mapping",)).persistent_mapping):
+        pytest.skip("this device's memory is not the host's")
+    copies: list[str] = []
+
+    def note(owner: object, name: str) -> None:
+        plain = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *given: (copies.append(name), plain(*given))[1])
+
+    with fourfold.Session(small_onnx(), device, cache="memory") as session:
+        x = pictures(session, 1)[0]
+        expected, array = session.run(x), session.input_array()
+        array[...] = x
+        for owner in (slot, port_memory, chunked_copy):
+            if hasattr(owner, "copied"):
+                note(owner, "copied")
+        for name in ("read", "write", "map", "copy"):
+            note(cl.Queue, name)
+        note(np, "copyto")
+        check(session.run(), expected)
+        assert copies == []
+        session.run_async(x).result()
+        assert "copied" in copies, "what is counted would have been seen"

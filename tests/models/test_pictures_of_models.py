@@ -5,6 +5,7 @@ frames of a camera, for one kernel more.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from fourfold.compile import compile_model
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
+from fourfold.processing import MediaPipeBoxes
 from fourfold.timings import Timings
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
@@ -110,3 +112,38 @@ def test_frames_give_what_litert_gives(name: str, device: DeviceInfo) -> None:
             assert session.inputs[0].shape == shape
         for ours, array in zip(found.values(), wanted, strict=True):
             np.testing.assert_allclose(ours, array, atol=1e-4 * float(np.ptp(array)))
+
+
+def nv12_of(path: Path, left: int, width: int) -> np.ndarray:
+    """A square photograph in a wide frame, as a camera would give it."""
+    image = pytest.importorskip("PIL.Image")
+    with image.open(path) as photograph:
+        y, u, v = (np.asarray(one) for one in photograph.convert("YCbCr").split())
+    height, right = len(y), width - left - len(y)
+    colors = np.stack([u[::2, ::2], v[::2, ::2]], axis=-1).reshape(height // 2, -1)
+    sides = ((0, 0), (left, right))
+    return np.concatenate([np.pad(y, sides), np.pad(colors, sides, constant_values=128)])[None]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"fit": "letterbox", "resize": "area"},
+        {"fit": "stretch", "resize": "antialias"},
+        {"fit": "crop"},
+        {"fit": "letterbox", "crop": (32, 70, 400, 460)},
+    ],
+    ids=lambda how: "-".join(map(str, how.values())),
+)
+def test_a_face_is_where_it_is_in_the_frame(how: dict[str, Any], device: DeviceInfo) -> None:
+    size, path = (512, 600), path_of("face_detection_short_range")
+    frame = nv12_of(Path(__file__).resolve().parents[2] / "docs" / "faces.jpg", 40, size[1])
+    pixels = fourfold.Pixels(127.5, 127.5, "nv12", size, fill=0, matrix="bt601-full", **how)
+    with fourfold.Session(
+        path, device, cache=None, pixels=pixels, postprocess=MediaPipeBoxes()
+    ) as session:
+        found = session.run(frame)
+    assert found["count"][0] >= 1
+    boxes = pixels.fit_frame(size, (128, 128)).boxes_to_frame(found["boxes"][0, :1])
+    # Top, left, bottom and right of the face, by eye.
+    np.testing.assert_allclose(boxes, [[76, 215, 174, 313]], atol=20)

@@ -9,7 +9,7 @@ import pytest
 from interpreted_devices import X86
 
 from fourfold.device import DeviceInfo
-from fourfold.graph import Graph, Node, Step
+from fourfold.graph import NONE, Graph, Node, Step
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op.registry import registry
@@ -56,7 +56,9 @@ def expected(graph: Graph, x: np.ndarray) -> np.ndarray:
         arrays = [values[str(name)].astype(np.float64) for name in node.inputs]
         result = registry()[node.op].reference(node.attributes, *arrays)
         for step in node.tail:
-            result = registry()[step.op].reference(step.attributes, result.astype(np.float32))
+            real = result.astype(np.float32)
+            operands = [real if name is None else values[name] for name in step.inputs]
+            result = registry()[step.op].reference(step.attributes, *operands)
         values[node.outputs[0]] = result
     return values["z"]
 
@@ -128,6 +130,8 @@ def test_depthwise(
         ("i8[2,13,11,3]", (7, 3, 3, 3), Conv2d(padding=AROUND)),
         ("i8[1,17,5,1]", (24, 3, 3, 1), Conv2d()),
         ("u8[1,7,5,7]", (11, 1, 1, 7), Conv2d()),
+        ("f32[2,5,7,11]", (48, 1, 1, 11), Conv2d()),
+        ("f32[1,9,11,3]", (16, 3, 3, 3), Conv2d((1, 2), padding=AROUND)),
     ],
 )
 @pytest.mark.parametrize("odd", [0, 150], ids=["bytes", "wide"])
@@ -140,6 +144,37 @@ def test_convolution(
         graph.constants["w"].flat[-1] = odd
     plain = weights[1:3] == (1, 1) and attributes.padding == Padding()
     check(device, graph, ("conv2d_1x1_dots" if plain else "conv2d_dots",))
+
+
+@pytest.mark.parametrize(
+    ("source", "attributes"),
+    [
+        ("u8[1,7,8,3]", Conv2d()),
+        ("u8[2,11,20,3]", Conv2d((2, 1), padding=Padding(2, 1, 1, 3))),
+        ("u8[1,13,12,3]", Conv2d((2, 2), padding=Padding(0, 1, 0, 1))),
+    ],
+)
+def test_pixels_of_three_bytes_fill_words(
+    device: DeviceInfo, source: str, attributes: Conv2d
+) -> None:
+    node = Node("conv2d", ("v", "w", "b"), ("y",), attributes)
+    graph = layer(node, source, (24, 3, 3, 3), bytes_in=True)
+    check(device, graph, ("pad_rgb", "conv2d_dots"))
+
+
+@pytest.mark.parametrize("outputs", [24, 40, 44])
+def test_a_factor_of_each_channel(device: DeviceInfo, outputs: int) -> None:
+    """Whole slices by twos are stored in another way than what does not fill such."""
+    node = Node("conv2d", ("v", "w", "b"), ("y",), Conv2d())
+    graph = layer(node, "f32[1,5,7,13]", (outputs, 1, 1, 13), bytes_in=False)
+    factors = np.random.default_rng(outputs).uniform(0.5, 2.0, outputs).astype(np.float32)
+    first, middle, last = graph.nodes
+    middle = replace(middle, tail=(Step("mul", NONE, (None, "f")), *middle.tail))
+    types = {**graph.types, "f": TensorType.of(factors)}
+    constants = {**graph.constants, "f": factors}
+    nodes = (first, middle, last)
+    graph = replace(graph, nodes=nodes, types=types, constants=constants)
+    check(device, graph, ("conv2d_1x1_dots",))
 
 
 @pytest.mark.parametrize("source", ["f32[1,128]", "f32[5,31]", "f32[2,3,7]", "f32[1,1,1,37]"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import multiprocessing
 import sys
@@ -15,6 +16,7 @@ from processes.children import in_child
 from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
+from fourfold.players import chunked_copy
 
 X = numbers(1)
 THREE = numbers(2, rows=3)
@@ -204,3 +206,61 @@ def ends_after_onnxruntime(model: str) -> list[object]:
         return bool(np.array_equal(session.run(x)["y"], np.maximum(x, 0)))
 
     return [right(), in_child(lambda: [right(), right()]), in_child(lambda: "nothing")]
+
+
+def left_open_at_the_end(device: str) -> bool:
+    """Sessions of a module, in a cycle, in a generator and in flight, none of them closed."""
+    kept = globals()["kept"] = [fourfold.Session(matrix(), name) for name in (device, "cpu")]
+    cycle: dict[str, object] = {"session": fourfold.Session(matrix(), device)}
+    cycle["cycle"] = cycle
+    globals()["results"] = kept[0].stream([X] * 5)
+    next(globals()["results"])
+    globals()["future"] = kept[0].run_async(X)
+    return all(is_right(session) for session in kept)
+
+
+def with_threads_at_the_end(device: str, daemon: str) -> bool:
+    """Threads that run sessions when the program's last line was reached."""
+    sessions = globals()["kept"] = [fourfold.Session(matrix(), name) for name in (device, "cpu")]
+    begun, told = threading.Event(), []
+
+    def work(session: fourfold.Session) -> None:
+        for number in range(1000 if daemon == "daemon" else 200):
+            told.append(is_right(session))
+            if number == 50:
+                begun.set()
+        assert all(told)
+
+    for session in sessions * 2:
+        threading.Thread(target=work, args=(session,), daemon=daemon == "daemon").start()
+    return begun.wait(60)
+
+
+def run_by_atexit(device: str) -> bool:
+    """What is registered to be called at the end may run sessions, large inputs included."""
+    session = fourfold.Session(matrix(), device, shapes={"x": (300_000, 4)})
+    large = numbers(3, rows=300_000)
+
+    def last() -> None:
+        assert is_right(session, large)
+
+    atexit.register(last)
+    return is_right(session, large)
+
+
+def gone_before_the_end(device: str) -> bool:
+    """The driver's objects outlive the names of modules: finalisers must not need those."""
+    session = fourfold.Session(matrix(), device)
+    sys.modules["a module that is never let go of"] = session  # type: ignore[assignment]
+    return is_right(session)
+
+
+def copies_by_threads() -> list[object]:
+    """Threads that copy large arrays are made anew in a child, where the parent's are not."""
+    chunked_copy.os.cpu_count = lambda: 8  # type: ignore[attr-defined]
+    large = np.arange(chunked_copy.LARGE, dtype=np.uint8)
+
+    def is_copied() -> bool:
+        return bool(np.array_equal(chunked_copy.copied(large), large))
+
+    return [is_copied(), in_child(is_copied), is_copied()]

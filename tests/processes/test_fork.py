@@ -104,3 +104,7 @@ def test_destructors_of_an_engine_do_not_hold_a_child_up(tmp_path: Path) -> None
     model = tmp_path / "relu.onnx"
     model.write_bytes(small_model("Relu", {"x": (2, 3)}))
     assert play("ends_after_onnxruntime", model) == [True, [True, True], "nothing"]
+
+
+def test_threads_that_copy_are_made_anew() -> None:
+    assert play("copies_by_threads") == [True, True, True]

@@ -271,3 +271,14 @@ def test_integers_that_fit_and_one_that_does_not(where: Any) -> None:
         np.testing.assert_array_equal(session.run(x)["y"], 2 * x)
         with pytest.raises(InputError, match="not all of it fits into int32"):
             session.run(x + 2**31)
+
+
+@pytest.mark.parametrize("dtype", [">f4", np.float64])
+def test_onnx_runtime_does_not_take_bytes_for_numbers(dtype: Any) -> None:
+    onnx_writer = pytest.importorskip("onnx_writer", reason="the package onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    model = onnx_writer.small_model("Neg", {"x": [2, 4]})
+    with fourfold.Session(model, "cpu", cache=None) as session:
+        np.testing.assert_array_equal(session.run(X.astype(dtype))["y"], -X)
+        with pytest.raises(InputError, match="masked"):
+            session.run(np.ma.masked_array(X, X > 0))

@@ -411,3 +411,21 @@ def test_another_shape_is_cut_on_its_own(device: DeviceInfo) -> None:
         np.testing.assert_allclose(found, x @ WEIGHTS.T, rtol=1e-5)
         session.resize(x=(2, 4), z=(2, 4))
         agrees(session.run(FEEDS, outputs=["scores"]), "scores")
+
+
+@pytest.mark.parametrize("place", ["device", "cpu"])
+def test_a_shape_that_is_known_when_it_has_run(device: DeviceInfo, place: str) -> None:
+    onnx_writer = pytest.importorskip("onnx_writer", reason="the package onnx is not installed")
+    pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+    nodes = [onnx_writer.node("NonZero", ["x"], ["places"]), onnx_writer.node("Exp", ["x"], ["e"])]
+    ends = [("places", "int64", [2, None]), ("e", "float", [2, 3])]
+    model = onnx_writer.model(onnx_writer.graph(nodes, [("x", "float", [2, 3])], ends))
+    x = np.array([[0, 1, 2], [0, 0, 3]], np.float32)
+    right = np.array(np.nonzero(x))
+    with fourfold.Session(model, device if place == "device" else "cpu", cache=None) as session:
+        np.testing.assert_array_equal(session.run(x, outputs="places")["places"], right)
+        out = np.zeros((2, 3), np.int64)
+        assert session.run(x, out={"places": out})["places"] is out
+        np.testing.assert_array_equal(out, right)
+        with pytest.raises(InputError, match=r"has shape \(2, 6\), not \(2, 3\)"):
+            session.run(x, out={"places": np.zeros((2, 6), np.int64)})

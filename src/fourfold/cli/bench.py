@@ -25,6 +25,7 @@ from fourfold.compile import load_model
 from fourfold.config import Config
 from fourfold.errors import InputError, ModelError
 from fourfold.report.rival import find_rival, model_of_signature
+from fourfold.report.run_parts import measure_parts
 from fourfold.runtime.random_inputs import random_inputs
 
 OURS = "fourfold"
@@ -69,8 +70,10 @@ def command(
         task = bar.add_task("measuring", total=runs)
         times = take_turns(calls, runs, seconds, partial(bar.advance, task))
         kernels = session.profile(inputs) if profile else []
+        parts = measure_parts(session, inputs)
     report["seconds"] = {name: found.as_data() for name, found in times.items()}
     report["compared"] = bool(rival)
+    report["parts"] = None if parts is None else asdict(parts)
     for name in rival:
         report |= {"rival": name, "ratio": times[OURS].median / times[name].median}
     report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
@@ -123,6 +126,9 @@ def _show(report: Mapping[str, Any]) -> None:
     show_table(title, ("", ">median", ">min", ">p90", ">runs"), rows)
     if report["compared"]:
         click.echo(f"{OURS} takes {report['ratio']:.2f}× the time of {report['rival']}")
+    if report["parts"]:
+        shown = (f"{name} {duration(took)}" for name, took in report["parts"].items())
+        click.echo(f"the shortest run by its parts: {', '.join(shown)}")
     stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
     click.echo(f"start: {stages}")
     memory = byte_count(report["arena"])

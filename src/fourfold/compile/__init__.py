@@ -1,6 +1,6 @@
 """From a model file to a plan: the long way, which a start from the store avoids.
 
-load: the file is read in the shapes that were asked for, cut to the outputs that were (cut).
+load: the file is read in the shapes that were asked for, cut to the outputs that were (outputs).
 pipeline: a graph is rewritten, the device asked for its facts, and a plan made; nobody else does.
 placement: which parts of a model run where, decided with the help of support.
 hybrid: a model in such parts, each as what its engine needs.
@@ -13,9 +13,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from fourfold.compile.cut import share_left_out
 from fourfold.compile.load import LoadedModel, load_model
 from fourfold.compile.memory_limit import within_limit
+from fourfold.compile.outputs import share_left_out
 from fourfold.compile.pipeline import (
     LoweringInput,
     kernel_options,

@@ -10,6 +10,7 @@ from fourfold.compile.memory_limit import within_limit
 from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.compile.recorded_choices import RecordedChoices
+from fourfold.cpu.numpy.graph_file import write_graph
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
@@ -88,7 +89,9 @@ def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) ->
     if partition.target == GPU:
         return HybridPart(*ends, plan=plan)
     if partition.target == NUMPY:
-        return HybridPart(*ends, graph=problem.part_graph(partition))
+        graph = problem.part_graph(partition)
+        content = write_graph(graph)
+        return HybridPart(*ends, content=content or b"", graph=None if content else graph)
     return _file_part(problem, partition)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fourfold.compile.cut import keep_outputs
+from fourfold.compile.outputs import keep_outputs
 from fourfold.compile.pixel_inputs import InputSizes, find_pictures, frame_sizes, real_shapes
 from fourfold.errors import FourfoldError, InputError
 from fourfold.formats import Model, ReadOptions, read_model
+from fourfold.formats.inputs import SHAPE_NEEDED
 from fourfold.graph import Graph
 from fourfold.lazy import lazy_import
 from fourfold.metadata import write_about
@@ -100,8 +101,10 @@ def _read_for(read: ReadShaped, shapes: Mapping[str, Shape], pixels: PixelsOptio
     """The model in the shapes that it has where frames of these shapes come."""
     try:
         found = read({})
-    except InputError as error:  # it leaves sizes open and has none of its own
-        return _read_open(read, shapes, pixels, error)
+    except InputError as error:
+        if error.what.startswith(SHAPE_NEEDED.partition("{")[0]):
+            return _read_open(read, shapes, pixels, error)
+        raise
     own = dict(zip(found.input_names, _input_sizes(found), strict=True))
     changed = real_shapes(shapes, _by_input(found, pixels), own)
     return read(changed) if changed else found

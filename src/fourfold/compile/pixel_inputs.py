@@ -11,7 +11,7 @@ from fourfold.formats.inputs import OPEN
 from fourfold.graph import Graph
 from fourfold.pixels import AUTO, Pixels, PixelsOption, own_pixels
 from fourfold.pixels.colors import describe_frames
-from fourfold.pixels.pixels import channels_first, picture_size
+from fourfold.pixels.pixels import channels_first, height_and_width
 from fourfold.rewrite.take_pixels import Pictures
 from fourfold.types import DType, Quantization, Shape, TensorType
 
@@ -153,7 +153,7 @@ def _model_shape(name: str, pixels: Pixels, shape: Shape, own: InputSizes) -> Sh
     """What the model takes, where frames of this shape come, or of any."""
     batch, size = shape[0] if shape else own.shape[0], pixels.size_of(shape)
     if pixels.fit is not None or size is None:
-        size = pixels.into or picture_size(own.shape, pixels.channels)
+        size = pixels.into or height_and_width(own.shape, pixels.channels)
     first = channels_first(own.left_open or own.shape, pixels.channels)
     return (batch, pixels.channels, *size) if first else (batch, *size, pixels.channels)
 
@@ -166,7 +166,7 @@ def frame_sizes(own: InputSizes, pixels: Pixels | None) -> Shape:
     if pixels.fit is None:
         if not own.left_open:
             return ()
-        height, width = picture_size(own.left_open, pixels.channels)
+        height, width = height_and_width(own.left_open, pixels.channels)
     elif pixels.size is None:
         height = width = OPEN
     elif batch == OPEN:

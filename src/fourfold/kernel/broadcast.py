@@ -8,13 +8,20 @@ from fourfold.kernel.view import View
 
 
 def load_for(
-    view: View, target: View, pixel: Expression, slice_: Expression, run: int = 1
+    view: View,
+    target: View,
+    pixel: Expression,
+    slice_: Expression,
+    run: int = 1,
+    slices: int = 1,
 ) -> Expression:
     """The elements of a view that meet those of `target` at (pixel, slice).
 
-    `run` neighbouring pixels at once give a vector of four times as many. Channels that a view of
-    several lacks are zeros.
+    `run` neighbouring pixels at once, or so many neighbouring `slices` of one, give a vector of
+    four times as many. Channels that a view of several lacks are zeros.
     """
+    if slices > 1:
+        return vector(*(load_for(view, target, pixel, slice_ + step) for step in range(slices)))
     if run == 2 and view.type.shape == target.type.shape:
         both = load_two(view, pixel, slice_)
         if both is not None:

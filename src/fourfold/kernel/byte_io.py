@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fourfold.kernel.expression import Expression, const, lift, vector, where
 from fourfold.kernel.intrinsics import load_bytes
 from fourfold.kernel.location import Layout
-from fourfold.kernel.statement import StoreRounded
+from fourfold.kernel.statement import StoreRounded, StoreRoundedBlock
 from fourfold.kernel.view import View
 from fourfold.types import DType
 
@@ -39,6 +41,23 @@ def store_four(
     first, second = (view.counting.ready(one) for one in values)
     index, high, zero = view.index(pixel, slice_) * 4, view.counting.high, view.counting.zero
     view.kernel.emit(StoreRounded(view.pointer, index, first, second, high, zero))
+
+
+def store_block(
+    view: View, pixel: Expression, slice_: Expression, values: Sequence[Expression]
+) -> None:
+    """Write two neighbouring slices of four neighbouring pixels, eight channels of each given."""
+    assert view.counting is not None
+    assert view.counting.zero is not None
+    if view.finish is not None:
+        values = [view.finish(one, pixel + step, slice_, 1, 2) for step, one in enumerate(values)]
+    first, second, third, fourth = (view.counting.ready(one) for one in values)
+    index, high, zero = view.index(pixel, slice_) * 4, view.counting.high, view.counting.zero
+    view.kernel.emit(
+        StoreRoundedBlock(
+            view.pointer, index, view.pitch * 4, first, second, third, fourth, high, zero
+        )
+    )
 
 
 def _zero_beyond(view: View, value: Expression, slice_: Expression) -> Expression:

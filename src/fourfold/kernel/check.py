@@ -37,6 +37,7 @@ from fourfold.kernel.statement import (
     Statement,
     Store,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.kernel.walk import expressions, operands, statements
 from fourfold.types import DType
@@ -84,7 +85,7 @@ def _statement_beyond(statement: Statement, able: Capabilities) -> Iterator[str]
     lacking += [] if able.shifted_pointers else [Shift]
     lacking += [] if able.matrix_fragments else [MatrixMultiply, DiagonalMultiply]
     lacking += [] if able.dot_products else [DotAccumulate]
-    lacking += [] if "x86" in able.dot_products else [StoreRounded]
+    lacking += [] if "x86" in able.dot_products else [StoreRounded, StoreRoundedBlock]
     lacking += [] if able.host_addresses else [AwaitHost]
     if isinstance(statement, tuple(lacking)):
         yield type(statement).__name__
@@ -150,11 +151,17 @@ def _fits(statement: Statement) -> bool:
             return _types(statement) == ["float4", *["uint1"] * 4, *["int1"] * 3]
         case StoreRounded(pointer):
             wanted = ["int1", "float8", "float8", "float1", "int1"]
-            bytes_ = pointer.writable and pointer.dtype is DType.U8
-            return bytes_ and _types(statement) == wanted[: len(_types(statement))]
+            return _takes_bytes(pointer) and _types(statement) == wanted[: len(_types(statement))]
+        case StoreRoundedBlock(pointer):
+            wanted = ["int1", "int1", *["float8"] * 4, "float1", "int1"]
+            return _takes_bytes(pointer) and _types(statement) == wanted
         case AwaitHost():
             return _types(statement) == ["int1", "bool1"]
     return True
+
+
+def _takes_bytes(pointer: Pointer) -> bool:
+    return pointer.writable and pointer.dtype is DType.U8
 
 
 def _is_place(index: Expression) -> bool:

@@ -270,11 +270,17 @@ class NodeContext:
         bound = [with_parameters(target.kernel, step.attributes) for step in steps]
 
         def finish(
-            value: Expression, pixel: Expression, slice_: Expression, run: int
+            value: Expression,
+            pixel: Expression,
+            slice_: Expression,
+            run: int,
+            slices: int = 1,
         ) -> Expression:
             for step, attributes in zip(steps, bound, strict=True):
                 operands = [
-                    value if name is None else load_for(views[name], target, pixel, slice_, run)
+                    value
+                    if name is None
+                    else load_for(views[name], target, pixel, slice_, run, slices)
                     for name in step.inputs
                 ]
                 value = step.pointwise(attributes, *operands)

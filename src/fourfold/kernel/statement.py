@@ -135,6 +135,23 @@ class StoreRounded:
 
 
 @dataclass(frozen=True)
+class StoreRoundedBlock:
+    """Four vectors of eight floats, rounded as by StoreRounded with `zero`. The first halves of all
+    four are stored as bytes from an element on, the second halves `apart` elements further on.
+    """
+
+    pointer: Pointer
+    index: Expression
+    apart: Expression
+    first: Expression
+    second: Expression
+    third: Expression
+    fourth: Expression
+    high: Expression
+    zero: Expression
+
+
+@dataclass(frozen=True)
 class Barrier:
     """All work-items of a group wait for each other and see each other's local memory."""
 
@@ -187,6 +204,7 @@ Statement = (
     | Branch
     | Prefetch
     | StoreRounded
+    | StoreRoundedBlock
     | Barrier
     | AwaitInputs
     | AwaitHost

@@ -4,7 +4,7 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from fourfold.kernel.addresses import Addresses
 from fourfold.kernel.byte_rounding import ByteRounding
@@ -24,7 +24,20 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location
 from fourfold.types import DType, TensorType
 
-Finish = Callable[[Expression, Expression, Expression, int], Expression]
+
+class Finish(Protocol):
+    """The tail: from a result to what is stored, four channels of `run` neighbouring pixels, or of
+    one pixel in `slices` neighbouring slices.
+    """
+
+    def __call__(
+        self,
+        value: Expression,
+        pixel: Expression,
+        slice_: Expression,
+        run: int,
+        slices: int = 1,
+    ) -> Expression: ...
 
 
 def compute_kind(dtype: DType, real: str) -> str:

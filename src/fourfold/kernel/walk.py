@@ -16,6 +16,7 @@ from fourfold.kernel.statement import (
     Prefetch,
     Statement,
     StoreRounded,
+    StoreRoundedBlock,
 )
 
 Node = Expression | Statement
@@ -24,6 +25,7 @@ SPECIAL_STATEMENTS = (
     MatrixMultiply,
     DiagonalMultiply,
     StoreRounded,
+    StoreRoundedBlock,
     Prefetch,
 )
 _LEAVES = ("const", "name")

@@ -47,7 +47,9 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
     else:
         written = write_list(draft.bound, language, target)
     blob = share_constants(constants.blob())
-    buffers[CONSTANTS] = buffers[CONSTANTS]._replace(bytes=blob.nbytes)
+    buffers[CONSTANTS], *further = constants.buffers()
+    assert not (draft.runs and further), "a persistent kernel looks for its table in one buffer"
+    buffers += further
     return Plan(
         name=draft.name,
         program=written.program,

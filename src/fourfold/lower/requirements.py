@@ -15,6 +15,7 @@ from fourfold.kernel.statement import (
     LocalArray,
     MatrixMultiply,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.kernel.walk import Node
 from fourfold.lower.program import Written
@@ -35,6 +36,7 @@ _FACTS: dict[object, str] = {
     "subgroup_exchange": "subgroups",
     DotAccumulate: "dot_products",
     StoreRounded: "packs_bytes",
+    StoreRoundedBlock: "packs_bytes",
     "load_bytes": "packs_bytes",
     "load_taps": "packs_bytes",
 }

@@ -11,7 +11,7 @@ from fourfold.errors import InputError, nearest
 FITS = ("stretch", "letterbox", "crop")
 Size = tuple[int, int]  # height, width
 Box = tuple[int, int, int, int]  # top, left, height, width
-_BOX_ORDERS = {"xyxy": (0, 1, 2, 3), "yxyx": (1, 0, 3, 2)}  # where left, top, right, bottom are
+_BOX_ORDERS = {"ltrb": (0, 1, 2, 3), "tlbr": (1, 0, 3, 2)}  # where left, top, right, bottom are
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class FrameFit:
         return (x - left) * along + self.offset[1], (y - top) * down + self.offset[0]
 
     def boxes_to_frame(
-        self, boxes: np.ndarray, order: str = "xyxy", normalized: bool = False
+        self, boxes: np.ndarray, order: str = "tlbr", normalized: bool = True
     ) -> np.ndarray:
         """Boxes [..., 4] of the model's picture as boxes of the frame, in its pixels.
 
-        `order` says how the two corners lie: 'xyxy' or 'yxyx'. What is `normalized` goes from 0 to
-        1 over the model's picture.
+        `order` is 'tlbr' (top, left, bottom, right) or 'ltrb'. What is `normalized` goes from 0 to
+        1 over the model's picture, as boxes of `fourfold.processing` do.
         """
         if order not in _BOX_ORDERS:
-            what, why = f"there is no order {order!r} of boxes", "orders are xyxy and yxyx"
+            what, why = f"there is no order {order!r} of boxes", "orders are ltrb and tlbr"
             raise InputError(what, why, nearest(order, _BOX_ORDERS))
         found = np.array(boxes, np.float32)
         height, width = self.target if normalized else (1, 1)

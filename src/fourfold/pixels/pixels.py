@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -129,22 +129,14 @@ class Pixels:
 
     @staticmethod
     def from_metadata(
-        described: ModelMetadata | HasMetadata, name: str = "", order: str = ""
+        described: ModelMetadata | HasMetadata, name: str = "", order: str = "", **frame: Any
     ) -> Pixels:
         """As a model's metadata want it: of a session or of its `metadata`. `name` is that of the
-        input where several are images, `order` that of the bytes, if not as in the model.
+        input where several are images, `order` that of the bytes, if not as in the model. What
+        else is known of frames is as for `Pixels`.
         """
         metadata = cast("ModelMetadata", getattr(described, "metadata", described))
-        found = own_pixels(metadata.inputs, order)
-        if name:
-            found = {key: one for key, one in found.items() if metadata.inputs[key].name == name}
-        if len(found) != 1:
-            images = [one.name for one in metadata.inputs if one.content == IMAGE]
-            what = f"the metadata do not say how pixels{f' of {name!r}' if name else ''} are scaled"
-            why = f"{len(found)} of the images {images} come with a mean and a std"
-            fix = "pass a name= of one of them, or the numbers: fourfold.Pixels(mean=..., std=...)"
-            raise InputError(what, why, fix)
-        return next(iter(found.values()))
+        return replace(_only_image(metadata, name, order), **frame)
 
     @staticmethod
     def parse(text: str) -> Pixels:
@@ -259,7 +251,7 @@ class Pixels:
 def _fitted(pixels: Pixels, frames: np.ndarray, shape: Shape | None) -> np.ndarray:
     """The picture from 0 to 255, as pixels are read."""
     frame = pixels.size_of(frames.shape)
-    model = pixels.into if shape is None else picture_size(shape, pixels.channels)
+    model = pixels.into if shape is None else height_and_width(shape, pixels.channels)
     if frame is None or (model is None and pixels.fit is not None):
         if frame is not None:
             why, fix = "the model's size is not said", "pass shape=, or Pixels(into=...)"
@@ -307,7 +299,7 @@ def channels_first(shape: Shape, channels: int) -> bool:
     return len(shape) == 4 and shape[-1] != channels and shape[1] == channels
 
 
-def picture_size(shape: Shape, channels: int) -> Size:
+def height_and_width(shape: Shape, channels: int) -> Size:
     """Height and width of a picture of the model's."""
     rows = 2 if channels_first(shape, channels) else 1
     return shape[rows], shape[rows + 1]
@@ -321,3 +313,17 @@ def own_pixels(inputs: Sequence[TensorMetadata], order: str = "") -> dict[int, P
         if tensor.content == IMAGE and scaled is not None and scaled.mean and scaled.std:
             found[place] = Pixels(scaled.mean, scaled.std, order or tensor.color or "rgb")
     return found
+
+
+def _only_image(metadata: ModelMetadata, name: str, order: str) -> Pixels:
+    """Of the image of this name, or of the only one."""
+    found = own_pixels(metadata.inputs, order)
+    if name:
+        found = {key: one for key, one in found.items() if metadata.inputs[key].name == name}
+    if len(found) != 1:
+        images = [one.name for one in metadata.inputs if one.content == IMAGE]
+        what = f"the metadata do not say how pixels{f' of {name!r}' if name else ''} are scaled"
+        why = f"{len(found)} of the images {images} come with a mean and a std"
+        fix = "pass a name= of one of them, or the numbers: fourfold.Pixels(mean=..., std=...)"
+        raise InputError(what, why, fix)
+    return next(iter(found.values()))

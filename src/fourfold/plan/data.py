@@ -23,9 +23,10 @@ class Buffer(NamedTuple):
     'arena' holds values between kernels, 'constants' weights, 'input' and 'output' what goes in and
     out. 'variable' and 'state' begin as zeros and are left alone between runs: variables are the
     model's, the state is that of a persistent kernel. A variable that begins with other numbers has
-    them at byte `start` of the constants. 'host' is an input or output in the host's memory that
-    kernels reach by its address, 'host_protocol' the flags there by which such kernels and the host
-    tell each other how far they are.
+    them at byte `start` of the constants. Where all constants are more than a device allocates at
+    once, there are several buffers of them, each from byte `start` on. 'host' is an input or output
+    in the host's memory that kernels reach by its address, 'host_protocol' the flags there by which
+    such kernels and the host tell each other how far they are.
     """
 
     name: str

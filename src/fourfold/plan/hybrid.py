@@ -24,7 +24,7 @@ from fourfold.plan.record import (
 )
 from fourfold.plan.requirements import join_requirements
 from fourfold.plan.tensor_binding import Grid, TensorBinding
-from fourfold.targets import GPU, runs_operators
+from fourfold.targets import GPU, NUMPY
 from fourfold.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, Recursion
 class HybridPart(NamedTuple):
     """One part: where it runs, what it gets and gives, and what is needed to run it there.
 
-    On the GPU that is a plan, in NumPy a graph, and in the CPU engine of the model's format a model
-    of its own and how its tensors are reached.
+    On the GPU that is a plan, in NumPy a graph as bytes, and in the CPU engine of the model's
+    format a model of its own and how its tensors are reached. A graph with code of the caller in it
+    cannot be bytes, and stays what it is.
     """
 
     target: str
@@ -66,7 +67,7 @@ class HybridPlan(NamedTuple):
 
     @property
     def is_data(self) -> bool:
-        """Whether a file can hold all of it: what runs by NumPy definitions is code."""
+        """Whether a file can hold all of it: code of the caller it cannot."""
         return all(part.graph is None for part in self.parts)
 
     @property
@@ -198,9 +199,11 @@ def _part(item: Sequence[Any], file: Container, number: Callable[[], int]) -> Hy
     ends = (texts(inputs), texts(outputs))
     if target == GPU:
         return HybridPart(target, *ends, plan=read_plan(file, number(), number(), number()).plan)
-    if not isinstance(target, str) or not runs_operators(target):
-        raise ValueError(f"there is no target {target!r}")
+    if not isinstance(target, str):
+        raise TypeError(f"there is no target {target!r}")
     content = bytes(file.section(number(), "model"))
+    if target == NUMPY:
+        return HybridPart(target, *ends, content=content)
     sources, results = (tuple(_binding(one) for one in side) for side in bindings)
     if (len(sources), len(results)) != (len(ends[0]), len(ends[1])):
         raise ValueError("there are not as many tensors as values")

@@ -88,7 +88,7 @@ def read_plan(
 
 def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Compiled:
     buffers = tuple(_buffer(constants.nbytes, *item) for item in record["buffers"])
-    if any(one.kind == "constants" and one.bytes != constants.nbytes for one in buffers):
+    if sum(one.bytes for one in buffers if one.kind == "constants") != constants.nbytes:
         raise ValueError("the constants have another size")
     plan = Plan(
         name=_text(record["name"]),

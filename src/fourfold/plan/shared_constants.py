@@ -7,10 +7,12 @@ from weakref import ref
 
 import numpy as np
 
+from fourfold.forks import ForkSafeLock
+
 CHUNK = 1 << 20  # bytes that are compared before the next ones are looked at
 
 _live: dict[int, list[ref[np.ndarray]]] = {}  # by their size in bytes
-_lock = RLock()
+_lock = ForkSafeLock(RLock)
 
 
 def share_constants(constants: np.ndarray) -> np.ndarray:

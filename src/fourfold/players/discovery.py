@@ -75,13 +75,17 @@ def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
     return (known.name, known.memory) == (other.name, other.memory)
 
 
-def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
+def find_device(wanted: object = "auto") -> DeviceInfo:
     """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
     'opencl:part of a name' one of an API, 'opencl' the first of it; else a kind, or a part of a
-    device's name, platform or vendor. One of an API that this process may not call, because its
+    device's name, platform or vendor. A queue or context of the caller's stands for its device,
+    on which sessions share it. A device of an API that this process may not call, because its
     parent did, is a DeviceError.
     """
-    found = wanted if isinstance(wanted, DeviceInfo) else _find(wanted)
+    if isinstance(wanted, str | int):
+        found = _find(wanted)
+    else:
+        found = wanted if isinstance(wanted, DeviceInfo) else _shared_device(wanted)
     check_not_lost(found.api)
     return found
 
@@ -102,6 +106,18 @@ def _find(wanted: str | int) -> DeviceInfo:
         if _is_called(info, text):
             return info
     raise _no_such_device(wanted, known)
+
+
+def _shared_device(given: object) -> DeviceInfo:
+    """The device behind what a caller has of an API: a queue, a context, a stream."""
+    found = (backend.shared_device(given) for backend in registry.backends().values())
+    device = next((one for one in found if one is not None), None)
+    if device is None:
+        what, why = f"a {type(given).__name__} is no device", "it is neither a name nor a queue"
+        fix = "pass a name or a number of 'fourfold devices', or a pyopencl.CommandQueue"
+        raise DeviceError(what, why, fix)
+    numbers = {info.address: info.index for info in devices()}
+    return replace(device, index=numbers.get(device.address, 0))
 
 
 def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> DeviceInfo:

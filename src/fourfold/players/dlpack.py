@@ -11,8 +11,6 @@ import numpy as np
 
 from fourfold.errors import InputError
 
-CPU, CUDA, PINNED, OPENCL = 1, 2, 3, 4  # kinds of devices, as DLPack numbers them
-API_KINDS = {"opencl": OPENCL, "cuda": CUDA, "interpret": CPU}  # by the names of players
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # of numbers
 _NAME, _USED = b"dltensor", b"used_dltensor"
 
@@ -67,6 +65,16 @@ class DeviceTensor:
     def __del__(self) -> None:
         if self._managed.contents.deleter:
             self._managed.contents.deleter(self._managed)
+
+
+def device_kind(given: Any) -> int | None:
+    """What kind of device has the memory of an object; None where it does not speak DLPack, or has
+    no memory that it could give.
+    """
+    try:
+        return int(given.__dlpack_device__()[0])
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return None
 
 
 def device_tensor(given: Any) -> DeviceTensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.plan import Port
+from fourfold.players.dlpack_devices import CPU
 from fourfold.players.protocol import Outputs
 
 Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None] | None], Outputs]
@@ -18,20 +19,23 @@ class HostMemory:
 
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
+    dlpack_device = (CPU, 0)
 
     def __init__(self, size: int) -> None:
-        self.size, self.bytes = size, np.zeros(size, np.uint8)
+        self._bytes = np.zeros(size, np.uint8)
+        self.size = size
+        self.host: np.ndarray | None = self._bytes
 
     @property
     def handle(self) -> int:
         """Its address."""
-        return self.bytes.ctypes.data
+        return self._bytes.ctypes.data
 
     def read(self, array: np.ndarray) -> None:
-        array.reshape(-1).view(np.uint8)[:] = self.bytes[: array.nbytes]
+        array.reshape(-1).view(np.uint8)[:] = self._bytes[: array.nbytes]
 
     def write(self, array: np.ndarray) -> None:
-        self.bytes[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        self._bytes[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def run_through_host(
@@ -41,7 +45,7 @@ def run_through_host(
     and brought there after it.
     """
     inputs, outputs = ports
-    given = [_fetched(one, port) for one, port in zip(arrays, inputs, strict=True)]
+    given = fetch_inputs(arrays, inputs)
     if into is None:
         return run(given, None)
     pairs = zip(into, outputs, strict=True)
@@ -53,6 +57,11 @@ def run_through_host(
     return [
         target if _is_memory(target) else one for one, target in zip(results, into, strict=True)
     ]
+
+
+def fetch_inputs(arrays: Sequence[Any], ports: Sequence[Port]) -> list[np.ndarray]:
+    """All inputs as arrays."""
+    return [_fetched(one, port) for one, port in zip(arrays, ports, strict=True)]
 
 
 def _is_memory(given: Any) -> bool:

@@ -23,6 +23,9 @@ class DeviceMemory(Protocol):
     shape: tuple[int, ...] | None
     dtype: np.dtype | None
 
+    host: np.ndarray | None  # its bytes, where the host sees them at all times
+    dlpack_device: tuple[int, int]  # what DLPack calls the device, and its number
+
     @property
     def handle(self) -> int:
         """What the API knows it by: a cl_mem, an address."""
@@ -90,8 +93,10 @@ class Player(Protocol):
     def reset(self) -> None:
         """Set the model's variables back to what they began with."""
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds, by the device's own clock."""
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
+        """The shortest time of each launch in seconds, by the device's own clock. Inputs may be
+        memory of the device.
+        """
 
     def binary(self) -> bytes:
         """The program's binary; a DeviceError where the driver gives none."""
@@ -139,6 +144,14 @@ class Backend(Protocol):
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         """A processor of which no more than so many cores are used; None where the driver takes all
         of them.
+        """
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        """The context of all sessions on a device, as the API knows it; 0 where there is none."""
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        """The device of a context, queue or stream of the caller's, on which sessions share it;
+        None where it is nothing of this API.
         """
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> Mapping[str, Fact]:

@@ -15,7 +15,7 @@ def with_threads(device: DeviceInfo, threads: int | None) -> DeviceInfo:
         return device
     found = backend_of(device).with_threads(device, threads)
     if found is None:
-        takes = f"{device} takes all {device.compute_units} cores"
-        log_once(f"{takes}: its driver cannot be told to use {threads} of them")
+        takes = f"{device} takes all {device.compute_units} cores, for its driver cannot part it"
+        log_once(f"{takes}: set FOURFOLD_THREADS={threads} before the start, which PoCL is told")
         return device
     return found

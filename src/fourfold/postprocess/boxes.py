@@ -10,7 +10,7 @@ from fourfold.ops.box_corners import BoxCorners
 from fourfold.postprocess.grown_graph import GrownGraph
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.pick import Boxes, Results, best_class, pick
-from fourfold.postprocess.picture import picture_size
+from fourfold.postprocess.picture import model_picture_size
 from fourfold.processing import DecodedBoxes, SsdAnchors, SsdBoxes
 from fourfold.processing.anchors import Size
 from fourfold.processing.boxes import ORDERS
@@ -24,7 +24,9 @@ def decoded_boxes(
 ) -> Results:
     boxes, scores = _ends(grown, option, outputs)
     form = "corners" if option.order in ("tlbr", "ltrb") else "linear"
-    scales = (1.0,) * 4 if option.normalized else size_scales(picture_size(model, option.size))
+    scales = (
+        (1.0,) * 4 if option.normalized else size_scales(model_picture_size(model, option.size))
+    )
     attributes = BoxCorners(form, ORDERS[option.order], scales)
     corners = grown.add("box_corners", boxes, attributes=attributes, part="corners")
     return _pick(grown, option, corners, scores)
@@ -35,7 +37,7 @@ def ssd_boxes(
 ) -> Results:
     boxes, scores = _ends(grown, option, outputs)
     if isinstance(option.anchors, SsdAnchors):
-        rows = option.anchors.rows(picture_size(model, option.size))
+        rows = option.anchors.rows(model_picture_size(model, option.size))
     else:
         rows = np.array(option.anchors, np.float32)
     require_anchors(rows, grown.shape(boxes)[1], "pass anchors=, or processing.SsdAnchors(maps=…)")

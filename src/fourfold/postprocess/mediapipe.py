@@ -12,7 +12,7 @@ from fourfold.postprocess.boxes import require_anchors, size_scales
 from fourfold.postprocess.grown_graph import GrownGraph
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.pick import Boxes, Results, pick
-from fourfold.postprocess.picture import picture_size
+from fourfold.postprocess.picture import model_picture_size
 from fourfold.processing import MediaPipeBoxes
 from fourfold.processing.anchors import Size, cell_anchors
 from fourfold.processing.boxes import FAMILIES
@@ -24,7 +24,7 @@ _XYWH = (1, 0, 3, 2)
 def mediapipe_boxes(
     grown: GrownGraph, model: Model, option: MediaPipeBoxes, outputs: DetectorOutputs
 ) -> Results:
-    size, family = picture_size(model, option.size), FAMILIES[option.family]
+    size, family = model_picture_size(model, option.size), FAMILIES[option.family]
     raw, logits = _ends(grown, option, outputs)
     rows = cell_anchors(size, family.strides, family.in_cell)
     fix = f"use another family than {option.family!r}: {', '.join(FAMILIES)}"

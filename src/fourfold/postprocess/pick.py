@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.blend_rows import BlendRows
 from fourfold.ops.gather_elements import GatherElements
@@ -36,9 +37,11 @@ def best_class(grown: GrownGraph, scores: str, axis: int = 2) -> tuple[str, str]
         attributes = ArgMax(2, keep_dims=True)
         return grown.add("arg_max", column, attributes=attributes, part="class"), column
     kinds = grown.add("arg_max", scores, attributes=ArgMax(axis, keep_dims=True), part="class")
-    best = grown.add(
-        "gather_elements", scores, kinds, attributes=GatherElements(axis), part="score"
-    )
+    if axis == 1:  # a transpose that the model ends with can go behind both of these
+        best = grown.add("reduce_max", scores, attributes=Reduce((1,), True), part="score")
+    else:
+        gather = GatherElements(axis)
+        best = grown.add("gather_elements", scores, kinds, attributes=gather, part="score")
     return grown.reshape(kinds, batch, count, 1), grown.reshape(best, batch, count, 1)
 
 

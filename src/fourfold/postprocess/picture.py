@@ -10,7 +10,7 @@ from fourfold.types import Shape
 _CHANNELS = (1, 3, 4)
 
 
-def picture_size(model: Model, given: Size | None) -> Size:
+def model_picture_size(model: Model, given: Size | None) -> Size:
     """Height and width as the caller gave them, or of the only input that is a picture."""
     if given is not None:
         return given

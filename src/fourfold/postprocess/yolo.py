@@ -13,7 +13,7 @@ from fourfold.postprocess.boxes import size_scales
 from fourfold.postprocess.grown_graph import GrownGraph
 from fourfold.postprocess.outputs import DetectorOutputs
 from fourfold.postprocess.pick import Boxes, Results, best_class, pick
-from fourfold.postprocess.picture import picture_size
+from fourfold.postprocess.picture import model_picture_size
 from fourfold.processing import YoloBoxes, YoloHeads
 from fourfold.processing.anchors import Size
 from fourfold.types import Shape
@@ -43,7 +43,9 @@ def yolo_boxes(
     def as_rows(part: str) -> str:
         return grown.transpose(part, 0, 2, 1) if axis == 1 else part
 
-    scales = (1.0,) * 4 if option.normalized else size_scales(picture_size(model, option.size))
+    scales = (
+        (1.0,) * 4 if option.normalized else size_scales(model_picture_size(model, option.size))
+    )
     attributes = BoxCorners("linear", _XYWH, scales)
     corners = grown.add("box_corners", as_rows(cut(0, 4)), attributes=attributes, part="corners")
     kinds, scores = best_class(grown, cut(first, first + classes), axis)
@@ -73,7 +75,7 @@ class _Head(NamedTuple):
 def yolo_heads(
     grown: GrownGraph, model: Model, option: YoloHeads, outputs: DetectorOutputs
 ) -> Results:
-    size = picture_size(model, option.size)
+    size = model_picture_size(model, option.size)
     in_cell = len(option.anchors[0]) // 2
     names = outputs.all(lambda shape: _grid(shape, in_cell, size) is not None)
     if len(names) != len(option.anchors):

@@ -61,6 +61,13 @@ class Quantizer:
     device: DeviceInfo | None
     steps: ProgressCounter = field(default_factory=lambda: ProgressCounter(None))
 
+    def __post_init__(self) -> None:
+        if self.model.main.states and (self.samples or self.judge) is not None:
+            what = "a model that keeps values from run to run cannot be run on samples"
+            why = f"what '{next(iter(self.model.main.states))}' holds depends on the runs before"
+            fix = "choose 'dynamic', 'weights-int4' or 'fp16', and pass no samples"
+            raise InputError(what, why, fix)
+
     @cached_property
     def layers(self) -> tuple[LayerNodes, ...]:
         return find_layers(self.model.main, self.options.method)

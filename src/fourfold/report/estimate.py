@@ -10,9 +10,10 @@ from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.pixels import PixelsOption, checked_pixels
+from fourfold.pixels import PixelsOption
 from fourfold.plan import HOST_KINDS, Buffer, Plan
 from fourfold.players.null import NULL_GPU
+from fourfold.processing.option import PostprocessOption
 from fourfold.runtime.hybrid_loading import find_hybrid
 from fourfold.runtime.instance import load_whole
 from fourfold.runtime.opening import (
@@ -95,6 +96,7 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     placement: PlacementName | None = None,
     signature: str | None = None,
     pixels: PixelsOption | None = None,
+    postprocess: PostprocessOption | None = None,
     memory_limit: int | str | None = None,
     threads: int | None = None,
 ) -> Estimate:
@@ -105,11 +107,8 @@ def estimate(  # noqa: PLR0913 - each is an option that callers know by name
     of no particular make, which `device='null'` asks for.
     """
     config = Config.from_environment()
-    pixels = None if pixels is None else checked_pixels(pixels)
-    options = CompileOptions.from_config(
-        config, precision, shapes, pixels, memory_limit=memory_limit
-    )
-    options = replace(options, signature=signature)
+    stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
+    options = CompileOptions.from_config(config, *stated)
     wanted = config.device if device is None else device
     placing = PlacementOptions(
         placement="cpu" if wanted == "cpu" else placement or "auto",

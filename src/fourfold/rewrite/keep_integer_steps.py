@@ -31,6 +31,8 @@ _HOMOGENEOUS = {
 }
 _INDEXED = {"gather", "gather_nd"}  # the same for their first input
 _ORDERING = {"arg_max", "arg_min"}  # f(s * x) = f(x)
+# How much the scale of a bias may differ from that of the sum: LiteRT does not look at it at all.
+_NEAR = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,20 +154,30 @@ class _Work:
         if known is None or known.units is not None or not self._is_only_rounded(output):
             return False
         factors = stored_steps(self.graph, weights, _CHANNEL_AXIS[node.op])
-        offsets = None if bias is None else stored_steps(self.graph, bias, 0)
-        if factors is None or (bias is not None and offsets is None):
+        if factors is None:
+            return False
+        channels = self.graph.types[output].channels
+        units = np.broadcast_to(np.float32(known.unit) * factors.scales, (channels,))
+        offsets = None if bias is None else self._offsets(bias, units)
+        if bias is not None and offsets is None:
             return False
         inputs = (
             known.name,
             self.values.add(f"{weights}/steps", factors.whole),
-            None if offsets is None else self.values.add(f"{bias}/steps", offsets.whole),
+            None if offsets is None else self.values.add(f"{bias}/steps", offsets),
         )
         name = self.values.declare(f"{output}/sum", self.graph.types[output])
         self.nodes.append(replace(node, inputs=inputs, outputs=(name,)))
-        units = np.float32(known.unit) * factors.scales
-        channels = self.graph.types[output].channels
-        self.steps[output] = _Steps(name, 0.0, np.broadcast_to(units, (channels,)))
+        self.steps[output] = _Steps(name, 0.0, units)
         return True
+
+    def _offsets(self, bias: str, units: np.ndarray) -> np.ndarray | None:
+        """A bias in the units of a sum, as it is mostly stored; else rounded to them."""
+        stored = stored_steps(self.graph, bias, 0)
+        if stored is None or np.allclose(stored.scales, units, _NEAR, 0):
+            return None if stored is None else stored.whole
+        real = self.graph.constants[bias].astype(np.float64)
+        return np.asarray(np.rint(real / units), np.float32)
 
     def _is_only_rounded(self, name: str) -> bool:
         readers = self.graph.readers.get(name, ())

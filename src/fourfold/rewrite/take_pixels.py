@@ -18,7 +18,7 @@ from fourfold.ops.frame import Frame
 from fourfold.ops.picture import Picture
 from fourfold.ops.transpose import Transpose
 from fourfold.pixels import Pixels
-from fourfold.pixels.pixels import channels_first, picture_size
+from fourfold.pixels.pixels import channels_first, height_and_width
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import DType, TensorType
 
@@ -53,7 +53,7 @@ def _with_bytes(graph: Graph, name: str, pixels: Pixels) -> Graph:
 
 def _steps(type_: TensorType, pixels: Pixels) -> list[tuple[str, object, TensorType]]:
     """Ops from the bytes to what the model takes, each with its attributes and what it makes."""
-    size = picture_size(type_.shape, pixels.channels)
+    size = height_and_width(type_.shape, pixels.channels)
     picture = TensorType(DType.F32, (type_.shape[0], *size, pixels.channels))
     steps: list[tuple[str, object, TensorType]] = [(*_reading(type_, pixels), picture)]
     if type_.dtype is not DType.F32:
@@ -70,7 +70,7 @@ def _reading(type_: TensorType, pixels: Pixels) -> tuple[str, object]:
     # A model that takes int8 has 128 for its zero.
     shift = 128.0 if type_.dtype is DType.I8 else 0.0
     channels = tuple(Channel(byte, zero + shift, by) for byte, zero, by in pixels.readings)
-    model = picture_size(type_.shape, pixels.channels)
+    model = height_and_width(type_.shape, pixels.channels)
     fit = pixels.fit_frame(pixels.frame_size(model), model)
     if fit.changes_nothing and not pixels.is_yuv:
         return "picture", Picture(channels)
@@ -80,5 +80,5 @@ def _reading(type_: TensorType, pixels: Pixels) -> tuple[str, object]:
 
 def byte_type(type_: TensorType, pixels: Pixels) -> TensorType:
     """What a caller passes for a picture of this type."""
-    size = pixels.frame_size(picture_size(type_.shape, pixels.channels))
+    size = pixels.frame_size(height_and_width(type_.shape, pixels.channels))
     return TensorType(DType.U8, pixels.frame_shape(type_.shape[0], size))

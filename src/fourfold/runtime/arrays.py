@@ -43,7 +43,7 @@ def as_array(value: Any, owner: str) -> np.ndarray:
 def writable_view(value: Any, owner: str) -> np.ndarray:
     """The memory of an object as an array that can be written to; never a copy of it."""
     if isinstance(value, np.ndarray):
-        array = _without_mask(value, owner)
+        array = value if type(value) is np.ndarray else _without_mask(value, owner)
     elif hasattr(value, "__dlpack__") and not gpu_of(value):
         array = _shared(np.from_dlpack, value, owner)
     elif hasattr(value, "__array_interface__"):

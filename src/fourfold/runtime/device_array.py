@@ -58,11 +58,14 @@ class DeviceArray:
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (dlpack.API_KINDS[self.device.api], self.device.ordinal)
+        return self.memory.dlpack_device
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The memory as it is. All that was to be written there is written."""
-        device = self.__dlpack_device__()
+        """The memory as it is: what was to be written there is written."""
+        host = self.memory.host
+        if host is not None:
+            return host[: self.nbytes].view(self.dtype).reshape(self.shape).__dlpack__(**options)
+        device = self.memory.dlpack_device
         return dlpack.make_capsule(self, self.memory.handle, device, self.shape, self.dtype)
 
     def __len__(self) -> int:

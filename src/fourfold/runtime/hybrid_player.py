@@ -13,6 +13,7 @@ from fourfold.errors import InputError
 from fourfold.plan import Plan, Port
 from fourfold.plan.hybrid import HybridPart, HybridPlan
 from fourfold.players import Player
+from fourfold.players.host_memory import run_through_host
 from fourfold.players.protocol import Into, Outputs
 from fourfold.types import Shape
 
@@ -116,6 +117,11 @@ class HybridPlayer:
             )
         return np.asarray(array, order="C")
 
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        """As `run`; memory of the device goes through the host, where the parts meet."""
+        ports = (self.plan.inputs, self.plan.outputs)
+        return run_through_host(self.run, ports, arrays, into)
+
     def shapes(self) -> Mapping[str, Shape]:
         """The shapes of results that only the CPU's engines know."""
         found = (runner.shapes() for runner in self._on_cpu)
@@ -147,8 +153,10 @@ class HybridPlayer:
             runner.reset()
 
     def close(self) -> None:
+        """Close all runners, and hold none of them any longer."""
         for runner in self._runners:
             runner.close()
+        self._runners = self.players = self._on_cpu = ()
 
 
 def _places(
@@ -175,6 +183,6 @@ def _delivered(value: np.ndarray, target: np.ndarray | None, fresh: bool) -> np.
     if value is target:
         return value
     if target is not None and target.shape == value.shape:
-        np.copyto(target, value, casting="no")
+        np.copyto(target, value, casting="equiv")
         return target
     return value if fresh else value.copy()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold.players import DeviceMemory
     from fourfold.runtime import fitting
 else:
     fitting = lazy_import("fourfold.runtime.fitting")
@@ -21,19 +22,24 @@ Inputs = object  # arrays of any kind: a mapping by name, a list or tuple in ord
 Shapes = Mapping[str, Shape] | Shape
 LISTS = (list, tuple)
 SCALARS = (int, float, complex, str, bytes, np.generic)
+ON_HOST = (np.ndarray, memoryview, bytearray, *LISTS, *SCALARS)  # never memory of a device
 
 
 def match_inputs(
-    infos: Sequence[TensorInfo], inputs: Inputs, told: set[str]
-) -> tuple[list[np.ndarray], dict[str, Shape]]:
+    infos: Sequence[TensorInfo],
+    inputs: Inputs,
+    told: set[str],
+    take_memory: Callable[[TensorInfo, Any], DeviceMemory | None],
+) -> tuple[list[Any], dict[str, Shape]]:
     """The arrays in the model's order, and the shapes of those that the model must change for.
 
-    `told` has the names of inputs of which the log knows that they are converted in each run.
+    `told` has the names of inputs of which the log knows that they are converted in each run. What
+    `take_memory` knows as memory of the device stays such.
     """
     given = (inputs,) if type(inputs) is np.ndarray else _in_order(infos, inputs)
     if len(given) != len(infos):
         raise _count_error(infos, len(given))
-    arrays: list[np.ndarray] = []
+    arrays: list[Any] = []
     changed: dict[str, Shape] = {}
     for info, one in zip(infos, given, strict=True):
         if (
@@ -44,6 +50,10 @@ def match_inputs(
             and one.dtype.kind != "O"
         ):
             arrays.append(one)
+            continue
+        memory = None if isinstance(one, ON_HOST) else take_memory(info, one)
+        if memory is not None:
+            arrays.append(memory)
             continue
         array = fitting.fit_array(info, one, told)
         if array.shape != info.shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fourfold import players
-from fourfold.cpu.protocol import Lock, Results
+from fourfold.cpu.protocol import Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
@@ -63,12 +63,11 @@ class ModelInstance:
         self,
         request: Request,
         store: Store | None,
-        lock: Lock,
         make_room: Callable[[int], None] = lambda needed: None,
     ) -> None:
         """`make_room` is told how many bytes are about to be set aside on the device."""
-        self.request, self._store, self._lock = request, store, lock
-        self._playing = threading.Lock()
+        self.request, self._store = request, store
+        self._playing = threading.Lock()  # who uses the player holds it, by whichever way
         self._thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
         self._hybrid: hybrid_loading.LoadedHybrid | None = None
         self._explained: Placement | None = None
@@ -110,8 +109,7 @@ class ModelInstance:
 
     def _find_direct(self) -> None:
         if self._hybrid is not None:
-            both = BothLocks(self._lock, self._playing)
-            self.direct = self._hybrid.player.direct(both) or not_direct
+            self.direct = self._hybrid.player.direct(self._playing) or not_direct
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
@@ -139,16 +137,22 @@ class ModelInstance:
         """Whether engines for the CPU run some of it, or all."""
         return self._hybrid is not None
 
-    def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    def run(self, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
+        """All outputs as new arrays; among the inputs may be memory of the device."""
         with self._playing:
-            results = self.player.run(arrays)
+            run = self.player.run if _on_host(arrays) else self.player.run_bound
+            results = run(arrays)
         self._after_run()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
 
-    def run_into(self, arrays: Sequence[np.ndarray], into: players.Into) -> dict[str, np.ndarray]:
-        """Some outputs alone: those that `into` has an array for, in the order of all."""
+    def run_into(self, arrays: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
+        """Some outputs alone, in the order of all: those that `into` has an array or memory of the
+        device for.
+        """
         with self._playing:
-            results = self.player.run(arrays, into)
+            on_host = _on_host(arrays) and _on_host(one for one in into if one is not None)
+            run = self.player.run if on_host else self.player.run_bound
+            results = run(arrays, into)
         self._after_run()
         pairs = zip(self.outputs, results, strict=True)
         return {info.name: result for info, result in pairs if result is not None}
@@ -199,7 +203,8 @@ class ModelInstance:
         """The shortest time of every launch; one launch in all is made a list of them for this."""
         listed = self._as_list()
         player = listed or self.player
-        times = player.profile(arrays, runs)
+        with self._playing:
+            times = player.profile(arrays, runs)
         launches = player.plan.launches
         if listed is not None:
             listed.close()
@@ -219,7 +224,8 @@ class ModelInstance:
     def reset(self) -> None:
         """Forget what was kept from run to run."""
         self.drain()
-        self.player.reset()
+        with self._playing:
+            self.player.reset()
         self._find_direct()
 
     def close(self) -> None:
@@ -230,24 +236,14 @@ class ModelInstance:
         if self._thread is not None:
             self._thread.shutdown()
         self._binaries.close()
-        self.player.close()
+        self.direct = not_direct
+        with self._playing:
+            self.player.close()
+            del self.player  # it is described for as long as somebody asks, and holds nothing
 
 
-class BothLocks:
-    """The lock of a session, and that of whoever plays: what has one run at a time may be played by
-    a thread that does not hold the first.
-    """
-
-    def __init__(self, session: Lock, playing: Lock) -> None:
-        self._session, self._playing = session, playing
-
-    def __enter__(self) -> None:
-        self._session.__enter__()
-        self._playing.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        self._playing.__exit__(*error)
-        self._session.__exit__(*error)
+def _on_host(arrays: Iterable[object]) -> bool:
+    return all(isinstance(one, np.ndarray) for one in arrays)
 
 
 def not_direct(inputs: Inputs) -> None:

@@ -43,13 +43,14 @@ class Lifetime:
         self._opened_with = (request, store, limit)
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: Waiter | None = None
+        self._bound: dict[str, Any] = {}  # memory of the device for inputs and outputs by name
         self._instances = self._make_instances()
         self._direct = self._instance.direct
         forks.follow(self, Lifetime._begin_anew)
 
     def _make_instances(self) -> InstanceCache:
         request, store, limit = self._opened_with
-        return InstanceCache(request, partial(ModelInstance, store=store, lock=self._lock), limit)
+        return InstanceCache(request, partial(ModelInstance, store=store), limit)
 
     @property
     def _instance(self) -> ModelInstance:
@@ -89,7 +90,7 @@ class Lifetime:
         forks.leave_behind((self._instances, self._waiter))
         forks.end_without_destructors()
         self._lock, self._direct, self._waiter = threading.Lock(), not_direct, None
-        self._forked = True
+        self._bound, self._forked = {}, True
 
     def _open_in_child(self) -> None:
         """Open what the parent had opened, in its last shapes; a DeviceError where that cannot

@@ -1,53 +1,42 @@
-"""ModelRunner: a model that is ready, run from any thread, at once or in flight."""
+"""ModelRunner: runs a model that is ready, from any thread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from fourfold.config import count
+from fourfold.cpu import CPU
 from fourfold.lazy import lazy_import
-from fourfold.runtime.inputs import Inputs, Shapes, match_inputs, name_of, name_shapes
+from fourfold.players import backend_of
+from fourfold.runtime.async_runs import AsyncRuns, Results
+from fourfold.runtime.inputs import Inputs, Shapes, name_of, name_shapes
 from fourfold.runtime.instance import KernelTime
-from fourfold.runtime.lifetime import Lifetime
-from fourfold.runtime.tensor_info import TensorInfo
-from fourfold.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.runtime import in_flight
+    from fourfold.runtime import device_array, device_memory
     from fourfold.runtime import results as wanted_results
 else:
-    in_flight = lazy_import("fourfold.runtime.in_flight")
     wanted_results = lazy_import("fourfold.runtime.results")
+    device_array = lazy_import("fourfold.runtime.device_array")
+    device_memory = lazy_import("fourfold.runtime.device_memory")
 
-IN_FLIGHT = 3  # runs that are under way at once
-Results = dict[str, np.ndarray]
 Names = str | Sequence[str]
 
 
-class ModelRunner(Lifetime):
+class ModelRunner(AsyncRuns):
     """Runs a model that is ready. May be used from any thread."""
-
-    @property
-    def timings(self) -> Timings:
-        """How long each stage of opening took."""
-        return self._instance.request.timings
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        """What the model takes, with the shapes that it has now."""
-        return self._instance.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        return self._instance.outputs
 
     @overload
     def run(
-        self, inputs: Inputs = None, *, outputs: Names | None = None, out: object = None
+        self,
+        inputs: Inputs = None,
+        *,
+        outputs: Names | None = None,
+        out: object = None,
+        keep_on_device: bool = False,
     ) -> Results: ...
     @overload
     def run(
@@ -60,19 +49,24 @@ class ModelRunner(Lifetime):
         *,
         outputs: Names | None = None,
         out: object = None,
+        keep_on_device: bool = False,
     ) -> Results | list[np.ndarray]:
-        """The outputs as new arrays by name; inputs go by name, by position, or alone.
+        """The outputs as new arrays by name, when they are there; inputs go by name, by position,
+        or alone.
 
-        Inputs are arrays of any library. Where the model leaves a size of one open, an array of
-        another size changes the model to its shape, as `resize` would. Without inputs it plays
-        what `input_array` gave the caller to fill, and the outputs are those arrays that
-        `output_array` gives.
+        Inputs are arrays of any library, or memory of the device (see `bind`). Where the model
+        leaves a size of one open, an array of another size changes the model to its shape, as
+        `resize` would. Without inputs it plays what `input_array` gave the caller to fill, and the
+        outputs are those arrays that `output_array` gives.
 
         `outputs` names those that are wanted; what only others need is not computed where that can
         be left out. `out` has arrays that results are written to, by name, in order, or alone.
-        `run(names, feeds)`, with None for all names, is called as ONNX Runtime's, and gives a list.
+        `keep_on_device` leaves results where they are: as `DeviceArray`s, inputs for other sessions
+        on the device. `run(names, feeds)`, with None for all names, is called as ONNX Runtime's,
+        and gives a list.
         """
-        if feeds is None and outputs is None and out is None:
+        plain = outputs is None and out is None and not keep_on_device and not self._bound
+        if feeds is None and plain:
             if inputs is None:
                 return self._run_views()
             found = self._direct(inputs)
@@ -82,65 +76,54 @@ class ModelRunner(Lifetime):
                 arrays = self._arrays(inputs)
                 return self._instance.run(arrays)
         if feeds is None:
-            return self._run_wanted(inputs, outputs, out)
+            return self._run_wanted(inputs, outputs, out, keep_on_device)
+        if inputs is None and plain:
+            return list(self.run(feeds).values())
         names = wanted_results.names_before_feeds(self.outputs, inputs, outputs)
-        wanted = self._run_wanted(feeds, names, out)
+        wanted = self._run_wanted(feeds, names, out, keep_on_device)
         return [wanted[name] for name in names]
 
-    def _run_wanted(self, inputs: Inputs, outputs: Names | None, out: object) -> Results:
+    def _run_wanted(
+        self, inputs: Inputs, outputs: Names | None, out: object, keep_on_device: bool
+    ) -> Results:
         with self._lock:
+            memory = device_memory.OutputMemory(self.device, self._bound, keep_on_device)
             arrays = self._arrays(inputs)
-            return wanted_results.run_wanted(self._instances, arrays, outputs, out)
+            return wanted_results.run_wanted(self._instances, arrays, outputs, out, memory)
 
     def _run_views(self) -> Results:
         with self._lock:
             self._check_open()
             return self._instance.views.play()
 
-    def run_async(self, inputs: Inputs | None = None) -> in_flight.RunFuture:
-        """Begin a run and return: the future has the outputs some time, by `result()` or `await`.
-        Inputs are copied before this returns; without any, those of `input_array` are played.
-
-        Runs end in the order in which they began. Where several are in flight, the first is waited
-        for before one more begins.
+    @property
+    def context_handle(self) -> int:
+        """The context of the device's API that memory must be of to be bound: for OpenCL,
+        `pyopencl.Context.from_int_ptr(session.context_handle)`. A CPU has none: 0.
         """
-        flight = self._begin(inputs, IN_FLIGHT)
-        with self._lock:
-            if self._waiter is None:
-                self._waiter = in_flight.Waiter()
-            return self._waiter.future(flight)
+        return 0 if self.device == CPU else backend_of(self.device).context_handle(self.device)
 
-    def stream(self, inputs: Iterable[Inputs], depth: int = IN_FLIGHT) -> Iterator[Results]:
-        """The outputs for each of the inputs, in their order, with up to `depth` runs in flight, so
-        that uploads, kernels, downloads and the making of inputs overlap. The next input is asked
-        for when there is room for it; results are given as soon as they are there.
-        """
-        self._check_open()
-        return in_flight.stream(self._begin, inputs, count("depth", depth))
+    def bind(self, name: str, memory: object) -> None:
+        """Let an input be read from, or an output be written to, memory of the device in all runs
+        that follow, without a way through the host; None ends that.
 
-    def _begin(self, inputs: Inputs | None, limit: int) -> in_flight.Flight:
-        with self._lock:
-            self._check_open()
-            if inputs is None:
-                return self._instance.views.begin()
-            arrays = self._arrays(inputs)
-            return self._instance.flights.begin(arrays, limit)
-
-    def input_array(self, name: str | None = None) -> np.ndarray:
-        """Memory to fill for `run()` without inputs: that which kernels read, or, where the device
-        has memory of its own, that from which it fetches inputs soonest. It stays the same from run
-        to run; only while one begun by `run_async` is in flight it is another, to be asked for
-        anew. `resize` ends its use.
+        Taken are `DeviceArray`s, `pyopencl.Buffer`s, images and `pyopencl.array.Array`s, DLPack
+        tensors on OpenCL, and a `cl_mem` as a number. Who wrote there must have finished, unless
+        the session was opened on the caller's queue; a run has ended when `run` returns.
         """
         with self._lock:
             self._check_open()
-            return self._instance.views.input_array(name_of(self.inputs, name, "input"))
-
-    def output_array(self, name: str | None = None) -> np.ndarray:
-        """Where the last `run()` without inputs left an output; the next one overwrites it."""
-        with self._lock:
-            self._check_open()
-            return self._instance.views.output_array(name_of(self.outputs, name, "output"))
+            infos = {info.name: info for info in (*self.inputs, *self.outputs)}
+            name = name_of(tuple(infos.values()), name, "input or output")
+            if memory is None:
+                self._bound.pop(name, None)
+                return
+            info, found = infos[name], self._take_memory(infos[name], memory)
+            if found is None:
+                raise device_memory.no_memory(name, memory, self.device)
+            if isinstance(memory, int):
+                memory = device_array.DeviceArray(found, info.shape, info.dtype, self.device)
+            self._bound[name] = memory
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
@@ -153,10 +136,6 @@ class ModelRunner(Lifetime):
         with self._lock:
             self._check_open()
             self._change(name_shapes(self.inputs, shapes, named))
-
-    def _change(self, shapes: Mapping[str, Shape]) -> None:
-        if self._instances.change(shapes):
-            self._direct = self._instance.direct
 
     def reset(self) -> None:
         """Forget what operators such as LSTM kept from run to run, as in a new session."""
@@ -174,10 +153,12 @@ class ModelRunner(Lifetime):
             arrays = self._arrays(inputs)
             return self._instance.profile(arrays, runs)
 
-    def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
-        """The inputs as they go in, after the model has taken on their shapes."""
-        self._check_open()
-        arrays, shapes = match_inputs(self._instance.inputs, inputs, self._instances.told)
-        if shapes:
-            self._change(shapes)
-        return arrays
+    def device_seconds(self, inputs: Inputs, runs: int = 10) -> float:
+        """What all launches of a run take by the device's own clock, in the plan that is played."""
+        with self._lock:
+            return sum(self._instance.player.profile(self._arrays(inputs), runs))
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Whether engines for the CPU run some of the model, or all."""
+        return self._instance.in_parts

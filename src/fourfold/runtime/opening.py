@@ -65,7 +65,7 @@ def find_store(
     return cache
 
 
-def session_device(wanted: str | int | DeviceInfo, options: PlacementOptions) -> DeviceInfo:
+def session_device(wanted: object, options: PlacementOptions) -> DeviceInfo:
     """Where a model runs: the device that is wanted, or the processor where all is to be there."""
     if options.placement == "cpu":
         return CPU

@@ -9,38 +9,47 @@ import numpy as np
 
 from fourfold.errors import InputError, nearest
 from fourfold.runtime.arrays import writable_view
+from fourfold.runtime.device_memory import OutputMemory
 from fourfold.runtime.instance_cache import InstanceCache
 from fourfold.runtime.tensor_info import TensorInfo
 
 
 def run_wanted(
-    instances: InstanceCache, arrays: Sequence[np.ndarray], outputs: object, out: object
+    instances: InstanceCache,
+    arrays: Sequence[Any],
+    outputs: object,
+    out: object,
+    memory: OutputMemory,
 ) -> dict[str, Any]:
     """Those of the outputs that are named, all where none is, by name. What `out` has an array for
-    is written there, and the result has that array itself.
+    is written there, and the result has that array itself; `memory` says what is in the device's.
 
     Where only some are wanted, the model runs without what only the others need, or, where it
     cannot be cut, the others are left where they are.
     """
-    current = instances.current
-    names = wanted_names(current.outputs, outputs)
-    given = _by_name(names, out)
-    instance = instances.cut_to(names) or current
-    infos = {info.name: info for info in instance.outputs}
-    views = {
-        name: _checked(infos[name], one, instance.in_parts)
-        for name, one in given.items()
-        if one is not None
-    }
-    _refuse_overlaps(views)
-    into = [
-        _target(info, views.get(info.name), arrays) if info.name in names else None
-        for info in instance.outputs
-    ]
+    instance = instances.current
+    names = wanted_names(instance.outputs, outputs)
+    if outputs is not None:
+        instance = instances.cut_to(names) or instance
+    given = {} if out is None else _by_name(names, out)
+    into: list[Any] = []
+    views: list[tuple[TensorInfo, np.ndarray]] = []
+    for info in instance.outputs:
+        one, array = given.get(info.name), None
+        on_device = memory.take(info, one) if info.name in names else None
+        if one is not None and on_device is None:
+            array = _checked(info, one, instance.in_parts)
+            views.append((info, array))
+        target = on_device or _target(info, array, arrays)
+        into.append(target if info.name in names else None)
+    if len(views) > 1:
+        _refuse_overlaps(views)
     found = instance.run_into(arrays, into)
-    for name, array in views.items():
-        _deliver(infos[name], found[name], array)
-    return {name: given[name] if name in views else found[name] for name in names}
+    for info, array in views:
+        _deliver(info, found[info.name], array)
+        found[info.name] = given[info.name]
+    found.update(memory.held)
+    return {name: found[name] for name in names}
 
 
 def wanted_names(infos: Sequence[TensorInfo], outputs: object) -> tuple[str, ...]:
@@ -116,9 +125,9 @@ def _shape_error(info: TensorInfo, array: np.ndarray, shape: tuple[int, ...]) ->
     return InputError(what, "results are written as the model has them", fix)
 
 
-def _refuse_overlaps(views: Mapping[str, np.ndarray]) -> None:
+def _refuse_overlaps(views: Sequence[tuple[TensorInfo, np.ndarray]]) -> None:
     """Two results in one place would be neither. Rows of one array may lie between each other."""
-    plain = [(name, one) for name, one in views.items() if one.flags.c_contiguous]
+    plain = [(info.name, one) for info, one in views if one.flags.c_contiguous]
     for place, (name, array) in enumerate(plain):
         for other, second in plain[:place]:
             if np.may_share_memory(array, second):
@@ -126,13 +135,13 @@ def _refuse_overlaps(views: Mapping[str, np.ndarray]) -> None:
                 raise InputError(what, "each result needs its own", "pass two arrays")
 
 
-def _target(info: TensorInfo, array: np.ndarray | None, inputs: Sequence[np.ndarray]) -> np.ndarray:
+def _target(info: TensorInfo, array: np.ndarray | None, inputs: Sequence[Any]) -> np.ndarray:
     """Where a result is written: the caller's array, if it is as players want it and no input is
     there, or a new one.
     """
     if array is None or array.shape != info.shape or not array.flags.carray:
         return np.empty(info.shape, info.dtype)
-    in_place = any(np.may_share_memory(array, one) for one in inputs)
+    in_place = any(np.may_share_memory(array, one) for one in inputs if isinstance(one, np.ndarray))
     return np.empty(info.shape, info.dtype) if in_place else array
 
 
@@ -141,4 +150,4 @@ def _deliver(info: TensorInfo, result: np.ndarray, array: np.ndarray) -> None:
         return
     if result.shape != array.shape:
         raise _shape_error(info, array, result.shape)
-    np.copyto(array, result, casting="no")
+    np.copyto(array, result, casting="equiv")

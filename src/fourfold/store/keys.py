@@ -23,6 +23,7 @@ LIMITS = ("max_allocation", "max_work_group", "local_memory", "image_texels")
 # Nor is where a device is found, how much is left of it, and what it only claims.
 NOT_IN_KEYS = (
     *("index", "ordinal", "others", "uuid", "memory", "claims", "probed", "present"),
+    *("shared_context", "shared_queue"),
     *LIMITS,
     *PROBED,
 )

@@ -56,6 +56,31 @@ def test_the_checker_of_onnx_has_nothing_to_say() -> None:
     onnx.checker.check_model(onnx.load_from_string(write(convolution())), full_check=True)
 
 
+def test_a_batch_can_stay_open() -> None:
+    graph = convolution()
+    flat = Node("reshape", ("y",), ("flat",), Reshape((1, 60)))
+    types = {**graph.types, "flat": TensorType.parse("f32[1,60]")}
+    graph = replace(graph, nodes=(*graph.nodes, flat), outputs=("flat", "y"), types=types)
+    sizes = ((-1, *IMAGE.shape[1:]),)
+    model = WritableModel(graph, graph.arguments, graph.results, open_sizes=sizes)
+    content = formats()["onnx"].write(model)
+    onnx.checker.check_model(onnx.load_from_string(content), full_check=True)
+    assert read_model(content).open_sizes == sizes
+    images = RANDOM.uniform(-1, 1, (3, *IMAGE.shape[1:])).astype(np.float32)
+    rows, pixels = run(content, images)
+    wanted = [evaluate(graph, {"x": image[None]}) for image in images]
+    assert np.allclose(rows, np.concatenate([one["flat"] for one in wanted]), atol=1e-5)
+    assert np.allclose(pixels, np.concatenate([one["y"] for one in wanted]), atol=1e-5)
+
+
+def test_other_sizes_can_stay_open() -> None:
+    graph = convolution()
+    model = WritableModel(graph, graph.arguments, graph.results, open_sizes=((1, -1, -1, 3),))
+    content = formats()["onnx"].write(model)
+    (found,) = run(content, RANDOM.uniform(-1, 1, (1, 9, 4, 3)).astype(np.float32))
+    assert found.shape == (1, 7, 2, 4)
+
+
 def test_the_same_graph_is_the_same_file() -> None:
     assert write(convolution()) == write(convolution())
 

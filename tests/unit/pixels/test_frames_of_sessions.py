@@ -205,19 +205,21 @@ def test_models_that_take_bytes_get_them_rounded(
 
 def test_it_can_be_looked_at() -> None:
     pixels = Pixels(MEAN, STD, "nv12", SIZE, "letterbox")
-    graph = explain_stage(image_model(), "graph", pixels=pixels)
+    graph = explain_stage(image_model(), "graph", None, CompileOptions(pixels=pixels))
     assert "input image: u8[1,57,46]" in graph
     assert "image/real = frame(image; order=nv12" in graph
     assert (
         "fit=FrameFit(box=(0, 0, 38, 46), size=(16, 19), offset=(3, 0), target=(23, 19))" in graph
     )
-    assert "void frame_0(" in explain_stage(image_model(), "kernels", pixels=pixels)
+    assert "void frame_0(" in explain_stage(
+        image_model(), "kernels", None, CompileOptions(pixels=pixels)
+    )
 
 
 def test_a_frame_of_the_model_s_own_size_costs_no_kernel() -> None:
-    plain = explain_stage(image_model(), "plan")
-    fitted = explain_stage(image_model(), "plan", pixels=Pixels(MEAN, STD, "bgra", fit="letterbox"))
-    assert len(plain.splitlines()) == len(fitted.splitlines())
+    fitted = CompileOptions(pixels=Pixels(MEAN, STD, "bgra", fit="letterbox"))
+    plain, fitted_plan = (explain_stage(image_model(), "plan", None, how) for how in (None, fitted))
+    assert len(plain.splitlines()) == len(fitted_plan.splitlines())
 
 
 def channels_first_model(sizes: tuple[int | str, ...]) -> bytes:
@@ -254,3 +256,10 @@ def test_a_model_that_leaves_its_size_open(device: DeviceInfo) -> None:
         fourfold.Session(model, device, cache=None, pixels=into)
     with pytest.raises(InputError, match="the shape of input 'x' is needed"):
         fourfold.Session(model, device, cache=None, pixels={"x": pixels})
+
+
+@pytest.mark.needs_device
+def test_a_file_that_is_not_there_is_no_matter_of_pixels() -> None:
+    for given in (WAYS["nv12"], {"x": WAYS["nv12"]}):
+        with pytest.raises(InputError, match="check the path"):
+            fourfold.Session("nowhere.onnx", cache=None, pixels=given)

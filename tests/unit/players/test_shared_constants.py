@@ -12,6 +12,7 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 
 import fourfold
 from fourfold.device import DeviceInfo
+from fourfold.plan import Buffer
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.shared_constants import upload_constants
@@ -67,7 +68,8 @@ def test_other_weights_are_others(device: DeviceInfo, allocations: Allocations) 
     context = context_of(device)
     one, other = np.arange(64, dtype=np.uint8), np.arange(64, dtype=np.uint8)
     other[63] = 1
-    buffers = [upload_constants(context, array) for array in (one, other, one)]
+    block = Buffer("constants", "constants", 64)
+    buffers = [upload_constants(context, array, block) for array in (one, other, one)]
     assert buffers[0].pointer is buffers[2].pointer is not buffers[1].pointer
     found = np.empty(64, np.uint8)
     cl.Queue(context).read(buffers[1], found)
@@ -84,7 +86,7 @@ def test_threads_that_come_at_once_upload_once(
 
     def upload() -> None:
         together.wait()
-        held.append(upload_constants(context, constants))
+        held.append(upload_constants(context, constants, Buffer("constants", "constants", 1 << 20)))
 
     threads = [threading.Thread(target=upload) for _ in range(8)]
     for thread in threads:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -116,6 +117,16 @@ def test_the_environment_sets_them(processor: DeviceInfo, monkeypatch: pytest.Mo
         assert session.device.compute_units == 1
     with fourfold.Session(matrix(), processor, cache=None, threads=processor.compute_units) as made:
         assert made.device == processor
+
+
+def test_pocl_is_told_before_it_is_loaded(device: DeviceInfo) -> None:
+    if device.platform != "Portable Computing Language":
+        pytest.skip("other drivers have no such variable")
+    told = "import fourfold; print([i.compute_units for i in fourfold.devices() if i.is_cpu])"
+    environment = {**os.environ, "FOURFOLD_THREADS": "1"}
+    command = [sys.executable, "-c", told]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "1" in found.stdout.strip("[]\n").split(", ")
 
 
 def test_threads_are_counted(device: DeviceInfo) -> None:

@@ -67,6 +67,18 @@ def test_a_convolution_adds_whole_numbers() -> None:
     assert np.mean(ours != theirs) < 0.05
 
 
+def test_a_bias_on_a_grid_of_its_own_is_rounded_to_that_of_the_sum() -> None:
+    before = convolution()
+    own = Quantization((2.0**-24,), (0,))
+    before = replace(before, quantization={**before.quantization, "b": own})
+    after = keep_integer_steps(before)
+    assert "y/sum = conv2d" in ops(after)
+    x = np.random.default_rng(1).integers(-128, 128, (1, 5, 6, 4)).astype(np.int8)
+    ours, theirs = (evaluate(graph, {"x": x})["q"] for graph in (after, before))
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
+    assert np.mean(ours != theirs) < 0.05
+
+
 def test_it_stops() -> None:
     once = keep_integer_steps(convolution())
     assert brief(keep_integer_steps(once)) == brief(once)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -67,6 +67,7 @@ def write_excerpt(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> b
 
 
 def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageWriter:
+    excerpt = _with_widening(file, excerpt)
     graph = MessageWriter().text(GraphField.NAME, file.graph.name or "main")
     written = {name for node in excerpt.nodes for name in node.outputs}
     given = {port.name for port in excerpt.inputs}
@@ -90,6 +91,30 @@ def _graph(file: FileRecord, files: ExternalFiles, excerpt: Excerpt) -> MessageW
     for port in excerpt.outputs:
         graph.message(GraphField.OUTPUTS, _port(port))
     return graph
+
+
+def _with_widening(file: FileRecord, excerpt: Excerpt) -> Excerpt:
+    """The excerpt with the nodes that make real numbers of the integers it has as constants.
+
+    ONNX Runtime rounds weights between quantised values to bytes, in a way of its own, where it
+    finds real numbers in their place.
+    """
+    makers: dict[str, NodeRecord] = {}
+    for node in file.graph.nodes:
+        known = node.outputs[0] in excerpt.known and node.outputs[0] not in excerpt.changed
+        if known and (
+            node.title == "DequantizeLinear" or not makers.keys().isdisjoint(node.inputs)
+        ):
+            makers[node.outputs[0]] = node
+    needed: dict[str, NodeRecord] = {}
+    waiting = list(_names_read(excerpt))
+    while waiting:
+        name = waiting.pop()
+        if name in makers and name not in needed:
+            needed[name] = makers[name]
+            waiting += makers[name].inputs
+    first = [node for name, node in makers.items() if name in needed]
+    return replace(excerpt, nodes=[*first, *excerpt.nodes])
 
 
 def _is_constant(node: NodeRecord) -> bool:

@@ -9,6 +9,7 @@ from fourfold.kernel.statement import (
     MatrixMultiply,
     Prefetch,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.kernel.walk import Node
 
@@ -44,4 +45,6 @@ def function_of(item: Node) -> str:
             return "fetch_ahead"
         case StoreRounded():
             return "store_floors" if item.zero is None else "store_bytes"
+        case StoreRoundedBlock():
+            return "store_block"
     return ""

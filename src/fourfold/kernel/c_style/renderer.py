@@ -28,6 +28,7 @@ from fourfold.kernel.statement import (
     Statement,
     Store,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.kernel.walk import operands
 
@@ -104,7 +105,7 @@ class Renderer(ExpressionWriter):
             case Store(pointer, index, value):
                 yield from self._hoist(pad, known, index, value)
                 yield f"{pad}{self._store(pointer, self._of(index, known), value, known)};"
-            case Prefetch() | StoreRounded():
+            case Prefetch() | StoreRounded() | StoreRoundedBlock():
                 yield from self._call_at(statement, pad, known)
             case Loop():
                 yield from self._loop(statement, depth, known)
@@ -143,7 +144,10 @@ class Renderer(ExpressionWriter):
         yield f"{pad}{function_of(statement)}(&{target.operands[0]}, {arguments});"
 
     def _call_at(
-        self, statement: Prefetch | StoreRounded, pad: str, known: dict[int, str]
+        self,
+        statement: Prefetch | StoreRounded | StoreRoundedBlock,
+        pad: str,
+        known: dict[int, str],
     ) -> Iterator[str]:
         """A function of the prelude for a place in memory."""
         index, *values = operands(statement)

@@ -27,7 +27,8 @@ from fourfold.types import DType
 _TOKEN = re.compile(r'[()]|"(?:[^"\\]|\\.)*"|[^\s()"]+')
 _TYPE = re.compile(r"(float|half|int|uint|long|bool)(\d*)$")
 _NUMBERS: dict[str, bool] = {"true": True, "false": False}
-_POINTED = ("store", "prefetch", "store_rounded")  # statements whose first operand is a pointer
+# Statements whose first operand is a pointer.
+_POINTED = ("store", "prefetch", "store_rounded", "store_rounded_block")
 Form = list[Any]  # words and forms, as they stand in brackets
 
 

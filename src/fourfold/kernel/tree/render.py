@@ -40,6 +40,7 @@ from fourfold.kernel.statement import (
     Statement,
     Store,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.kernel.walk import operands, statements
 
@@ -48,6 +49,7 @@ PLAIN: dict[str, type] = {
     "store": Store,
     "prefetch": Prefetch,
     "store_rounded": StoreRounded,
+    "store_rounded_block": StoreRoundedBlock,
     "dot_accumulate": DotAccumulate,
     "matrix_multiply": MatrixMultiply,
     "diagonal_multiply": DiagonalMultiply,

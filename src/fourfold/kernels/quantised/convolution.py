@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fourfold.kernel.byte_io import RUN, store_four
+from fourfold.kernel.byte_io import RUN, store_block, store_four
 from fourfold.kernel.context import NodeContext
 from fourfold.kernel.expression import Expression, const, convert, load, minimum, vector, widen
 from fourfold.kernel.kernel import Kernel, Variable
@@ -24,6 +24,7 @@ from fourfold.types import DType
 
 BYTES = 256
 WRITTEN_OUT = 5
+BLOCK = 8  # outputs that a vector of sums is for
 LARGEST = 3  # groups of eight outputs: twelve sums, and sixteen registers
 
 
@@ -237,7 +238,30 @@ class DotConvolution(Convolution):
             [kernel.variable(convert(total, kernel.real), "real") for total in line]
             for line in sums
         ]
-        super()._store(real, pixels, group)
+        if self._makes_blocks():
+            self._store_blocks(real, pixels, group)
+        else:
+            super()._store(real, pixels, group)
+
+    def _makes_blocks(self) -> bool:
+        """Whether each group is two whole slices, and the tail reads nothing pixel by pixel."""
+        context, rounding, tile = self.context, self.target.counting, self.tile
+        if not self.counted or rounding is None or rounding.zero is None or tile.split > 1:
+            return False
+        extras = (name for step in context.tail for name in step.inputs if name is not None)
+        alike = all(context.types[name].pixels == 1 for name in extras)
+        return (
+            tile.width == BLOCK and context.output.channels % (BLOCK * tile.groups) == 0 and alike
+        )
+
+    def _store_blocks(
+        self, values: list[list[Variable]], pixels: list[Expression], group: Expression
+    ) -> None:
+        for column in range(self.tile.groups):
+            slice_ = self.kernel.let((group + column) * 2, "slice")
+            for first in range(0, len(pixels), RUN):
+                some = [line[column] for line in values[first : first + RUN]]
+                store_block(self.target, pixels[first], slice_, some)
 
     def _store_pixels(
         self, values: list[Expression], pixels: list[Expression], slice_: Expression

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from fourfold.kernel.bits import bit_and, bit_or, shift_left, shift_right
 from fourfold.kernel.context import NodeContext
-from fourfold.kernel.expression import Expression, const, guarded, lift, load, vector
+from fourfold.kernel.expression import Expression, Pointer, const, guarded, lift, load, vector
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Location, Stored
 from fourfold.kernel.view import View
@@ -11,6 +14,8 @@ from fourfold.kernels.conv.padded import PaddedInput, Spot
 from fourfold.kernels.grid import group_for
 from fourfold.kernels.quantised.convolution import is_in_words, read_words, word_of
 from fourfold.types import DType
+
+RGB_RUN = 4  # pixels of three bytes, which fill three words
 
 
 class PaddedBytes(PaddedInput):
@@ -24,24 +29,42 @@ class PaddedBytes(PaddedInput):
         return Stored(DType.U8, 1.0, source.zero_point + self.lowest)
 
     def view(self, context: NodeContext, kernel: Kernel, writable: bool = False) -> View:
-        by_words = is_in_words(context) or not writable
+        by_words = is_in_words(context) or self.is_rgb or not writable
         dtype = DType.I32 if by_words else DType.U8
         pointer = kernel.pointer("dst" if writable else "src", dtype, self.scratch, writable)
         return View(kernel, pointer, self.type, self.location)
 
     def write(self) -> None:
         if is_in_words(self.context):
-            self._write_lines()
+            kernel = self.context.kernel("pad_words")
+            self._write_lines(kernel, read_words(self.context, kernel))
+        elif self.is_rgb:
+            kernel = self.context.kernel("pad_rgb")
+            self._write_lines(kernel, self._read_rgb(kernel))
         else:
             super().write()
 
-    def _write_lines(self) -> None:
+    @property
+    def is_rgb(self) -> bool:
+        """Whether pixels of three bytes fill whole words of each line, which a CPU takes apart."""
+        source, (_, _, width, channels) = self._source, self.context.input.shape
+        rows = source.layout is Layout.ROWS and source.pitch == channels == 3 and not source.plane
+        fits = width % RGB_RUN == 0 and source.offset % 4 == 0 and source.dtype is DType.U8
+        return rows and fits and self.context.device.is_cpu and not is_in_words(self.context)
+
+    @property
+    def _source(self) -> Location:
+        return self.context.locations[str(self.context.node.inputs[0])]
+
+    def _read_rgb(self, kernel: Kernel) -> View:
+        words = replace(self._source, dtype=DType.I32, offset=self._source.offset // 4)
+        pointer = kernel.pointer("src", DType.I32, words)
+        return View(kernel, pointer, self.context.input, self._source)
+
+    def _write_lines(self, kernel: Kernel, source: View) -> None:
         """One line of a slice a work-item, word by word."""
-        kernel, (batch, height, width, _) = self.context.kernel("pad_words"), self.type.shape
-        source, target = (
-            read_words(self.context, kernel),
-            self.view(self.context, kernel, writable=True),
-        )
+        batch, height, width, _ = self.type.shape
+        target = self.view(self.context, kernel, writable=True)
         counts = (batch * height, self.type.slices)
         line, slice_ = kernel.ids(*counts, local=group_for(self.context.device, *counts))
         image, row = target.line_coordinates(line)
@@ -50,17 +73,36 @@ class PaddedBytes(PaddedInput):
         zero = kernel.size("zeros", word_of(self.stored.zero_point))
         stop = kernel.let(source.axis(2) + left, "stop")
         with kernel.when((y >= 0) & (y < source.axis(1))) as inside:
-            start = (image * source.axis(1) + y) * source.axis(2) - left
-            near = kernel.shifted(source.pointer, slice_ * source.pitch + start, 1, "near")
+            near = self._near(source, slice_, image * source.axis(1) + y)
             for number in range(left):
                 kernel.store(target.pointer, to + number, zero)
-            with kernel.loop(stop, left, title="x") as x:
-                kernel.store(target.pointer, to + x, load(near, x, "int"))
+            self._copy_line(target, near, to, stop)
             with kernel.loop(kernel.size("width", width), stop, title="x") as x:
                 kernel.store(target.pointer, to + x, zero)
         assert inside is not None
         with kernel.otherwise(inside), kernel.loop(target.axis(2), title="x") as x:
             kernel.store(target.pointer, to + x, zero)
+
+    def _near(self, source: View, slice_: Expression, line: Expression) -> Pointer:
+        """A pointer to a line; in slices, to where it would begin if it were padded."""
+        kernel = source.kernel
+        if self.is_rgb:
+            words = kernel.size("words", self.context.input.shape[2] * 3 // 4)
+            return kernel.shifted(source.pointer, line * words, 1, "near")
+        start = line * source.axis(2) - self.padding.left
+        return kernel.shifted(source.pointer, slice_ * source.pitch + start, 1, "near")
+
+    def _copy_line(self, target: View, near: Pointer, to: Expression, stop: Expression) -> None:
+        kernel, left = target.kernel, self.padding.left
+        if not self.is_rgb:
+            with kernel.loop(stop, left, title="x") as x:
+                kernel.store(target.pointer, to + x, load(near, x, "int"))
+            return
+        fours = kernel.size("fours", self.context.input.shape[2] // RGB_RUN)
+        with kernel.loop(fours, title="four") as four:
+            words = [kernel.let(load(near, four * 3 + part, "int"), "word") for part in range(3)]
+            for step, pixel in enumerate(_pixels_of(*words)):
+                kernel.store(target.pointer, to + (four * RGB_RUN + (left + step)), pixel)
 
     def _copy(self, source: View, target: View, at: Spot, inside: Expression) -> None:
         place, pixel, slice_ = at
@@ -80,3 +122,14 @@ class PaddedBytes(PaddedInput):
                 value = guarded(lift(slice_) * 4 + lane < source.channels, value)
             lanes.append(value)
         return vector(*lanes)
+
+
+def _pixels_of(a: Expression, b: Expression, c: Expression) -> list[Expression]:
+    """Four pixels of three bytes, a word each, from the three words that hold them all."""
+    ends = (
+        a,
+        bit_or(bit_and(shift_right(a, 24), 0xFF), shift_left(b, 8)),
+        bit_or(bit_and(shift_right(b, 16), 0xFFFF), shift_left(c, 16)),
+        shift_right(c, 8),
+    )
+    return [bit_and(end, 0xFFFFFF) for end in ends]

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fourfold.players.cuda.backend import CudaBackend
+from fourfold.players.protocol import Backend
 
-BACKEND = CudaBackend()
+BACKEND: Backend = CudaBackend()

@@ -46,6 +46,14 @@ class CudaBackend:
         """None of its devices is a processor."""
         return None
 
+    def context_handle(self, device: DeviceInfo) -> int:
+        """It is the primary context, which all libraries of a process share."""
+        return 0
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        """Streams of other libraries are not taken yet."""
+        return None
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """The architecture and the attributes of a device tell all."""
         return {name: device.claims[name] for name in names}

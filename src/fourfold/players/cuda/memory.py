@@ -11,6 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.failures import explained
+from fourfold.players.dlpack_devices import CUDA
 
 
 class CudaMemory:
@@ -18,8 +19,10 @@ class CudaMemory:
 
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
+    host: np.ndarray | None = None
 
     def __init__(self, device: DeviceInfo, size: int) -> None:
+        self.dlpack_device = (CUDA, device.ordinal)
         self.size, self._device, self._context = size, device, context_of(device)
         with self._working("setting memory aside"):
             self._stream, self._buffer = cu.Stream(), cu.DeviceBuffer(max(size, 1))

@@ -41,6 +41,12 @@ class InterpretBackend:
         """It has one thread, whatever device it stands for."""
         return device
 
+    def context_handle(self, device: DeviceInfo) -> int:
+        return 0
+
+    def shared_device(self, given: object) -> None:
+        """There is nothing to share."""
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """What the facts of a device say is so."""
         return {name: getattr(device, name) for name in names}

@@ -26,7 +26,8 @@ class Buffers:
         self._first_pieces = _first_pieces(plan)
         for buffer, memory in self._all():
             if buffer.kind == "constants":
-                memory.fill(plan.constants)
+                start = buffer.start or 0
+                memory.fill(plan.constants[start : start + buffer.bytes])
         self.reset()
 
     def forget(self) -> None:

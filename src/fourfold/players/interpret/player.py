@@ -15,7 +15,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Plan
 from fourfold.players.chunked_copy import copied
-from fourfold.players.host_memory import run_through_host
+from fourfold.players.host_memory import fetch_inputs, run_through_host
 from fourfold.players.interpret.buffers import Buffers
 from fourfold.players.interpret.frame import LaunchContext
 from fourfold.players.interpret.kernel import CompiledProgram, KernelCall, build
@@ -124,9 +124,9 @@ class Player:
         """Set the model's variables back to what they began with."""
         self._buffers.reset()
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """The shortest time of each launch in seconds; variables stay what they are."""
-        self._buffers.put(arrays)
+        self._buffers.put(fetch_inputs(arrays, self.plan.inputs))
         saved, best = self._buffers.saved(), [float("inf")] * len(self.plan.launches)
         for _ in range(runs):
             best = [min(pair) for pair in zip(best, self._times(), strict=True)]

@@ -25,6 +25,7 @@ from fourfold.kernel.statement import (
     Statement,
     Store,
     StoreRounded,
+    StoreRoundedBlock,
 )
 from fourfold.players.interpret.expressions import Evaluate, Scope, evaluate_shared
 from fourfold.players.interpret.faults import fault, first_lane
@@ -110,6 +111,28 @@ def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
         evaluate_shared(frame, shared)
         stored = rounded_bytes(*(part(frame) for part in operands))
         frame.pointers[pointer].write(frame, index(frame), stored, 16, alignment=1)
+
+    return run
+
+
+def _store_rounded_block(scope: Scope, statement: StoreRoundedBlock) -> Run:
+    """Twice sixteen bytes, from any element on: first and second halves of four vectors."""
+    values = (statement.first, statement.second, statement.third, statement.fourth)
+    places, limits = (statement.index, statement.apart), (statement.high, statement.zero)
+    shared = scope.share(*places, *values, *limits)
+    index, apart = (scope.of(place) for place in places)
+    high, zero = (scope.of(limit) for limit in limits)
+    parts = [scope.of(value) for value in values]
+    pointer = scope.pointer(statement.pointer)
+
+    def run(frame: Frame) -> None:
+        evaluate_shared(frame, shared)
+        eights = np.broadcast_arrays(*(part(frame) for part in parts))
+        for number, place in enumerate((index(frame), index(frame) + apart(frame))):
+            fours = [eight[4 * number : 4 * number + 4] for eight in eights]
+            halves = (np.concatenate(fours[:2]), np.concatenate(fours[2:]))
+            stored = rounded_bytes(*halves, high(frame), zero(frame))
+            frame.pointers[pointer].write(frame, place, stored, 16, alignment=1)
 
     return run
 
@@ -301,6 +324,7 @@ _MAKERS: dict[type, Callable[..., Run]] = {
     Assign: _assign,
     Store: _store,
     StoreRounded: _store_rounded,
+    StoreRoundedBlock: _store_rounded_block,
     Loop: _loop,
     Branch: _branch,
     Leave: _leave,

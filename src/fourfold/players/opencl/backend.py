@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
-from fourfold.plan import Plan, Program, padded
+from fourfold.plan import Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as found
 from fourfold.players.opencl.device_memory import OpenCLMemory
@@ -25,6 +25,7 @@ from fourfold.players.opencl.program import (
 from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import BuiltProgram
 
+contexts = lazy_import("fourfold.players.opencl.shared_context")
 imports = lazy_import("fourfold.players.opencl.import_memory")
 probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
 
@@ -44,6 +45,13 @@ class OpenCLBackend:
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         return found.device_part(device, threads)
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        pointer = found.context_of(device).pointer
+        return 0 if pointer is None else pointer.value or 0
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        return cast("DeviceInfo | None", contexts.shared_device(given))
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return cast("dict[str, Fact]", probes.probe(device, names))
@@ -74,7 +82,7 @@ class OpenCLBackend:
         return Player(device, plan, cast("cl.Program | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> OpenCLMemory:
-        return OpenCLMemory(device, cl.Buffer(found.context_of(device), padded(size)), size)
+        return OpenCLMemory.make(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> OpenCLMemory | None:
         return cast("OpenCLMemory | None", imports.import_memory(device, given))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.plan import padded
+from fourfold.players.dlpack_devices import CPU, OPENCL
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of, queue_of
+from fourfold.players.opencl.port_memory import PinnedMemory
 
 
 class OpenCLMemory:
@@ -32,6 +35,19 @@ class OpenCLMemory:
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype | None = None
         self.owner: object = None  # whose memory it is; held for as long as this is
+        self.host: np.ndarray | None = None
+        self.dlpack_device = (OPENCL, info.ordinal)
+
+    @staticmethod
+    def make(info: DeviceInfo, size: int) -> OpenCLMemory:
+        """Fresh memory; on a CPU whose buffers may stay mapped the host sees it, too."""
+        context = context_of(info)
+        if not (info.is_cpu and info.persistent_mapping):
+            return OpenCLMemory(info, cl.Buffer(context, padded(size)), padded(size))
+        pinned = PinnedMemory(context, queue_of(info), padded(size))
+        made = OpenCLMemory(info, pinned.buffer, padded(size))
+        made.host, made.dlpack_device = np.asarray(pinned), (CPU, 0)
+        return made
 
     @property
     def handle(self) -> int:

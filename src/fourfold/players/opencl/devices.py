@@ -18,7 +18,7 @@ _UNITS = 0x1002  # CL_DEVICE_MAX_COMPUTE_UNITS
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
-_contexts: dict[DeviceInfo, cl.Context] = {}
+_contexts: dict[tuple[DeviceInfo, int], cl.Context] = {}  # ours, and those of callers
 _queues: dict[cl.Context, cl.Queue] = {}  # one of each context, for what belongs to no player
 _lock = Lock()  # all sessions on a device must get the same context
 
@@ -69,9 +69,17 @@ def context_of(info: DeviceInfo) -> cl.Context:
     """One context for each device, shared by all sessions on it."""
     check_not_lost(cl.API)
     with _lock:
-        if info not in _contexts:
-            _contexts[info] = cl.Context(_handle(info))
-        return _contexts[info]
+        key = (info, info.shared_context)
+        if key not in _contexts:
+            _contexts[key] = _make_context(info)
+        return _contexts[key]
+
+
+def _make_context(info: DeviceInfo) -> cl.Context:
+    """A new one, or the caller's where sessions share it."""
+    if info.shared_context:
+        return cl.Context.held(info.shared_context, _handle(info))
+    return cl.Context(_handle(info))
 
 
 def _handle(info: DeviceInfo) -> cl.Device:
@@ -87,7 +95,8 @@ def queue_of(info: DeviceInfo) -> cl.Queue:
     context = context_of(info)
     with _lock:
         if context not in _queues:
-            _queues[context] = cl.Queue(context)
+            shared = info.shared_queue
+            _queues[context] = cl.Queue.of(shared) if shared else cl.Queue(context)
         return _queues[context]
 
 
@@ -98,8 +107,9 @@ def drop_if_lost(info: DeviceInfo, context: cl.Context) -> bool:
     if _works(context):
         return False
     with _lock:
-        if _contexts.get(info) is context:
-            del _contexts[info]
+        key = (info, info.shared_context)
+        if _contexts.get(key) is context:
+            del _contexts[key]
         _queues.pop(context, None)
     return True
 

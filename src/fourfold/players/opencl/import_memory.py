@@ -8,7 +8,8 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players.dlpack import OPENCL, device_tensor
+from fourfold.players.dlpack import device_kind, device_tensor
+from fourfold.players.dlpack_devices import OPENCL
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.devices import context_of
@@ -33,7 +34,7 @@ def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
         found = _of_handle(info, given.int_ptr)
         found.owner = given
         return found
-    if not hasattr(given, "__dlpack_device__") or given.__dlpack_device__()[0] != OPENCL:
+    if device_kind(given) != OPENCL:
         return None
     tensor = device_tensor(given)
     found = _of_handle(info, tensor.data)
@@ -81,5 +82,5 @@ def _check_context(info: DeviceInfo, buffer: cl.Buffer) -> None:
             "the memory belongs to another OpenCL context than the session",
             "kernels of one context do not reach memory of another, even on the same device",
             "open the session on yours: Session(model, device=queue); or make the memory in "
-            "pyopencl.Context.from_int_ptr(session.opencl_context)",
+            "pyopencl.Context.from_int_ptr(session.context_handle)",
         )

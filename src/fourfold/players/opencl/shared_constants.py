@@ -7,6 +7,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from fourfold.plan import Buffer
 from fourfold.players.opencl import binding as cl
 
 
@@ -16,8 +17,8 @@ class _Upload(cl.Buffer):
     array: np.ndarray
 
 
-# By the array's identity, since equal constants of a process are one array.
-_live: WeakValueDictionary[tuple[cl.Context, int], _Upload] = WeakValueDictionary()
+# By the array's identity, since equal constants of a process are one array, and where it begins.
+_live: WeakValueDictionary[tuple[cl.Context, int, int, int], _Upload] = WeakValueDictionary()
 _lock = Lock()
 
 
@@ -32,13 +33,16 @@ class SharedBuffer(cl.Buffer):
         self.__dict__.pop("_held", None)
 
 
-def upload_constants(context: cl.Context, constants: np.ndarray) -> cl.Buffer:
-    """The constants as another player of this context has them, else a new copy of them."""
-    key = (context, id(constants))
+def upload_constants(context: cl.Context, constants: np.ndarray, buffer: Buffer) -> cl.Buffer:
+    """The constants in a buffer of a plan as another player of this context has them, else a new
+    copy of them.
+    """
+    start = buffer.start or 0
+    key = (context, id(constants), start, buffer.bytes)
     with _lock:
         held = _live.get(key)
         if held is None:
-            held = _Upload.of(context, constants)
+            held = _Upload.of(context, constants[start : start + buffer.bytes])
             held.array = constants
             _live[key] = held
         return SharedBuffer(held)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 
+from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.schema import (
     AttributeField,
     Element,
@@ -120,10 +121,17 @@ def _attribute(name: str, value: Attribute) -> MessageWriter:
     return message.integer(AttributeField.TYPE, kind)
 
 
+def _size(port: Port, axis: int, size: int) -> MessageWriter:
+    """A size, or a name for one that is left open; the batch is the same everywhere."""
+    if size == OPEN:
+        return MessageWriter().text(SizeField.NAME, f"{port.name}_{axis}" if axis else "batch")
+    return MessageWriter().integer(SizeField.NUMBER, size)
+
+
 def _port(port: Port) -> MessageWriter:
     shape = MessageWriter()
-    for size in port.shape:
-        shape.message(ShapeField.SIZES, MessageWriter().integer(SizeField.NUMBER, size))
+    for axis, size in enumerate(port.shape):
+        shape.message(ShapeField.SIZES, _size(port, axis, size))
     kind = MessageWriter().integer(TensorTypeField.ELEMENT, port.element)
     kind.message(TensorTypeField.SHAPE, shape)
     value = MessageWriter().text(ValueField.NAME, port.name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fourfold.formats.inputs import OPEN
 from fourfold.formats.onnx.write_graph.operator_list import OperatorList, Port
 from fourfold.formats.onnx.write_graph.stored_values import (
     is_widened,
@@ -62,6 +63,7 @@ class GraphWriter(OperatorList):
         self._origins: dict[str, tuple[str, Order]] = {}  # values that are transposes of others
         self._integers: dict[str, tuple[str, Order]] = {}  # values that are stored as something
         self.flattened: dict[str, FlatImage] = {}  # values whose elements lie in another order
+        self.open_batch = any(sizes[:1] == (OPEN,) for sizes in model.open_sizes)
         self.inputs = [self._input(*pair) for pair in self._arguments()]
         for name in self.graph.states:
             self.assume(name)
@@ -96,10 +98,20 @@ class GraphWriter(OperatorList):
         if name in self.graph.constants:
             return self._constant(name, order)
         shape = full_rank(type_.shape, rank)
-        if keeps_order(order, shape):
+        if keeps_order(order, self.at_least(shape)):
             return self.add("Reshape", self.read(name), self.integers(permuted(shape, order)))
         wide = self.add("Reshape", self.read(name), self.integers(shape))
         return self.add("Transpose", wide, perm=order)
+
+    def reshape(self, tensor: str, shape: Shape, wanted: Shape) -> str:
+        """A tensor of this shape in another one; the first axis of an open batch follows."""
+        follows = self.open_batch and shape[:1] == wanted[:1] and 0 not in wanted[1:]
+        sizes = (OPEN, *wanted[1:]) if follows else wanted
+        return self.add("Reshape", tensor, self.integers(sizes))
+
+    def at_least(self, shape: Shape) -> Shape:
+        """A shape for questions of order: an open batch of one may be one of several."""
+        return (max(shape[0], 2), *shape[1:]) if self.open_batch and shape else shape
 
     def give(self, value: str, tensor: str, order: Order | None = None) -> None:
         """Makes a tensor the value, under this order of its axes."""
@@ -144,7 +156,7 @@ class GraphWriter(OperatorList):
 
     def _is_near(self, value: str, order: Order) -> bool:
         """Whether a value can be read under an order without moving its elements."""
-        shape = full_rank(self.type(value).shape, len(order))
+        shape = self.at_least(full_rank(self.type(value).shape, len(order)))
         more = len(order) - self.type(value).rank
         for known in self.orders(value):
             there = (*range(more), *(more + axis for axis in known))
@@ -165,10 +177,11 @@ class GraphWriter(OperatorList):
     def _origin(self, value: str) -> tuple[str, Order]:
         return self._origins.get(value, (value, identity(self.type(value).rank)))
 
-    def _arguments(self) -> Iterable[tuple[str, str]]:
-        return zip(self.graph.arguments, self.model.input_names, strict=True)
+    def _arguments(self) -> Iterable[tuple[str, str, Shape]]:
+        sizes = self.model.open_sizes or ((),) * len(self.graph.arguments)
+        return zip(self.graph.arguments, self.model.input_names, sizes, strict=True)
 
-    def _input(self, value: str, name: str) -> Port:
+    def _input(self, value: str, name: str, sizes: Shape) -> Port:
         type_, stored, tensor = self.type(value), self.stored.get(value), name
         dtype = type_.dtype
         if stored is not None:
@@ -176,7 +189,7 @@ class GraphWriter(OperatorList):
             tensor = read_stored(self, name, stored)
             self._integers[value] = (name, identity(type_.rank))
         self._forms[value] = {identity(type_.rank): tensor}
-        return Port(name, element_of(dtype), type_.shape)
+        return Port(name, element_of(dtype), sizes or type_.shape)
 
     def _output(self, value: str, name: str) -> Port:
         type_, stored = self.type(value), self.stored.get(value)
@@ -190,7 +203,13 @@ class GraphWriter(OperatorList):
         if not made or self.names.get(tensor) in self.model.output_names:
             tensor = self.add("Identity", tensor)
         self.names[tensor] = name
-        return Port(name, element_of(dtype), type_.shape)
+        return Port(name, element_of(dtype), self._left_open(type_.shape))
+
+    def _left_open(self, shape: Shape) -> Shape:
+        """The sizes of an output: none is known where more than the batch is open."""
+        if any(OPEN in sizes[1:] for sizes in self.model.open_sizes):
+            return (OPEN,) * len(shape)
+        return (OPEN, *shape[1:]) if self.open_batch and shape else shape
 
     def _stored_output(self, value: str) -> str:
         origin, own = self._origin(value)
@@ -220,11 +239,12 @@ class GraphWriter(OperatorList):
         steps = {
             order: tuple(order.index(axis) for axis in wanted) for order in self._forms[origin]
         }
-        cheap = [o for o, step in steps.items() if keeps_order(step, permuted(shape, o))]
+        sizes = self.at_least(shape)
+        cheap = [o for o, step in steps.items() if keeps_order(step, permuted(sizes, o))]
         source = next(iter(cheap or steps))
         tensor = self._forms[origin][source]
         if cheap:
-            made = self.add("Reshape", tensor, self.integers(permuted(shape, wanted)))
+            made = self.reshape(tensor, permuted(shape, source), permuted(shape, wanted))
         elif origin in self._integers:  # there is less to move of them
             stored, order = self._integers[origin]
             moved = self.add("Transpose", stored, perm=tuple(order.index(axis) for axis in wanted))

@@ -5,7 +5,7 @@ pyopencl can do far more, and its import takes longer than a prepared model take
 
 from __future__ import annotations
 
-from fourfold.players.opencl.binding.calls import API, Error
+from fourfold.players.opencl.binding.calls import API, Error, info
 from fourfold.players.opencl.binding.objects import (
     Buffer,
     Context,
@@ -32,5 +32,6 @@ __all__ = [
     "Platform",
     "Program",
     "Queue",
+    "info",
     "platforms",
 ]

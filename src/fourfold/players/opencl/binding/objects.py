@@ -119,6 +119,15 @@ class Context(Handle):
         own = byref(device.pointer)
         super().__init__(make("clCreateContext", which, 1, own, None, None))
 
+    @staticmethod
+    def held(pointer: int, device: Device) -> Context:
+        """A context of somebody else that has a device, held once more."""
+        call("clRetainContext", c_void_p(pointer))
+        made = Context.__new__(Context)
+        made.device = device
+        Handle.__init__(made, c_void_p(pointer))
+        return made
+
 
 class Buffer(Handle):
     """Device memory: empty, or a copy of an array; `host` asks for memory that the CPU reaches."""

@@ -14,6 +14,7 @@ from fourfold.op.axis_orders import Order, permuted
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.concat import Concat
+from fourfold.ops.cumprod import Cumprod
 from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
@@ -147,6 +148,34 @@ def cumsum(writer: GraphWriter, node: Node) -> None:
     axis = writer.number(order.index(attributes.axis), DType.I64)
     flags = {"exclusive": int(attributes.exclusive), "reverse": int(attributes.reverse)}
     writer.give(node.outputs[0], writer.add("CumSum", x, axis, **flags), order)
+
+
+@writes("cumprod")
+def cumprod(writer: GraphWriter, node: Node) -> None:
+    """Slice, Pad and Mul by turns: each element times the one a step before, then twice as far"""
+    attributes = node.attributes
+    assert isinstance(attributes, Cumprod)
+    x, order = _input(writer, node)
+    type_, axis = writer.type(node.inputs[0]), order.index(attributes.axis)
+    size, one = type_.shape[attributes.axis], writer.number(1, type_.dtype)
+    place = writer.integers([axis])
+
+    def later(value: str, step: int) -> str:
+        """The value some elements further on; ones come before it."""
+        ends = (writer.integers([0]), writer.integers([size - step]))
+        pads = [step if number == axis else 0 for number in range(2 * type_.rank)]
+        left = writer.add("Slice", value, *ends, place)
+        return writer.add("Pad", left, writer.integers(pads), one)
+
+    def turned(value: str) -> str:
+        sides = (writer.integers([side]) for side in (-1, _BEFORE_ALL))
+        return writer.add("Slice", value, *sides, place, writer.integers([-1]))
+
+    x = turned(x) if attributes.reverse else x
+    x = later(x, 1) if attributes.exclusive else x
+    for step in (2**power for power in range(max(size - 1, 0).bit_length())):
+        x = writer.add("Mul", x, later(x, step))
+    writer.give(node.outputs[0], turned(x) if attributes.reverse else x, order)
 
 
 @writes("slice")

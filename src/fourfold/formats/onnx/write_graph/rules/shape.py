@@ -13,7 +13,7 @@ from fourfold.formats.onnx.write_graph.graph_writer import (
 from fourfold.formats.onnx.write_graph.rule import writes
 from fourfold.graph import Node
 from fourfold.kernels.move import Block
-from fourfold.op.axis_orders import inverse, keeps_order, reshaped_order
+from fourfold.op.axis_orders import inverse, keeps_order, permuted, reshaped_order
 from fourfold.ops.batch_to_space import BatchToSpace
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.space_to_batch import SpaceToBatch
@@ -36,24 +36,24 @@ def reshape(writer: GraphWriter, node: Node) -> None:
     source, result = str(node.inputs[0]), node.attributes.shape
     shape, order = writer.type(source).shape, identity(len(result))
     for known in writer.orders(source):
-        if keeps_order(known, shape):
-            made = writer.add("Reshape", writer.read(source, known), writer.integers(result))
+        if keeps_order(known, writer.at_least(shape)):
+            made = writer.reshape(writer.read(source, known), permuted(shape, known), result)
             writer.give(node.outputs[0], made)
             return
     for known in writer.orders(source):
         found = reshaped_order(shape, result, inverse(known))
         if found is not None:
-            made = writer.add("Reshape", writer.read(source, known), writer.integers(found[0]))
+            made = writer.reshape(writer.read(source, known), permuted(shape, known), found[0])
             writer.give(node.outputs[0], made, inverse(found[1]))
             return
     if _only_products_read(writer, node) and writer.orders(source):
         known = writer.orders(source)[0]
         if known[0] == 0 and result == (shape[0], math.prod(shape[1:])):
-            made = writer.add("Reshape", writer.read(source, known), writer.integers(result))
+            made = writer.reshape(writer.read(source, known), shape, result)
             writer.call(made, f"{node.outputs[0]}/channels_first")
             writer.flattened[node.outputs[0]] = FlatImage(made, shape, known)
             return
-    made = writer.add("Reshape", writer.read(source), writer.integers(result))
+    made = writer.reshape(writer.read(source), shape, result)
     writer.give(node.outputs[0], made, order)
 
 

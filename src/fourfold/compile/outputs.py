@@ -1,4 +1,4 @@
-"""A model cut to some of its outputs: what only the others need is left out."""
+"""Some of the outputs of a model alone: what only the others need is left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def keep_outputs(model: Model, outputs: Sequence[str]) -> Model:
 
 
 def share_left_out(model: Model, outputs: Sequence[str], device: DeviceInfo) -> float:
-    """The part of a run's time, as it is estimated, that a model cut to these outputs saves."""
+    """The part of a run's time, as it is estimated, that a model with these outputs alone saves."""
     costs = Costs.of(model.main, device, 1, None)
     everything, needed = (
         sum(costs.unit(unit, GPU) for unit in units)
