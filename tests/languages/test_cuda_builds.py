@@ -28,7 +28,7 @@ ARCHITECTURES = ("sm_75", "sm_87", "sm_90", "sm_120")
 
 def why_not() -> str:
     try:
-        nvrtc.library()
+        nvrtc.libraries()
     except DeviceError as error:
         return f"{error.what}: {error.why}; {error.fix}"
     return ""

@@ -281,12 +281,12 @@ def test_nothing_is_played_on_a_board_that_is_not_there() -> None:
 
 
 def test_without_nvrtc_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvrtc.library.cache_clear()
+    nvrtc.libraries.cache_clear()
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so.13"]))
     with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
         backends()["cuda"].build_binary(board("sm_87"), plan_program())
     assert "pip install fourfold[cuda]" in caught.value.fix
-    nvrtc.library.cache_clear()
+    nvrtc.libraries.cache_clear()
 
 
 def plan_program() -> program.Program:
