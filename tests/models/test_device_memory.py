@@ -178,12 +178,14 @@ def test_dlpack(gpu: fourfold.Session) -> None:
 def test_on_the_callers_queue(
     device: fourfold.DeviceInfo, gpu: fourfold.Session, queue: Any
 ) -> None:
-    own = cl.CommandQueue(cl.Context([queue.device]))
+    context = cl.Context([queue.device])  # not all drivers hold it for a queue
+    own = cl.CommandQueue(context)
     x = picture(7)
     with open_session(own) as session:
         assert session.context_handle == own.context.int_ptr
-        given = cl_array.to_device(own, x)
-        given *= np.float32(2)  # nobody waits for it: it comes before the run in the same queue
+        given, doubled = cl_array.to_device(own, x), 2 * x
+        # Nobody waits for this copy: it comes before the run, in the same queue.
+        cl.enqueue_copy(own, given.base_data, doubled, is_blocking=False)
         found = session.run(given)
         np.testing.assert_array_equal(found["scores"], gpu.run(2 * x)["scores"])
         with pytest.raises(InputError, match="another OpenCL context"):

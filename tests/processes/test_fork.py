@@ -108,3 +108,7 @@ def test_destructors_of_an_engine_do_not_hold_a_child_up(tmp_path: Path) -> None
 
 def test_threads_that_copy_are_made_anew() -> None:
     assert play("copies_by_threads") == [True, True, True]
+
+
+def test_locks_of_other_threads_are_open() -> None:
+    assert play("locks_of_other_threads") == ["taken"] * 4

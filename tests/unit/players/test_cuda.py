@@ -113,10 +113,14 @@ def test_what_came_later_is_no_fact_of_older_gpus(install: Install) -> None:
 class Played:
     """An op's cases as a plan for the imagined GPU, and the kernels of the plan."""
 
-    def __init__(self, driver: FakeCuda, folder: Path) -> None:
-        self.op, self.device = registry()["softmax"], find_device("cuda:0")
+    def __init__(
+        self, driver: FakeCuda, folder: Path, op: str = "softmax", limit: int | None = None
+    ) -> None:
+        """`limit` is how much the GPU allocates at once, if less than it says."""
+        self.op, self.device = registry()[op], find_device("cuda:0")
         self.item = trial(self.op, self.op.cases)
-        self.plan: Plan = make_plan(rewrite(self.item.graph), self.device, KernelOptions())
+        small = replace(self.device, max_allocation=limit or self.device.max_allocation)
+        self.plan: Plan = make_plan(rewrite(self.item.graph), small, KernelOptions())
         driver.images[IMAGE.cubin] = HostKernels(self.plan, folder)
 
     def open(self) -> object:
@@ -147,6 +151,19 @@ def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None
     player.close()
     assert driver.held == {}
     assert driver.contexts == 0
+
+
+@needs_compiler
+def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path, "fully_connected", limit=4096)
+    assert sum(buffer.kind == "constants" for buffer in case.plan.buffers) > 1
+    player = case.open()
+    results = player.run(case.item.inputs)
+    for result, wanted in zip(results, case.item.expected.values(), strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    player.close()
+    assert driver.held == {}
 
 
 @needs_compiler

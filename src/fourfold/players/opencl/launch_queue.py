@@ -28,17 +28,14 @@ class LaunchQueue:
     def launch_after(self, before: cl.Event | None, calls: Sequence[cl.Call]) -> cl.Event:
         """Launch when a command of another queue has ended. The event is that of the last one."""
         done = c_void_p()
-        first, last = [*calls[0]], [*calls[-1]]
-        if before is not None:
-            waiting = [1, byref(before.handle)]
-            first[-3:-1] = waiting
-            if len(calls) == 1:
-                last[-3:-1] = waiting
-        last[-1] = byref(done)
-        middle = calls[1:-1] if len(calls) > 1 else ()
-        one = [tuple(first)] if len(calls) > 1 else []
+        waiting = (0, None) if before is None else (1, byref(before.handle))
+        first, last = calls[0], calls[-1]
+        if len(calls) == 1:
+            ready = [(*first[:-3], *waiting, byref(done))]
+        else:
+            ready = [(*first[:-3], *waiting, None), *calls[1:-1], (*last[:-1], byref(done))]
         with self._lock:
-            self.queue.replay([*one, *middle, tuple(last)])
+            self.queue.replay(ready)
         return cl.Event(done)
 
     @contextmanager
@@ -63,36 +60,3 @@ def launch_queue(context: cl.Context, plan: Plan, shared: int = 0) -> LaunchQueu
             queue = cl.Queue.of(shared) if shared else cl.Queue(context)
             _shared[context] = LaunchQueue(queue, threading.Lock())
         return _shared[context]
-
-
-class Queues:
-    """The queues of runs in flight: launches, and copies beside them where a device can do both."""
-
-    def __init__(self, context: cl.Context, launches: LaunchQueue, beside: bool) -> None:
-        self.launches, self._beside = launches, beside
-        self.uploads = cl.Queue(context) if beside else launches.queue
-        self.downloads = cl.Queue(context) if beside else launches.queue
-
-    def uploaded(self) -> cl.Event | None:
-        """The event that all uploads have ended; None where launches come after them anyway."""
-        if not self._beside:
-            return None
-        event = self.uploads.mark()
-        self.uploads.flush()
-        return event
-
-    def begin_downloads(self, launched: cl.Event) -> None:
-        """Let downloads wait for launches."""
-        if self._beside:
-            self.launches.queue.flush()
-            self.downloads.wait_for(launched)
-
-    def flush(self) -> None:
-        self.launches.queue.flush()
-        if self._beside:
-            self.downloads.flush()
-
-    def finish(self) -> None:
-        """Wait for all that was put in."""
-        for queue in (self.uploads, self.launches.queue, self.downloads):
-            queue.finish()

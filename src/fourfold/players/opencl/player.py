@@ -18,11 +18,11 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
 from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
 from fourfold.players.opencl.images import Images
-from fourfold.players.opencl.launch_queue import Queues, launch_queue
+from fourfold.players.opencl.launch_queue import launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
 from fourfold.players.opencl.shared_constants import upload_constants
-from fourfold.players.opencl.slot import Slot, SlotMemory
+from fourfold.players.opencl.slot import Slot, SlotMemory, SlotQueues
 from fourfold.players.protocol import Into, Outputs
 
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
@@ -48,7 +48,7 @@ class Player:
             Images(self._context, info),
         )
         self._queue = self._launches.queue
-        self._queues: Queues | None = None  # of runs in flight, once there are such
+        self._queues: SlotQueues | None = None  # of runs in flight, once there are such
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
@@ -71,7 +71,7 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = upload_constants(self._context, self.plan.constants, buffer)
+                made = upload_constants(self._context, self.plan, buffer)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
@@ -129,7 +129,7 @@ class Player:
 
     def _make_slot(self, staged: bool) -> Slot:
         if self._queues is None:
-            self._queues = Queues(self._context, self._launches, self.info.is_discrete)
+            self._queues = SlotQueues.of(self._context, self._launches, self.info, self.plan)
         how = (self._context, self._queue, self.info, self.plan)
         memory = SlotMemory(*how, self._buffers, staged)
         bound = self._binder.bind(memory.places(), self._bound.kernels)

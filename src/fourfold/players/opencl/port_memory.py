@@ -21,11 +21,11 @@ class PortMemory(Protocol):
     host: np.ndarray
     place: Place  # where kernels find it
 
-    def send(self, queue: cl.Queue) -> None:
-        """Put in what lets kernels see what the host wrote."""
+    def send(self, queue: cl.Queue) -> cl.Event | None:
+        """Put in what lets kernels see what the host wrote; None where there is nothing to do."""
 
-    def fetch(self, queue: cl.Queue) -> None:
-        """Put in what lets the host see what kernels wrote."""
+    def fetch(self, queue: cl.Queue) -> cl.Event | None:
+        """Put in what lets the host see what kernels wrote; None where there is nothing to do."""
 
 
 class PinnedMemory:
@@ -54,8 +54,8 @@ class SharedMemory:
         self.host = shaped(np.asarray(pinned), port)
         self.place = Place(None, self.host.ctypes.data) if by_address else Place(pinned.buffer)
 
-    def send(self, queue: cl.Queue) -> None:
-        """There is nothing to do."""
+    def send(self, queue: cl.Queue) -> cl.Event | None:
+        return None
 
     fetch = send
 
@@ -70,13 +70,13 @@ class CopiedMemory:
         self._buffer, (self._goes_in, self._comes_out) = buffer, ways
         self.host, self.place = shaped(memory, port), Place(buffer)
 
-    def send(self, queue: cl.Queue) -> None:
-        if self._goes_in and self.host.size:
-            queue.write(self._buffer, self.host, wait=False)
+    def send(self, queue: cl.Queue) -> cl.Event | None:
+        needed = self._goes_in and self.host.size
+        return queue.begin_write(self._buffer, self.host) if needed else None
 
-    def fetch(self, queue: cl.Queue) -> None:
-        if self._comes_out and self.host.size:
-            queue.read(self._buffer, self.host, wait=False)
+    def fetch(self, queue: cl.Queue) -> cl.Event | None:
+        needed = self._comes_out and self.host.size
+        return queue.begin_read(self._buffer, self.host) if needed else None
 
 
 class MappedMemory:
@@ -93,11 +93,13 @@ class MappedMemory:
         self._queue, self._mapped = queue, queue.map(self._buffer, size)
         self.host, self.place = shaped(self._memory, port), Place(self._buffer)
 
-    def send(self, queue: cl.Queue) -> None:
+    def send(self, queue: cl.Queue) -> cl.Event | None:
         queue.unmap(self._buffer, self._mapped)
+        return None
 
-    def fetch(self, queue: cl.Queue) -> None:
+    def fetch(self, queue: cl.Queue) -> cl.Event | None:
         self._mapped = queue.map(self._buffer, self._memory.nbytes, wait=False)
+        return queue.mark()
 
     def __del__(self) -> None:
         if hasattr(self, "_mapped"):

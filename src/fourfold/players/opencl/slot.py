@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from fourfold.plan import Plan, Port, padded
 from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import BoundKernels, Place, port_buffers
-from fourfold.players.opencl.launch_queue import Queues
+from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes, port_buffers
+from fourfold.players.opencl.launch_queue import LaunchQueue
 from fourfold.players.opencl.port_memory import (
     CopiedMemory,
     MappedMemory,
@@ -27,6 +27,21 @@ from fourfold.players.opencl.port_memory import (
 MOST_POLLS = 20000  # of the flag that the kernel is done; then the driver waits
 DOING = "running the model"
 Guard = Callable[[str, Callable[[], Any]], Any]
+
+
+class SlotQueues(NamedTuple):
+    """Where runs in flight put in their launches, and their uploads: in a queue beside that where a
+    GPU has one launch for all of a run, during which the next one's inputs come. Many launches take
+    the host longer than uploads take.
+    """
+
+    launches: LaunchQueue
+    uploads: cl.Queue
+
+    @staticmethod
+    def of(context: cl.Context, launches: LaunchQueue, info: DeviceInfo, plan: Plan) -> SlotQueues:
+        beside = info.is_discrete and counts_bytes(plan)
+        return SlotQueues(launches, cl.Queue(context) if beside else launches.queue)
 
 
 class SlotMemory:
@@ -82,12 +97,6 @@ class SlotMemory:
         return CopiedMemory(cl.Buffer(self._context, size), memory, port, ways)
 
     @property
-    def is_uploaded(self) -> bool:
-        """Whether inputs are copied to the device."""
-        found = [self.ports[port.buffer] for port in self._plan.inputs]
-        return any(isinstance(one, CopiedMemory) for one in found)
-
-    @property
     def is_downloaded(self) -> bool:
         """Whether outputs are not yet where the host finds them when the last kernel is done."""
         found = [self.ports[port.buffer] for port in self._plan.outputs]
@@ -118,7 +127,7 @@ class Slot:
         self,
         memory: SlotMemory,
         plan: Plan,
-        queues: Queues,
+        queues: SlotQueues,
         bound: BoundKernels,
         calls: list[cl.Call],
         guard: Guard,
@@ -138,26 +147,27 @@ class Slot:
         try:
             self._done = self._guard(DOING, self._put_in)
         except BaseException:
-            with suppress(cl.Error):
-                self._queues.finish()  # the driver may still use memory of this slot
+            with suppress(cl.Error):  # the driver may still use memory of this slot
+                self._queues.uploads.finish()
+                self._queues.launches.queue.finish()
             raise
 
     def _put_in(self) -> cl.Event:
-        memory, queues = self._memory, self._queues
-        for port in memory.ports.values():
-            port.send(queues.uploads)
-        before = queues.uploaded() if memory.is_uploaded else None
+        """Each queue is told to begin, since the others wait for it and nobody waits here."""
+        memory, (launches, uploads) = self._memory, self._queues
+        sent = [port.send(uploads) for port in memory.ports.values()]
+        before = next((event for event in reversed(sent) if event is not None), None)
+        if uploads is launches.queue:
+            before = None
+        elif before is not None:
+            uploads.flush()
         if memory.flags is not None:
             memory.flags[DONE] = 0
-        launched = queues.launches.launch_after(before, self._calls)
-        if self._flags is not None:
-            queues.launches.queue.flush()
-            return launched
-        queues.begin_downloads(launched)
-        for port in memory.ports.values():
-            port.fetch(queues.downloads)
-        done = queues.downloads.mark()
-        queues.flush()
+        done = launches.launch_after(before, self._calls)
+        if self._flags is None:
+            fetched = [port.fetch(launches.queue) for port in memory.ports.values()]
+            done = next((event for event in reversed(fetched) if event is not None), done)
+        launches.queue.flush()
         return done
 
     @property

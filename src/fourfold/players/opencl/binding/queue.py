@@ -110,10 +110,6 @@ class Queue(Handle):
         call("clEnqueueMarkerWithWaitList", self.pointer, 0, None, byref(event))
         return Event(event)
 
-    def wait_for(self, event: Event) -> None:
-        """Let what is put in from now on wait for a command of another queue."""
-        call("clEnqueueBarrierWithWaitList", self.pointer, 1, byref(event.handle), None)
-
     def write(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
         """Copy an array, which lies in one piece, into a buffer, some bytes behind its start."""
         self._move("clEnqueueWriteBuffer", buffer, array, offset, wait)
@@ -122,11 +118,31 @@ class Queue(Handle):
         """Copy from a buffer, some bytes behind its start, into an array."""
         self._move("clEnqueueReadBuffer", buffer, array, offset, wait)
 
-    def _move(self, name: str, buffer: Buffer, array: np.ndarray, offset: int, wait: bool) -> None:
+    def begin_write(self, buffer: Buffer, array: np.ndarray) -> Event:
+        """Put in a copy of an array to the start of a buffer; the event tells when it is done."""
+        event = c_void_p()
+        self._move("clEnqueueWriteBuffer", buffer, array, 0, False, byref(event))
+        return Event(event)
+
+    def begin_read(self, buffer: Buffer, array: np.ndarray) -> Event:
+        """Put in a copy of the start of a buffer to an array."""
+        event = c_void_p()
+        self._move("clEnqueueReadBuffer", buffer, array, 0, False, byref(event))
+        return Event(event)
+
+    def _move(
+        self,
+        name: str,
+        buffer: Buffer,
+        array: np.ndarray,
+        offset: int,
+        wait: bool,
+        event: Any = None,
+    ) -> None:
         if not array.flags.c_contiguous:
             raise ValueError("only arrays that lie in one piece can be copied")
         place = (c_size_t(offset), c_size_t(array.nbytes), address_of(array))
-        call(name, self.pointer, buffer.pointer, int(wait), *place, 0, None, None)
+        call(name, self.pointer, buffer.pointer, int(wait), *place, 0, None, event)
 
     def copy(self, source: Buffer, target: Buffer, size: int, start: int = 0, to: int = 0) -> None:
         """Copy some bytes from one buffer into another, on the device."""
