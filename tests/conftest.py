@@ -24,6 +24,8 @@ SOURCES = NO_DRIVERS.parent / "src"
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_text = "run device tests on this device only, or on 'all'; else on this environment's PoCL"
     parser.addoption("--device", default=None, help=help_text)
+    help_text = "seconds for which threads share sessions in the slow form of tests/soak"
+    parser.addoption("--soak", default=600.0, type=float, help=help_text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,9 +13,10 @@ import numpy as np
 from fourfold import lower
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph, Node
+from fourfold.kernel.c_style.grid_barrier import grid_barrier
 from fourfold.kernel.context import KernelOptions, Scratch
 from fourfold.kernel.location import Layout, Location, region_location
-from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER
+from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.stage import Stage
 from fourfold.ops.concat import Concat
 from fourfold.plan import Plan
@@ -211,13 +212,13 @@ def cuts(shared: Shared) -> list[int]:
 def level_by_level(shared: Shared) -> Plan:
     """The persistent kernel once for each level, so that the end of a launch is the barrier."""
     plan, (launch,) = shared.plan, shared.plan.launches
-    assert GRID_BARRIER in plan.program.text
+    assert grid_barrier(OPENCL) in plan.program.text
     *others, _, start = launch.arguments
     assert isinstance(start, int)
     stride = table_stride(plan) * 4
     return replace(
         plan,
-        program=plan.program._replace(text=plan.program.text.replace(GRID_BARRIER, _ALONE)),
+        program=plan.program._replace(text=plan.program.text.replace(grid_barrier(OPENCL), _ALONE)),
         launches=tuple(
             launch._replace(arguments=(*others, end - first, start + first * stride), stages=2)
             for first, end in pairwise(cuts(shared))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
+from fourfold.op.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.reshape import Reshape
 from fourfold.types import TensorType
@@ -46,4 +49,22 @@ def small_network() -> Graph:
 
 def small_onnx() -> bytes:
     graph = small_network()
+    return formats()["onnx"].write(WritableModel(graph, graph.inputs, graph.outputs))
+
+
+def deep_onnx(layers: int = 5, channels: int = 32, size: int = 14) -> bytes:
+    """Convolutions of 3x3 behind each other: a CPU makes them Winograd's way, in one launch."""
+    random = np.random.default_rng(13)
+    shape = TensorType.parse(f"f32[1,{size},{size},{channels}]")
+    values = ["image", *(f"layer{number}" for number in range(layers))]
+    nodes, constants = [], {}
+    for number, (before, after) in enumerate(pairwise(values)):
+        name = f"filters{number}"
+        filters = random.uniform(-1, 1, (channels, 3, 3, channels)) / channels
+        constants[name] = filters.astype(np.float32)
+        attributes = Conv2d(padding=Padding(1, 1, 1, 1))
+        nodes.append(Node("conv2d", (before, name), (after,), attributes, name=after))
+    types = dict.fromkeys(values, shape)
+    types |= {name: TensorType.of(array) for name, array in constants.items()}
+    graph = Graph(tuple(nodes), ("image",), (values[-1],), types, constants)
     return formats()["onnx"].write(WritableModel(graph, graph.inputs, graph.outputs))

@@ -14,8 +14,7 @@ from fourfold.errors import (
 )
 from fourfold.lazy import lazy_import as _lazy_import
 from fourfold.players import devices
-from fourfold.runtime.inputs import TensorInfo
-from fourfold.runtime.instance import KernelTime
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.session import Session
 from fourfold.version import VERSION
 
@@ -27,12 +26,14 @@ if TYPE_CHECKING:
     from fourfold.pixels import Pixels
     from fourfold.placement import Placement
     from fourfold.quantization.quantize import quantize
+    from fourfold.report.estimate import estimate
 
 __version__ = VERSION
 _LAZY = {
     "Pixels": _lazy_import("fourfold.pixels"),
     "Placement": _lazy_import("fourfold.placement"),
     "best_options": _lazy_import("fourfold.capabilities"),
+    "estimate": _lazy_import("fourfold.report.estimate"),
     "from_torch": _lazy_import("fourfold.convert.torch_module"),
     "is_supported": _lazy_import("fourfold.capabilities"),
     "optimize": _lazy_import("fourfold.optimization.optimize"),
@@ -47,7 +48,6 @@ __all__ = [
     "DeviceInfo",
     "FourfoldError",
     "InputError",
-    "KernelTime",
     "ModelError",
     "Pixels",
     "Placement",
@@ -57,6 +57,7 @@ __all__ = [
     "UnsupportedError",
     "best_options",
     "devices",
+    "estimate",
     "from_torch",
     "is_supported",
     "optimize",

@@ -48,6 +48,8 @@ class Config:
     launches: str = "auto"  # a plan as a list of launches, as one, or as the device likes
     kept_shapes: int = 8  # for how many shapes a session keeps a model ready
     conversion_limit: float = 600.0  # seconds that another framework may take to convert a model
+    memory_limit: int | None = None  # bytes that a session may take on the device
+    threads: int | None = None  # of the processor, where that runs a model; None: all of them
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
@@ -67,16 +69,19 @@ class Config:
                     f"variables that start with {PREFIX} must be known, so that slips show",
                     nearest(name, sorted(known)),
                 )
+        cache_limit = _byte_size(variables, "FOURFOLD_CACHE_LIMIT")
         return Config(
             device=variables.get("FOURFOLD_DEVICE") or "auto",
             precision=_choice(variables, "FOURFOLD_PRECISION", PRECISIONS),
             cache=_folder(variables.get("FOURFOLD_CACHE", "")),
             sizes=_choice(variables, "FOURFOLD_SIZES", SIZES),
             launches=_choice(variables, "FOURFOLD_LAUNCHES", LAUNCHES),
-            cache_limit=byte_size("FOURFOLD_CACHE_LIMIT", variables.get("FOURFOLD_CACHE_LIMIT")),
+            cache_limit=Config.cache_limit if cache_limit is None else cache_limit,
             binaries=_choice(variables, "FOURFOLD_BINARIES", BINARIES),
             kept_shapes=count("FOURFOLD_KEPT_SHAPES", variables.get("FOURFOLD_KEPT_SHAPES")),
             conversion_limit=_seconds(variables, "FOURFOLD_CONVERSION_LIMIT"),
+            memory_limit=_byte_size(variables, "FOURFOLD_MEMORY_LIMIT"),
+            threads=_threads(variables, "FOURFOLD_THREADS"),
         )
 
 
@@ -84,10 +89,15 @@ def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> 
     return _one_of(name, variables.get(name) or known[0], known)
 
 
-def byte_size(name: str, text: str | None) -> int:
-    """'500M' or '2 GiB' as bytes; the default where there is no text."""
-    if not text:
-        return Config.cache_limit
+def _byte_size(variables: Mapping[str, str], name: str) -> int | None:
+    """A size; None where there is none."""
+    text = variables.get(name, "")
+    return byte_size(name, text) if text else None
+
+
+def byte_size(name: str, size: str | int) -> int:
+    """'500M' or '2 GiB' as bytes; a number of bytes as it is."""
+    text = str(size)
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     if match is None:
         raise InputError(f"{name} is {text!r}", "it must be a size", "write it as 500M or 2GiB")
@@ -101,6 +111,10 @@ def count(name: str, value: object) -> int:
     if not str(value).isdecimal() or int(str(value)) < 1:
         raise InputError(f"{name} is {value!r}", "it must be a number", "write 1 or more")
     return int(str(value))
+
+
+def _threads(variables: Mapping[str, str], name: str) -> int | None:
+    return count(name, variables[name]) if variables.get(name) else None
 
 
 def _seconds(variables: Mapping[str, str], name: str) -> float:
@@ -132,6 +146,15 @@ def tell_loader(folder: str) -> None:
     tells it when it is imported; without it, it reads from nowhere and dies.
     """
     os.environ["PYOPENCL_HOME"] = folder
+
+
+def limit_driver() -> None:
+    """Where the settings limit threads, PoCL is told so before it is loaded: some versions of it
+    cannot part a device afterwards.
+    """
+    threads = _threads(os.environ, "FOURFOLD_THREADS")
+    if threads is not None:
+        os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(threads))
 
 
 def calm_frameworks() -> None:

@@ -76,11 +76,19 @@ class DeviceInfo:
     api: str = "opencl"  # who plays plans on it: a folder of players
     language: str = "opencl"  # what its programs are written in: a folder of kernel
     language_version: str = "1.2"
+    # What code for it may be built for by a compiler beside the driver, the best first: 'sm_87',
+    # 'sm_86'. None where the driver builds.
+    architectures: tuple[str, ...] = ()
     address_bits: int = 64  # of a pointer
     ordinal: int = 0  # its number among the devices of its API
+    # What a caller shares with sessions on the device, as the API knows it: a context, and a queue
+    # or stream of it. 0 is none.
+    shared_context: int = field(default=0, compare=False)
+    shared_queue: int = field(default=0, compare=False)
     uuid: str = field(default="", compare=False)  # of the hardware, where the driver tells
     others: tuple[str, ...] = field(default=(), compare=False)  # its addresses in other APIs
     index: int = field(default=0, compare=False)  # its number among all devices
+    present: bool = True  # false for a board that models are only prepared for
 
     @property
     def is_cpu(self) -> bool:

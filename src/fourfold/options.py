@@ -7,13 +7,37 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fourfold.config import PLACEMENTS, PRECISIONS, Config
+from fourfold.config import PLACEMENTS, PRECISIONS, Config, byte_size
 from fourfold.errors import InputError, nearest
+from fourfold.lazy import lazy_import
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold import pixels as pixel_options
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement
+    from fourfold.processing import option as processing
+    from fourfold.processing.option import PostprocessOption
+else:  # few callers ask for either
+    pixel_options = lazy_import("fourfold.pixels")
+    processing = lazy_import("fourfold.processing.option")
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """What a session may take on the device, and whether precision may be given for it: only where
+    the caller named none.
+    """
+
+    bytes: int
+    any_precision: bool = False
+
+    @staticmethod
+    def of(size: int | str, any_precision: bool) -> MemoryLimit:
+        return MemoryLimit(byte_size("memory_limit", size), any_precision)
+
+    def __str__(self) -> str:
+        return f"{self.bytes} bytes, {'any' if self.any_precision else 'this'} precision"
 
 
 @dataclass(frozen=True)
@@ -27,13 +51,22 @@ class CompileOptions:
     quantized: bool = True  # whether quantised operators may run as their float view
     follow_batch: bool = True  # whether a batch goes through reshapes that have another one in them
     pixels: PixelsOption | None = None  # inputs that come as the bytes of pictures
+    postprocess: PostprocessOption | None = None  # what is to be made of outputs
     signature: str | None = None  # the way to call the model, if not by its first graph
+    memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
+    saves_memory: bool = False  # whether kernels are left out that buy speed with memory
+    outputs: tuple[str, ...] = ()  # those that are wanted alone, in the model's order; (): all
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             what, why = f"there is no precision {self.precision!r}", ", ".join(PRECISIONS)
             fix = nearest(str(self.precision), PRECISIONS)
             raise InputError(what, f"precisions are {why}", fix)
+        if self.pixels is not None:
+            object.__setattr__(self, "pixels", pixel_options.checked_pixels(self.pixels))
+        if self.postprocess is not None:
+            wanted = processing.checked_postprocess(self.postprocess)
+            object.__setattr__(self, "postprocess", wanted)
 
     @staticmethod
     def from_config(
@@ -41,14 +74,21 @@ class CompileOptions:
         precision: str | None = None,
         shapes: Mapping[str, Shape] | None = None,
         pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
+        signature: str | None = None,
+        memory_limit: int | str | None = None,
     ) -> CompileOptions:
         """What the settings say, where the caller does not."""
+        limit = config.memory_limit if memory_limit is None else memory_limit
         return CompileOptions(
             precision=config.precision if precision is None else precision,
             shapes=dict(shapes or {}),
             literal_sizes=config.sizes == "literal",
             launches=config.launches,
             pixels=pixels,
+            postprocess=postprocess,
+            signature=signature,
+            memory_limit=None if limit is None else MemoryLimit.of(limit, precision is None),
         )
 
 

@@ -12,8 +12,10 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the number of channels
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
-def read_picture(path: Path, size: tuple[int, int], channels: int) -> np.ndarray:
-    """The bytes of a picture, resized to this width and height: [height, width, channels]."""
+def read_picture(path: Path, channels: int, size: tuple[int, int] | None = None) -> np.ndarray:
+    """The bytes of a picture, [height, width, channels]; resized to this width and height, if one
+    is said.
+    """
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
@@ -24,8 +26,9 @@ def read_picture(path: Path, size: tuple[int, int], channels: int) -> np.ndarray
         ) from error
     try:
         with Image.open(path) as image:
-            small = image.convert(MODES[channels]).resize(size, Image.Resampling.BILINEAR)
-            return np.asarray(small).reshape(size[1], size[0], channels)
+            found = image.convert(MODES[channels])
+            found = found if size is None else found.resize(size, Image.Resampling.BILINEAR)
+            return np.asarray(found).reshape(found.height, found.width, channels)
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise InputError(
             f"the file {path} cannot be read as a picture",

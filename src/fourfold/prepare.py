@@ -11,15 +11,14 @@ from typing import Any
 from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
 from fourfold.compile.placement import read_problem
-from fourfold.cpu.registry import find_engine
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
-from fourfold.formats import find_format
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan
 from fourfold.plan.hybrid import HybridPlan
 from fourfold.players import (
     Player,
+    backend_of,
     keep_facts,
     make_player,
     ready_to_play,
@@ -81,6 +80,9 @@ def tune_model(
         recall_facts(device, store)
     if not level.candidates:
         return known
+    if not device.present:
+        what, why = f"{device.name} cannot be tuned for", "kernels are timed on the device itself"
+        raise InputError(what, why, "leave --tune out, and tune on the board")
     listener = ChoiceSaver(store, device, level, progress)
     for lowering in lowering_inputs(model, device, options, known):
         known = tune(*lowering, level, known, efforts, listener)
@@ -100,11 +102,34 @@ def prepare_model(
     """Put a model into the draft, ready for a device; gives what that took."""
     timings = Timings()
     problem = PreparationProblem(model, device, options, placement)
-    compiled, players, player = _add_model(draft, problem, choices, timings)
+    compiled, hybrid = _add_model(draft, problem, choices, timings)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
-    size = 0
+    add = _add_binaries if device.present else _build_binaries
+    size = add(draft, problem, compiled, hybrid)
+    return {"launches": len(compiled.plan.launches), "binary": size, **timings}
+
+
+def _build_binaries(
+    draft: Draft, problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
+) -> int:
+    """Code for a board that is not there, by the compiler alone; gives its size."""
+    device, size = problem.device, 0
+    plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
+    for program in (plan.program for plan in plans if plan is not None):
+        binary = backend_of(device).build_binary(device, program)
+        draft.add_binary(program_parts(program, device), binary)
+        size += len(binary)
+    return size
+
+
+def _add_binaries(
+    draft: Draft, problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
+) -> int:
+    """Code as the driver of the device has it; gives its size."""
+    device, size = problem.device, 0
+    players, player = _make_players(problem, compiled, hybrid)
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         ports = compiled.plan.inputs
@@ -116,7 +141,7 @@ def prepare_model(
                 size += len(binary)
     finally:
         player.close()
-    return {"launches": len(compiled.plan.launches), "binary": size, **timings}
+    return size
 
 
 @dataclass(frozen=True)
@@ -146,8 +171,8 @@ class PreparationProblem:
 
 def _add_model(
     draft: Draft, problem: PreparationProblem, choices: Mapping[str, str], timings: Timings
-) -> tuple[Compiled, Sequence[Player], Player | HybridPlayer]:
-    """A model in the draft, whole or in parts: what it takes, and who plays it."""
+) -> tuple[Compiled, HybridPlan | None]:
+    """A model in the draft, whole or in parts: what it takes, and the parts."""
     model, device, shapes = problem.model, problem.device, problem.options.shapes
     ready_to_play(device)  # what trials tell goes into the file, too
     compiled = problem.whole(choices, timings)
@@ -156,24 +181,27 @@ def _add_model(
         if hybrid is None:
             raise _not_data(model)
         draft.add_hybrid(_number(draft, model), with_known_facts(device), hybrid, shapes)
-        threads = problem.placement.thread_count
-        parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
-        return hybrid.compiled, parts.players, parts
+        return hybrid.compiled, hybrid
     draft.add_plan(_number(draft, model), with_known_facts(device), compiled, shapes)
-    player = make_player(device, compiled.plan)
-    return compiled, [player], player
+    return compiled, None
+
+
+def _make_players(
+    problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
+) -> tuple[Sequence[Player], Player | HybridPlayer]:
+    """Those who play the device's parts, and who plays all."""
+    device = problem.device
+    if hybrid is None:
+        player = make_player(device, compiled.plan)
+        return [player], player
+    threads = problem.placement.thread_count
+    parts = make_hybrid_player(hybrid, lambda plan: make_player(device, plan), threads)
+    return parts.players, parts
 
 
 def _not_data(model: Path) -> InputError:
-    name, fix = find_format(str(model)).cpu_engine, "open the model itself instead"
-    if name is not None and not find_engine(name).installed():
-        engine = find_engine(name)
-        fix = f"install {engine.title}, which runs most of them: {engine.install}"
-    return InputError(
-        f"{model.name} cannot be prepared",
-        "operators of it run by their definitions in NumPy, which no file can hold",
-        fix,
-    )
+    why = "operators of it run by code of the caller's, which no file can hold"
+    return InputError(f"{model.name} cannot be prepared", why, "open the model itself instead")
 
 
 def _number(draft: Draft, model: Path) -> int:

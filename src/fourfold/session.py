@@ -3,58 +3,51 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache as cache_once
-from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal
-
-import numpy as np
 
 from fourfold import players
 from fourfold.config import Config, PlacementName, Precision, count
-from fourfold.cpu import CPU
-from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
-from fourfold.runtime.inputs import Inputs, Shapes, TensorInfo, match_inputs, name_shapes
-from fourfold.runtime.instance import KernelTime, ModelInstance, not_direct
-from fourfold.runtime.instance_cache import InstanceCache
+from fourfold.runtime.model_runner import ModelRunner
+from fourfold.runtime.opening import (
+    AUTO,
+    Cache,
+    Model,
+    check_precision,
+    find_store,
+    model_reader,
+    path_or_bytes,
+    session_device,
+)
 from fourfold.runtime.request import Request
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold import compile as compiler
-    from fourfold import convert as conversions
-    from fourfold import pixels as pixel_options
     from fourfold.metadata import ModelMetadata, Signature
+    from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
-    from fourfold.store import store as stores
-
-    Cache = str | os.PathLike[str] | stores.Store | None
+    from fourfold.processing.option import PostprocessOption
 else:
-    compiler, stores = lazy_import("fourfold.compile"), lazy_import("fourfold.store.store")
-    conversions, pixel_options = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    compiler = lazy_import("fourfold.compile")
 
-PathName = str | os.PathLike[str]
-Model = PathName | bytes | tuple[PathName, ...]
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
-AUTO, MEMORY = "auto", "memory"
 
 
-class Session:
+class Session(ModelRunner):
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
     `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
     the paths of a model's files where these do not lie beside each other; a model of TensorFlow,
     Keras or PyTorch is converted first. `model` chooses among several models in a prepared file.
-    `device` is 'auto', a number, or part of a name (see `fourfold.devices()`). `precision` is
+    `device` is 'auto', a number, or part of a name (see `fourfold.devices()`), or a
+    `pyopencl.CommandQueue` or `Context` that the session is to share. `precision` is
     'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the shape of
     inputs by name. `cache` is where plans and binaries are kept: 'auto' (the user's folder, or
     FOURFOLD_CACHE), a folder, 'memory' (of this process), or None. TFLite's names
@@ -65,21 +58,24 @@ class Session:
     stays where it is faster), 'gpu' (all that can) or 'cpu', for which `device='cpu'` stands, too;
     without it the model stays on the device as far as that pays. `strict=True` makes anything on
     the CPU an error; `max_partitions` limits the parts on the GPU; `on_fallback` is called with
-    each operator that stays on the CPU; `threads` are those of the CPU. `quantized=False` keeps
-    quantised operators off the device, as TFLite's option does: they run on the CPU, or with
-    `strict=True` are an error.
+    each operator that stays on the CPU; `threads` are those of the CPU, be it a device or not.
+    `quantized=False` keeps quantised operators off the device, as TFLite's option does: they run on
+    the CPU, or with `strict=True` are an error.
 
-    `kept_shapes` is for how many shapes the model stays ready (see `resize`);
-    `follow_batch=False` takes reshapes literally where a batch is changed, as LiteRT does.
-    `pixels` makes an input take the bytes of a picture instead of floats: a `fourfold.Pixels` for
-    the only picture, or a dict of them by name. `signature` calls the model by one of
-    `session.signatures`: inputs and outputs have the names that it gives them.
+    `kept_shapes` is for how many shapes the model stays ready (see `resize`); `follow_batch=False`
+    takes reshapes literally where a batch is changed, as LiteRT does. `memory_limit`, in bytes or
+    as '512 MB', is what all of it may take on the device: smaller plans are tried, then it is an
+    error. `pixels` makes an input take the bytes of a picture instead of floats: a
+    `fourfold.Pixels` for the only picture, or a dict of them by name. `postprocess` makes something
+    of outputs on the device: an option of `fourfold.processing`, or a dict of such by output.
+    `signature` calls the model by one of `session.signatures`: inputs and outputs have the names
+    that it gives them.
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
         self,
         source: Model,
-        device: str | int | DeviceInfo | None = None,
+        device: object = None,
         precision: Precision | None = None,
         shapes: Mapping[str, Shape] | None = None,
         *,
@@ -93,52 +89,38 @@ class Session:
         quantized: bool = True,
         follow_batch: bool = True,
         kept_shapes: int | None = None,
+        memory_limit: int | str | None = None,
         signature: str | None = None,
-        pixels: pixel_options.PixelsOption | None = None,
+        pixels: PixelsOption | None = None,
+        postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
     ) -> None:
-        config, self.timings = Config.from_environment(), Timings()
+        self._passed = {
+            name: value for name, value in locals().items() if name not in ("self", "__class__")
+        }
+        config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
             placement="cpu" if wanted == "cpu" else placement or "auto",
             measured=placement == "auto" and wanted != "cpu",
             strict=strict,
             max_partitions=max_partitions,
-            threads=threads,
+            threads=config.threads if threads is None else count("threads", threads),
             on_fallback=on_fallback,
         )
-        with self.timings.stage("device"):
-            on_cpu = placement_options.placement == "cpu"
-            self.device = CPU if on_cpu else players.find_device(wanted)
-        pixels = None if pixels is None else pixel_options.checked_pixels(pixels)
-        options = CompileOptions.from_config(config, precision, shapes, pixels)
-        options = replace(
-            options, quantized=quantized, follow_batch=follow_batch, signature=signature
-        )
-        store = _find_store(cache, serialization_dir, config)
-        _check_precision(options.precision, self.device, store)
-        content, how = _path_or_bytes(source), (config, options, placement_options, self.timings)
+        with timings.stage("device"):
+            self.device = session_device(wanted, placement_options)
+        stated = (precision, shapes, pixels, postprocess, signature, memory_limit)
+        options = CompileOptions.from_config(config, *stated)
+        options = replace(options, quantized=quantized, follow_batch=follow_batch)
+        store = find_store(cache, serialization_dir, config)
+        check_precision(options.precision, self.device, store)
+        content, how = path_or_bytes(source), (config, options, placement_options, timings)
         request = Request(content, self.device, *how, model, model_token, precision is None)
-        request = request._replace(make_readable=_reader(content, store, config))
-        self._lock, self._closed = threading.Lock(), False
-        make = partial(ModelInstance, store=store, lock=self._lock)
+        request = request._replace(make_readable=model_reader(content, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._instances = InstanceCache(request, make, limit)
-        self._direct = self._instance.direct
-
-    @property
-    def _instance(self) -> ModelInstance:
-        return self._instances.current
-
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]:
-        """What the model takes, with the shapes that it has now."""
-        return self._instance.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]:
-        return self._instance.outputs
+        self._open(request, store, limit)
 
     @property
     def metadata(self) -> ModelMetadata:
@@ -175,150 +157,23 @@ class Session:
         """Whether nothing had to be made: the plan came from the store or from a prepared file."""
         return self.origin != "model"
 
-    def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-        """The outputs as new arrays by name; inputs go by name, by position, or alone.
-
-        Where the model leaves a size of an input open, an array of another size changes the model
-        to its shape, as `resize` would.
-        """
-        found = self._direct(inputs)
-        if found is not None:
-            return found
-        with self._lock:
-            arrays = self._arrays(inputs)
-            return self._instance.run(arrays)
-
-    def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
-        """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
-        or one shape where there is one input. Those that are not given stay as they are.
-
-        What was made for the last few shapes is kept (`kept_shapes`), so that coming back to one
-        of them makes nothing anew. What operators kept from run to run is forgotten. Where a
-        shape does not fit the model, all stays as it was.
-        """
-        with self._lock:
-            self._check_open()
-            self._change(name_shapes(self.inputs, shapes, named))
-
-    def _change(self, shapes: Mapping[str, Shape]) -> None:
-        if self._instances.change(shapes):
-            self.timings, self._direct = self._instance.request.timings, self._instance.direct
-
-    def reset(self) -> None:
-        """Forget what operators such as LSTM kept from run to run, as in a new session."""
-        with self._lock:
-            self._check_open()
-            self._instance.reset()
-            self._direct = self._instance.direct
-
-    def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
-        """The shortest time of every launch over some runs, by the device's own clock.
-
-        A plan that is played as one launch is made anew as a list of them for this.
-        """
-        with self._lock:
-            arrays = self._arrays(inputs)
-            return self._instance.profile(arrays, runs)
-
-    def close(self) -> None:
-        """Free the device's memory; the session cannot run afterwards."""
-        with self._lock:
-            self._closed, self._direct = True, not_direct
-            self._instances.close()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise InputError("this session is closed", "close() was called", "make a new Session")
-
-    def _arrays(self, inputs: Inputs) -> list[np.ndarray]:
-        """The inputs as they go in, after the model has taken on their shapes."""
-        self._check_open()
-        arrays, shapes = match_inputs(self._instance.inputs, inputs)
-        if shapes:
-            self._change(shapes)
-        return arrays
-
 
 def explain_stage(
     model: Model,
     stage: Stage,
     device: str | int | None = None,
-    precision: Precision | None = None,
-    shapes: Mapping[str, Shape] | None = None,
-    pixels: pixel_options.PixelsOption | None = None,
-    signature: str | None = None,
+    options: CompileOptions | None = None,
 ) -> str:
     """The text of one stage of a model's way: 'graph', 'rewritten', 'plan' or 'kernels'.
 
     Without a device it shows what a GPU of no particular make would get.
     """
     config = Config.from_environment()
-    options = CompileOptions.from_config(config, precision, shapes, pixels)
-    options = replace(options, signature=signature)
-    info = NULL_GPU if device in (None, "null") else players.find_device(device or "auto")
-    readable = _reader(_path_or_bytes(model), _find_store(AUTO, None, config), config)()
+    options = CompileOptions.from_config(config) if options is None else options
+    info = NULL_GPU if device in (None, "null") else players.find_target(device or "auto")
+    readable = model_reader(path_or_bytes(model), find_store(AUTO, None, config), config)()
     text = str(compiler.stage_text(readable.content, stage, info, options))
     if not readable.origin:
         return text
     sign = "//" if stage == "kernels" else "#"
     return f"{sign} {readable.origin}\n{text}"
-
-
-def _reader(
-    model: str | bytes, store: stores.Store | None, config: Config
-) -> Callable[[], conversions.ReadableModel]:
-    """The model as readers take it, made so when it is first asked for and then kept."""
-
-    def make() -> conversions.ReadableModel:
-        return conversions.make_readable(model, store, config.conversion_limit)
-
-    return cache_once(make)
-
-
-def _find_store(
-    cache: Cache, folder: str | os.PathLike[str] | None, config: Config
-) -> stores.Store | None:
-    """The store that a session uses; `folder` is what TFLite's option says."""
-    if folder is not None:
-        if cache != AUTO:
-            why = "serialization_dir is TFLite's name for the folder of the store, cache ours"
-            raise InputError(
-                "both cache and serialization_dir were passed", why, "pass one of them"
-            )
-        cache = folder
-    if cache == MEMORY:
-        return stores.memory_store()
-    cache = config.cache if cache == AUTO else cache
-    if isinstance(cache, str | os.PathLike):
-        return stores.folder_store(cache, config.cache_limit)
-    return cache
-
-
-def _check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:
-    if precision != "fp16":
-        return
-    if not players.ask_facts(device, ("half_arithmetic",), store).half_arithmetic:
-        raise DeviceError(
-            f"{device.name} does not compute in half precision",
-            "a test kernel with half arithmetic did not build or gave a wrong result",
-            "use precision='mixed': halves in memory, floats in arithmetic",
-        )
-
-
-def _path_or_bytes(model: Model) -> str | bytes:
-    """Several paths are one, as lists of folders are in the environment."""
-    if isinstance(model, bytes):
-        return model
-    paths = model if isinstance(model, tuple) else (model,)
-    return os.pathsep.join(os.fspath(path) for path in paths)

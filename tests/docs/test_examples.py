@@ -2,7 +2,7 @@
 to bottom.
 
 A block is run when `run` stands behind its language. `model.tflite`, `animals.tflite`,
-`quantized.tflite` and `lstm.tflite` are small models made here.
+`detector.tflite`, `quantized.tflite`, `lstm.tflite` and `yolo.tflite` are small models made here.
 """
 
 from __future__ import annotations
@@ -10,8 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from detector_networks import yolo_v5
 from docs.blocks import ROOT, blocks
-from docs.tiny_model import tiny_described_model, tiny_model, tiny_quantized_model
+from docs.tiny_model import (
+    tiny_described_model,
+    tiny_detector,
+    tiny_model,
+    tiny_quantized_model,
+)
 from stateful_models import sequence_lstm
 
 DOCS = ROOT / "docs"
@@ -23,9 +29,11 @@ PAGES += (DOCS / "internals" / "interpreter.md",)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
+    (tmp_path / "detector.tflite").write_bytes(tiny_detector())
     (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
     (tmp_path / "animals.tflite").write_bytes(tiny_described_model())
     (tmp_path / "lstm.tflite").write_bytes(sequence_lstm())
+    (tmp_path / "yolo.tflite").write_bytes(yolo_v5())
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):

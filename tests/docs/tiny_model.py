@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import metadata_writer as about
@@ -25,7 +26,20 @@ def tiny_described_model() -> bytes:
     return made + about.archive({"labels.txt": "\n".join(ANIMALS).encode()})
 
 
-def tiny_model(**more: Any) -> bytes:
+def tiny_detector() -> bytes:
+    """`tiny_model` with a second output, which has a matrix of its own."""
+    boxes = np.random.default_rng(4).standard_normal((4, 8)).astype(np.float32)
+    tensors = [Tensor("sides", boxes.shape, data=boxes), Tensor("boxes", (1, 4))]
+    head = Operator("FULLY_CONNECTED", ["pooled", "sides", None], ["boxes"])
+    return tiny_model(tensors, [head], ["boxes"])
+
+
+def tiny_model(
+    more_tensors: Sequence[Tensor] = (),
+    more_operators: Sequence[Operator] = (),
+    more_outputs: Sequence[str] = (),
+    **more: Any,
+) -> bytes:
     """A convolution with relu6, a mean over the picture, a matrix product and a softmax."""
     generator = np.random.default_rng(3)
     filters = generator.standard_normal((8, 3, 3, 3)).astype(np.float32)
@@ -40,6 +54,7 @@ def tiny_model(**more: Any) -> bytes:
         Tensor("weights", weights.shape, data=weights),
         Tensor("logits", (1, CLASSES)),
         Tensor("scores", (1, CLASSES)),
+        *more_tensors,
     ]
     convolution = {"Padding": 0, "StrideW": 2, "StrideH": 2, "FusedActivationFunction": 3}
     operators = [
@@ -53,8 +68,9 @@ def tiny_model(**more: Any) -> bytes:
         Operator("MEAN", ["features", "axes"], ["pooled"], "ReducerOptions", {"KeepDims": False}),
         Operator("FULLY_CONNECTED", ["pooled", "weights", None], ["logits"]),
         Operator("SOFTMAX", ["logits"], ["scores"], "SoftmaxOptions", {"Beta": 1.0}),
+        *more_operators,
     ]
-    return write(tensors, operators, ["image"], ["scores"], **more)
+    return write(tensors, operators, ["image"], ["scores", *more_outputs], **more)
 
 
 def tiny_quantized_model() -> bytes:

@@ -1,4 +1,6 @@
-"""Text of a GPU language stands in the folder of that language, and nowhere else."""
+"""Text of a GPU language stands in the folder of that language, or in that of what those of the C
+family share, and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def found_in(text: str) -> str | None:
     return None if match is None else match[0]
 
 
-OWN = tuple(f"kernel/{name}/" for name in languages())
+OWN = tuple(f"kernel/{name}/" for name in (*languages(), "c_style"))
 
 
 def test_no_text_of_a_language_outside_its_folder() -> None:

@@ -21,7 +21,12 @@ SAME_THING = {
     "command",  # of each command line
     "main",  # where a process begins
 }
-TERMS = {"Store": {"kernel/statement.py", "store/store.py"}}  # a statement of kernels; the store
+TERMS = {
+    "Store": {"kernel/statement.py", "store/store.py"},  # a statement of kernels; the store
+    # Attributes of an op; what a caller wants of an output.
+    "ArgMax": {"ops/arg_max.py", "processing/classes.py"},
+    "Softmax": {"ops/softmax.py", "processing/classes.py"},
+}
 
 
 def definitions(module: Module) -> Iterator[tuple[str, bool]]:

@@ -12,8 +12,8 @@ from random_graphs import Random, build
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
+from fourfold.kernel.c_style.sharing import ENTRY
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower import make_plan
 from fourfold.players import Player, make_player
 from fourfold.players.chunked_copy import ChunkedCopy

@@ -17,12 +17,13 @@ from click.testing import CliRunner, Result
 
 import fourfold
 from fourfold.cli import main
-from fourfold.cli._images import Scaling, read_image
+from fourfold.cli._images import Scaling, read_frame, read_image
 from fourfold.cli._options import parse_shape
 from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
+from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.runtime.random_inputs import random_inputs
 
@@ -70,7 +71,7 @@ class FakeSession:
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - as many as a session's
         self,
         model: str,
         device: Any,
@@ -79,12 +80,13 @@ class FakeSession:
         follow_batch: bool = True,
         pixels: Any = None,
         signature: Any = None,
+        postprocess: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append({"model": model, "device": device, "precision": precision})
         self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
         if pixels is not None:
-            self.inputs = (Port("image", (1, 4, 6, pixels.bytes), "u1", str(pixels)),)
+            self.inputs = (Port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)
 
     def __enter__(self) -> FakeSession:
         return self
@@ -202,6 +204,55 @@ def test_run_passes_bytes_on(invoke: Invoke, model: str, tmp_path: Path) -> None
         assert FakeSession.opened[-1]["pixels"] == pixels
 
 
+def test_run_passes_frames_on(invoke: Invoke, model: str, tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (50, 20), (250, 100, 25)).save(tmp_path / "orange.png")
+    shapes = []
+    for words, pixels in (
+        (("--fit", "letterbox", "--fill", "7"), Pixels(0, 255, fit="letterbox", fill=7)),
+        (("--frame-size", "8x10", "--resize", "area"), Pixels(0, 255, size=(8, 10), resize="area")),
+        (("--crop", "1,2,3,4", "--into", "5,6"), Pixels(0, 255, crop=(1, 2, 3, 4), into=(5, 6))),
+        (
+            ("--pixels", "bgra", "--fit", "crop", "--model-order", "bgr", "--mean", "1,2,3"),
+            Pixels((1, 2, 3), 1, "bgra", fit="crop", model_order="bgr"),
+        ),
+    ):
+        result = invoke("run", model, "--json", "--input", tmp_path / "orange.png", *words)
+        assert FakeSession.opened[-1]["pixels"] == pixels
+        shapes.append(json.loads(result.output)["outputs"][0]["min"])
+    assert shapes == pytest.approx([125.0, 125.0, 125.0, 157.5])
+    result = invoke("run", model, "--input", tmp_path / "orange.png", "--pixels", "nv12")
+    assert "it takes frames in nv12, as a camera gives them, 36 bytes" in result.stderr
+    for words in (("--pixels", "auto", "--fit", "crop"), ("--frame-size", "8:10")):
+        result = invoke("run", model, *words)
+        assert (result.exit_code, "fix:" in result.stderr) == (2, True)
+
+
+def test_a_frame_keeps_its_size_where_any_may_come(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (50, 20), (250, 100, 25)).save(tmp_path / "orange.png")
+    path, shape = tmp_path / "orange.png", (2, 3, 5, 4)
+    bgra = [25, 100, 250, 255]
+    for pixels, found in (
+        (Pixels(order="bgra", fit="crop"), (2, 20, 50, 4)),
+        (Pixels(order="bgra", size=(3, 5), fit="crop"), shape),
+        (Pixels(order="bgra"), shape),
+    ):
+        frame = read_frame(path, "x", shape, pixels)
+        assert (frame.shape, frame.dtype) == (found, np.uint8)
+        assert frame[1, 2, 3].tolist() == bgra
+
+
+def test_raw_frames_of_a_camera(tmp_path: Path) -> None:
+    pixels, shape = Pixels(order="nv12", size=(4, 6)), (2, 6, 6)
+    path = tmp_path / "frame.yuv"
+    path.write_bytes(bytes(range(72)))
+    assert np.array_equal(read_frame(path, "x", shape, pixels).ravel(), np.arange(72))
+    path.write_bytes(bytes(71))
+    with pytest.raises(InputError, match="as a camera gives them, 72 bytes"):
+        read_frame(path, "x", shape, pixels)
+
+
 def test_bench_and_prepare_scale_bytes_only(invoke: Invoke, model: str, tmp_path: Path) -> None:
     assert invoke("bench", model, "--no-compare", "--pixels", "bgr").exit_code == 0
     assert FakeSession.opened[-1]["pixels"] == Pixels(0, 255, "bgr")
@@ -317,15 +368,15 @@ def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_explain(invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def explain_stage(*arguments: object) -> str:
-        return repr(arguments[1:])
+    def explain_stage(path: str, stage: str, device: str | None, options: CompileOptions) -> str:
+        return repr((stage, device, dict(options.shapes), options.signature, options.postprocess))
 
     stages = Literal["graph", "plan"]
     pretend(monkeypatch, "explain", "fourfold.session", Stage=stages, explain_stage=explain_stage)
     result = invoke("explain", model, "--stage", "plan", "--shape", "x=2x3", "--signature", "s")
-    assert result.output == "('plan', None, None, {'x': (2, 3)}, None, 's')\n"
+    assert result.output == "('plan', None, {'x': (2, 3)}, 's', None)\n"
     report = json.loads(invoke("explain", model, "--json").output)
-    text = "('graph', None, None, None, None, None)"
+    text = "('graph', None, {}, None, None)"
     assert report == {"model": model, "stage": "graph", "text": text}
 
 
@@ -401,6 +452,14 @@ def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expect
     array = read_image(tmp_path / "grey.png", "x", (2, 3, 5, 1), dtype, Scaling())
     assert array.shape == (2, 3, 5, 1)
     assert array.flat[7] == pytest.approx(expected)
+
+
+def test_a_picture_for_channels_first(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (9, 9), (255, 51, 0)).save(tmp_path / "orange.png")
+    array = read_image(tmp_path / "orange.png", "x", (2, 3, 5, 7), "f4", Scaling())
+    assert array.shape == (2, 3, 5, 7)
+    assert array[1, :, 4, 6].tolist() == pytest.approx([1, 0.2, 0])
 
 
 def test_a_picture_does_not_fit_every_input(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from fourfold.metadata import Labels, ModelMetadata, Normalization, ScoreCalibra
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.prepare import prepare_model
-from fourfold.runtime.inputs import TensorInfo
+from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.store.draft import Draft
 from fourfold.types import Quantization
 
@@ -153,6 +153,8 @@ def test_pixels_from_metadata(device: DeviceInfo) -> None:
         pixels = Pixels.from_metadata(session)
         assert Pixels.from_metadata(session.metadata) == pixels == Pixels(MEAN, STD)
         assert Pixels.from_metadata(session, "picture", "bgra") == Pixels(MEAN, STD, "bgra")
+        fitted = Pixels.from_metadata(session, order="nv12", fit="crop", resize="area")
+        assert fitted == Pixels(MEAN, STD, "nv12", fit="crop", resize="area")
         with pytest.raises(InputError, match="do not say"):
             Pixels.from_metadata(session, "other")
     with fourfold.Session(animals(), device, cache=None, pixels=pixels) as session:

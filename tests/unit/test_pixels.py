@@ -218,10 +218,11 @@ def test_a_prepared_file_in_parts(
 
 
 def test_no_kernel_more() -> None:
-    plain, taken = (explain_stage(image_model(), "plan", pixels=given) for given in (None, PIXELS))
+    bytes_ = CompileOptions(pixels=PIXELS)
+    plain, taken = (explain_stage(image_model(), "plan", None, how) for how in (None, bytes_))
     assert len(plain.splitlines()) == len(taken.splitlines())
     assert "input image: u8[1,23,19,4]" in taken
-    assert "uchar" in explain_stage(image_model(), "kernels", pixels=PIXELS)
+    assert "uchar" in explain_stage(image_model(), "kernels", None, bytes_)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ from tiny_matrix import WEIGHTS, matrix, numbers
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as opencl
-from fourfold.players.opencl.player import exclusive_run
+from fourfold.players.opencl.launch_queue import launch_queue
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def test_several_threads_at_once(session: fourfold.Session) -> None:
         ({"z": numbers(1)}, "no input 'z'"),
         ({}, "'x' is missing"),
         ([numbers(1), numbers(1)], "2 arrays were passed for 1 inputs"),
-        (numbers(1).astype(np.float64), "is float64, not float32"),
+        (numbers(1).astype(np.int32), "is int32, not float32"),
         (numbers(1, rows=3), "has shape (3, 4), not (2, 4)"),
     ],
 )
@@ -144,8 +143,15 @@ def test_profile_names_every_kernel(session: fourfold.Session) -> None:
 
 def test_persistent_kernels_take_turns_on_a_gpu(device: DeviceInfo) -> None:
     """Two of them could each hold half of a GPU and wait for ever; a CPU's groups never wait so."""
-    gpu, plan = NULL_GPU, fourfold.Session(matrix(), device, cache=None).plan
+    context, plan = opencl.context_of(device), fourfold.Session(matrix(), device, cache=None).plan
     waits = replace(plan, requirements=plan.requirements._replace(resident_groups=16))
-    assert exclusive_run(gpu, waits) is exclusive_run(gpu, waits)
-    with exclusive_run(gpu, plan), exclusive_run(gpu, plan):
-        pass  # nobody waits
+    one, other = launch_queue(context, waits), launch_queue(context, waits)
+    assert one.queue is other.queue
+    assert launch_queue(context, plan).queue is not launch_queue(context, plan).queue
+    launched = threading.Event()
+    with one.alone():
+        thread = threading.Thread(target=lambda: (other.launch([]), launched.set()))
+        thread.start()
+        assert not launched.wait(0.1), "launches of others wait"
+    thread.join()
+    assert launched.is_set()

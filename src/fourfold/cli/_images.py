@@ -1,25 +1,30 @@
 """Pictures as input arrays: read with Pillow, resized to the input, scaled as the model wants.
 
-That is done here, or by the model's first layer, which then takes bytes.
+That is done here, or on the device, which then takes bytes.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
+from fourfold.cli._frames import frame_options
 from fourfold.cli._options import Command, ModelArguments
 from fourfold.errors import InputError
 from fourfold.metadata import TensorMetadata
 from fourfold.pictures import MODES, read_picture
-from fourfold.pixels import AUTO, ORDERS, Pixels, PixelsOfPicture
+from fourfold.pixels import AUTO, ORDERS, YUV_ORDERS, Pixels, PixelsOfPicture
 
 RANGE = "0,1"
+RAW = (".yuv", ".nv12", ".nv21", ".raw")
+ORDER_CHOICE = click.Choice((*ORDERS, *YUV_ORDERS, AUTO))
 ORDER_HELP = (
     "What bytes of a picture hold: they go in as they are, and the model scales them. 'auto': as "
     "its metadata say."
@@ -37,6 +42,7 @@ class Scaling:
     std: tuple[float, ...] = ()
     order: str = ""  # of bytes that go in as they are; empty where the numbers go in
     stated: bool = False  # whether the caller said any of the numbers
+    frame: Mapping[str, Any] = field(default_factory=dict)  # other arguments of Pixels
 
     @property
     def pixels(self) -> PixelsOfPicture | None:
@@ -46,12 +52,12 @@ class Scaling:
         if self.order == AUTO:
             return AUTO
         if self.mean or self.std:
-            return Pixels(self.mean or 0.0, self.std or 1.0, self.order)
+            return Pixels(self.mean or 0.0, self.std or 1.0, self.order, **self.frame)
         if self.high == self.low:
             what, why = f"--range {self.low},{self.high} has no width", "bytes are spread over it"
             raise InputError(what, why, "write it as --range 0,1")
         std = 255 / (self.high - self.low)
-        return Pixels(-self.low * std, std, self.order)
+        return Pixels(-self.low * std, std, self.order, **self.frame)
 
     def only_pixels(self) -> PixelsOfPicture | None:
         """The same for who reads no pictures: without an order there is nothing to scale."""
@@ -76,21 +82,31 @@ def own_scaling(tensor: TensorMetadata | None) -> Scaling | None:
 
 
 def scaling_options(command: Command) -> Command:
-    """--pixels, --range, --mean and --std, given to the command as one `scaling`."""
+    """--pixels, --range, --mean, --std and options of frames, given as one `scaling`."""
 
-    @click.option("--pixels", "order", type=click.Choice((*ORDERS, AUTO)), help=ORDER_HELP)
+    @click.option("--pixels", "order", type=ORDER_CHOICE, help=ORDER_HELP)
     @click.option("--range", "limits", metavar="LOW,HIGH", help=RANGE_HELP)
     @click.option("--mean", default="", metavar="M[,M,M]", help="Taken from each pixel of 0..255.")
     @click.option("--std", default="", metavar="S[,S,S]", help="Each pixel is then divided by it.")
+    @frame_options
     @functools.wraps(command)
-    def wrapped(order: str | None, limits: str | None, mean: str, std: str, **rest: Any) -> None:
+    def wrapped(
+        order: str | None,
+        limits: str | None,
+        mean: str,
+        std: str,
+        frame: Mapping[str, Any],
+        **rest: Any,
+    ) -> None:
         low, high = _numbers("--range", limits or RANGE, 2)
         means, deviations = _numbers("--mean", mean), _numbers("--std", std)
         stated = bool(limits or mean or std)
-        if stated and order == AUTO:
-            what, why = "the numbers of --pixels auto are stated", "they are the model's own"
-            raise InputError(what, why, "leave --range, --mean and --std out, or name an order")
-        command(scaling=Scaling(low, high, means, deviations, order or "", stated), **rest)
+        if (stated or frame) and order == AUTO:
+            what, why = "--pixels auto is not alone", "all is as the model's metadata say"
+            fix = "leave --range, --mean, --std and --fit out, or name an order"
+            raise InputError(what, why, fix)
+        order = order or ("rgb" if frame else "")
+        command(scaling=Scaling(low, high, means, deviations, order, stated, frame), **rest)
 
     return wrapped
 
@@ -122,29 +138,59 @@ def _numbers(option: str, text: str, count: int | None = None) -> tuple[float, .
 
 
 def read_image(
-    path: Path, name: str, shape: tuple[int, ...], dtype: Any, by: Scaling, order: str = ""
+    path: Path, name: str, shape: tuple[int, ...], dtype: Any, by: Scaling
 ) -> np.ndarray:
-    """The picture as an array for the input `name` of [batch,] height, width, channels.
-
-    `order` is that of an input that takes bytes.
+    """The picture as an array for the input `name` of [batch,] height, width, channels, or with the
+    channels first.
     """
+    if len(shape) == 4 and shape[3] not in MODES and shape[1] in MODES:
+        batch, channels, height, width = shape
+        found = read_image(path, name, (batch, height, width, channels), dtype, by)
+        return np.ascontiguousarray(np.moveaxis(found, -1, 1))
+    _check_shape(path, name, shape)
+    height, width, channels = shape[-3:]
+    if any(len(part) not in (0, 1, channels) for part in (by.mean, by.std)):
+        raise InputError(
+            f"--mean {list(by.mean)} and --std {list(by.std)} do not fit input '{name}'",
+            f"it has {channels} channels",
+            f"give one number for all channels, or {channels} with commas between",
+        )
+    pixels = read_picture(path, channels, (width, height)).astype(np.float32)
+    return np.ascontiguousarray(np.broadcast_to(_as_dtype(pixels, np.dtype(dtype), by), shape))
+
+
+def read_frame(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
+    """The picture as bytes for an input that takes them: in its own size where any may come."""
+    if pixels.is_yuv:
+        return _raw_frames(path, name, shape, pixels)
+    _check_shape(path, name, shape)
+    any_size = pixels.fit is not None and pixels.size is None
+    bytes_ = read_picture(path, pixels.bytes, None if any_size else (shape[-2], shape[-3]))
+    if pixels.order.startswith("bgr"):
+        bytes_ = bytes_[..., [2, 1, 0, 3][: pixels.bytes]]
+    return np.ascontiguousarray(np.broadcast_to(bytes_, (*shape[:-3], *bytes_.shape)))
+
+
+def _raw_frames(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
+    """The bytes of a file that holds nothing but frames."""
+    found = np.fromfile(path, np.uint8)
+    if path.suffix.lower() not in RAW or found.size != math.prod(shape):
+        what = f"the file {path.name} cannot become input '{name}' of shape {list(shape)}"
+        why = f"it takes frames in {pixels.order}, as a camera gives them, {math.prod(shape)} bytes"
+        fix = (
+            f"pass a file of raw frames ({', '.join(RAW)}), and their --frame-size, or a .npy file"
+        )
+        raise InputError(what, why, fix)
+    return found.reshape(shape)
+
+
+def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:
     if len(shape) not in (3, 4) or shape[-1] not in MODES:
         raise InputError(
             f"the picture {path.name} cannot become input '{name}' of shape {list(shape)}",
             "a picture fits an input of [batch, height, width, channels] with 1, 3 or 4 channels",
             "save the input as an array in a .npy file and pass that",
         )
-    height, width, channels = shape[-3:]
-    if not order and any(len(part) not in (0, 1, channels) for part in (by.mean, by.std)):
-        raise InputError(
-            f"--mean {list(by.mean)} and --std {list(by.std)} do not fit input '{name}'",
-            f"it has {channels} channels",
-            f"give one number for all channels, or {channels} with commas between",
-        )
-    pixels = read_picture(path, (width, height), channels).astype(np.float32)
-    if order.startswith("bgr"):
-        pixels[..., :3] = pixels[..., 2::-1].copy()
-    return np.ascontiguousarray(np.broadcast_to(_as_dtype(pixels, np.dtype(dtype), by), shape))
 
 
 def _as_dtype(pixels: np.ndarray, dtype: np.dtype[Any], by: Scaling) -> np.ndarray:

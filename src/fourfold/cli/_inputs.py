@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from fourfold.cli._images import Scaling, own_scaling, read_image
+from fourfold.cli._images import Scaling, own_scaling, read_frame, read_image
 from fourfold.cli._show import number_text
 from fourfold.errors import InputError, nearest
+from fourfold.pixels import Pixels
 from fourfold.runtime.random_inputs import InputPort, random_inputs
 
 
@@ -71,13 +72,15 @@ def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
 
 def _read_picture(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
     """A picture, scaled as the caller says, or else as the model does."""
-    order = getattr(port, "pixels", "").partition(",")[0]
-    own = None if order else own_scaling(getattr(port, "metadata", None))
+    words = getattr(port, "pixels", "")
+    if words:
+        return read_frame(path, port.name, tuple(port.shape), Pixels.parse(words))
+    own = own_scaling(getattr(port, "metadata", None))
     if own is not None and not scaling.stated and np.dtype(port.dtype).kind == "f":
         scaling = own
         mean, std = (" ".join(map(number_text, one)) for one in (own.mean, own.std))
         click.echo(f"{path.name}: mean {mean}, std {std}, as the model's metadata say", err=True)
-    return read_image(path, port.name, tuple(port.shape), port.dtype, scaling, order)
+    return read_image(path, port.name, tuple(port.shape), port.dtype, scaling)
 
 
 def _read_text(path: Path) -> np.ndarray:

@@ -18,6 +18,7 @@ from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import PixelsOption
+from fourfold.processing.option import PostprocessOption, parse_postprocess
 
 Command = Callable[..., None]
 
@@ -32,6 +33,7 @@ class ModelArguments:
     shapes: Mapping[str, tuple[int, ...]] | None
     pixels: PixelsOption | None = None
     signature: str | None = None
+    postprocess: PostprocessOption | None = None
 
     def open(self, follow_batch: bool = True) -> fourfold.Session:
         return fourfold.Session(
@@ -42,6 +44,7 @@ class ModelArguments:
             follow_batch=follow_batch,
             pixels=self.pixels,
             signature=self.signature,
+            postprocess=self.postprocess,
         )
 
     @cached_property
@@ -51,8 +54,8 @@ class ModelArguments:
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
-        given = (self.precision, self.shapes, self.pixels)
-        return replace(CompileOptions.from_config(config, *given), signature=self.signature)
+        given = (self.precision, self.shapes, self.pixels, self.postprocess, self.signature)
+        return CompileOptions.from_config(config, *given)
 
 
 class ModelPath(click.Path):
@@ -95,6 +98,28 @@ def model_options(command: Command) -> Command:
         sizes = dict(parse_shape(text) for text in shapes) or None
         arguments = ModelArguments(model, device, precision, sizes, signature=signature)
         command(arguments=arguments, **rest)
+
+    return wrapped
+
+
+postprocess_option = click.option(
+    "--postprocess",
+    multiple=True,
+    metavar="[OUTPUT=]NAME[:OPTION=VALUE,...]",
+    callback=lambda context, parameter, texts: parse_postprocess(texts),
+    help="What is made of outputs, as in yolo:score=0.4,most=10 or probs=topk:count=3",
+)
+
+
+def postprocess_options(command: Command) -> Command:
+    """The same as part of a command's `arguments`."""
+
+    @postprocess_option
+    @functools.wraps(command)
+    def wrapped(
+        arguments: ModelArguments, postprocess: PostprocessOption | None, **rest: Any
+    ) -> None:
+        command(arguments=replace(arguments, postprocess=postprocess), **rest)
 
     return wrapped
 

@@ -17,14 +17,15 @@ from typing import Any
 import click
 import numpy as np
 
-import fourfold
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, take_turns, warm_up
+from fourfold.compile import load_model
+from fourfold.config import Config
 from fourfold.errors import InputError, ModelError
-from fourfold.pixels import Pixels
 from fourfold.report.rival import find_rival, model_of_signature
+from fourfold.report.run_parts import measure_parts
 from fourfold.runtime.random_inputs import random_inputs
 
 OURS = "fourfold"
@@ -61,8 +62,7 @@ def command(
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
-        given = real_inputs(session, inputs)
-        rival = open_rival(arguments, given, threads) if compare else {}
+        rival = open_rival(arguments, inputs, threads) if compare else {}
         calls |= rival
         for name, call in calls.items():
             bar.add_task(f"warming up {name}", total=None)
@@ -70,8 +70,10 @@ def command(
         task = bar.add_task("measuring", total=runs)
         times = take_turns(calls, runs, seconds, partial(bar.advance, task))
         kernels = session.profile(inputs) if profile else []
+        parts = measure_parts(session, inputs)
     report["seconds"] = {name: found.as_data() for name, found in times.items()}
     report["compared"] = bool(rival)
+    report["parts"] = None if parts is None else asdict(parts)
     for name in rival:
         report |= {"rival": name, "ratio": times[OURS].median / times[name].median}
     report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
@@ -79,13 +81,18 @@ def command(
 
 
 def real_inputs(
-    session: fourfold.Session, inputs: Mapping[str, np.ndarray]
+    arguments: ModelArguments, inputs: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
-    """What the CPU runtime gets: pictures as floats, ready made."""
+    """What the CPU runtime gets: pictures as the model takes them, ready made."""
+    if arguments.pixels is None:
+        return inputs
+    options = arguments.compile_options(Config.from_environment())
+    loaded = load_model(arguments.readable.content, options)
+    names = dict(zip(loaded.model.input_names, loaded.model.main.arguments, strict=True))
     pictures = {
-        one.name: Pixels.parse(one.pixels).real(inputs[one.name])
-        for one in session.inputs
-        if one.pixels
+        name: loaded.asked[value].numbers(inputs[name], loaded.model.main.types[value])
+        for name, value in names.items()
+        if value in loaded.asked
     }
     return {**inputs, **pictures}
 
@@ -102,7 +109,8 @@ def open_rival(
             click.echo(f"nothing is measured beside it: {rival.reason}", err=True)
             return {}
         model = model_of_signature(arguments.readable.content, arguments.signature)
-        run = rival.engine.open_model(model, inputs, threads or os.cpu_count() or 1)
+        given = real_inputs(arguments, inputs)
+        run = rival.engine.open_model(model, given, threads or os.cpu_count() or 1)
     except (InputError, ModelError) as error:
         click.echo(f"{error.what}: {error.why}", err=True)
         return {}
@@ -118,6 +126,9 @@ def _show(report: Mapping[str, Any]) -> None:
     show_table(title, ("", ">median", ">min", ">p90", ">runs"), rows)
     if report["compared"]:
         click.echo(f"{OURS} takes {report['ratio']:.2f}× the time of {report['rival']}")
+    if report["parts"]:
+        shown = (f"{name} {duration(took)}" for name, took in report["parts"].items())
+        click.echo(f"the shortest run by its parts: {', '.join(shown)}")
     stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
     click.echo(f"start: {stages}")
     memory = byte_count(report["arena"])

@@ -160,7 +160,7 @@ def verify(store: Store, as_json: bool) -> None:
 @click.pass_obj
 def prune(store: Store, limit: str | None, as_json: bool) -> None:
     """Forget the least recently used entries until the rest fits the limit."""
-    gone = store.prune(store.limit if limit is None else byte_size("--limit", limit))
+    gone = store.prune(byte_size("--limit", limit) if limit else store.limit)
     size = sum(entry.size for entry in store.entries())
     if as_json:
         show_json({"folder": store.place, "forgotten": gone, "bytes": size})

@@ -4,31 +4,38 @@ The file holds plans, packed weights, kernel texts, and for each device it was m
 binaries and tuned choices; and always a generic plan, for any GPU and any CPU, or with --only-here
 for any device of the kinds at hand. Session("out.fourfold") needs neither the model nor its reader.
 --add keeps what is in an existing file. An interruption or a full disk leaves an existing file as
-it was.
+it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there.
 """
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import json_option, parse_shape, signature_option
+from fourfold.cli._options import (
+    json_option,
+    parse_shape,
+    postprocess_option,
+    signature_option,
+)
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
-from fourfold.players import find_device
+from fourfold.players import find_target
 from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
+from fourfold.processing.option import PostprocessOption
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, configured_store
@@ -37,10 +44,29 @@ from fourfold.tune import LEVELS, Level, level_named
 FILE = click.Path(exists=True, path_type=Path)
 
 
+class Targets(NamedTuple):
+    """What to prepare for: devices by name, and how many units boards have that are not there."""
+
+    names: tuple[str, ...]
+    units: int | None
+
+
+def _target_options(command: Callable[..., None]) -> Callable[..., None]:
+    """--device and --units, given to the command as one `targets`."""
+
+    @click.option("--device", "names", multiple=True, metavar="NAME", help="May be given again.")
+    @click.option("--units", type=click.IntRange(1), help="Of a board that is not there.")
+    @functools.wraps(command)
+    def wrapped(names: tuple[str, ...], units: int | None, **rest: Any) -> None:
+        command(targets=Targets(names, units), **rest)
+
+    return wrapped
+
+
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, required=True, type=FILE)
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--device", "devices", multiple=True, metavar="NAME", help="May be given again.")
+@_target_options
 @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
 @click.option("--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="Of an input.")
 @click.option(
@@ -53,13 +79,15 @@ FILE = click.Path(exists=True, path_type=Path)
 )
 @scaling_options
 @signature_option
+@postprocess_option
 @json_option
 def command(
     models: tuple[Path, ...],
     output: Path,
-    devices: tuple[str, ...],
+    targets: Targets,
     add: bool,
     everywhere: bool,
+    postprocess: PostprocessOption | None,
     as_json: bool,
     **stated: Any,
 ) -> None:
@@ -67,8 +95,9 @@ def command(
     draft = _start(output, add)
     config = Config.from_environment()
     options, level = _read_options(config, **stated)
+    options = replace(options, postprocess=postprocess)
     store = configured_store(config)
-    found = [find_device(name) for name in devices or (config.device,)]
+    found = [find_target(name, targets.units) for name in targets.names or (config.device,)]
     kinds = [*GENERIC] if everywhere else [device.kind for device in found]
     rows, generic = [], []
     for path in models:

@@ -1,8 +1,9 @@
 """Run a model once, and show or save what comes out.
 
-Inputs are arrays (.npy), pictures, or text files of a text a line, by name; those that are not
-given are random. A picture is resized to the input's height and width, and scaled as the model's
-metadata say, or to 0..1. Outputs are shown by the labels that the model comes with.
+Inputs are arrays (.npy), pictures, raw frames of a camera (.yuv, with --pixels and --frame-size) or
+text files of a text a line, by name; those that are not given are random. A picture is resized to
+the input's height and width, and scaled as the model's metadata say, or to 0..1. Outputs are shown
+by the labels that the model comes with.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ import numpy as np
 
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._inputs import gather_inputs
-from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
+from fourfold.cli._options import (
+    ModelArguments,
+    json_option,
+    model_options,
+    postprocess_options,
+    seed_option,
+)
 from fourfold.cli._outputs import TOP, summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
@@ -36,6 +43,7 @@ from fourfold.errors import InputError
     "--top", type=click.IntRange(0), default=TOP, show_default=True, help="Classes that are shown."
 )
 @scaling_options
+@postprocess_options
 @seed_option
 @json_option
 def command(

@@ -1,6 +1,6 @@
 """From a model file to a plan: the long way, which a start from the store avoids.
 
-load: the file is read in the shapes that were asked for.
+load: the file is read in the shapes that were asked for, cut to the outputs that were (outputs).
 pipeline: a graph is rewritten, the device asked for its facts, and a plan made; nobody else does.
 placement: which parts of a model run where, decided with the help of support.
 hybrid: a model in such parts, each as what its engine needs.
@@ -9,17 +9,25 @@ hybrid: a model in such parts, each as what its engine needs.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fourfold.compile.load import LoadedModel, load_model
-from fourfold.compile.pipeline import LoweringInput, plan_graph, prepare_lowering
+from fourfold.compile.memory_limit import within_limit
+from fourfold.compile.outputs import share_left_out
+from fourfold.compile.pipeline import (
+    LoweringInput,
+    kernel_options,
+    plan_graph,
+    prepare_lowering,
+)
 from fourfold.compile.recorded_choices import RecordedChoices
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.ops.custom import Custom
 from fourfold.options import CompileOptions
-from fourfold.plan import Compiled
+from fourfold.plan import Compiled, Plan
 from fourfold.rewrite import rewrite
 from fourfold.timings import Timings
 
@@ -31,6 +39,7 @@ __all__ = [
     "load_model",
     "plan_graph",
     "prepare_lowering",
+    "share_left_out",
     "stage_text",
 ]
 STAGES = ("graph", "rewritten", "plan", "kernels")
@@ -62,9 +71,14 @@ def compile_model(
     with timings.stage("read"):
         loaded = load_model(model, options)
     lowering = prepare_lowering(loaded.graph, device, options, timings)
-    recorded = RecordedChoices(choices)
+
+    def make(smaller: CompileOptions) -> tuple[Plan, RecordedChoices]:
+        recorded = RecordedChoices(choices)
+        return lowering._replace(options=kernel_options(smaller)).plan(recorded), recorded
+
+    title = "the model" if isinstance(model, bytes) else os.path.basename(model)
     with timings.stage("lower"):
-        plan = lowering.plan(recorded)
+        plan, recorded = within_limit(title, options, make, lambda made: made[0])
     names = (loaded.model.input_names, loaded.model.output_names)
     lasts = not any(isinstance(node.attributes, Custom) for node in loaded.model.main.nodes)
     return Compiled(
@@ -76,6 +90,7 @@ def compile_model(
         pixels=loaded.pixels,
         about=loaded.about,
         signature=options.signature or "",
+        postprocess=loaded.postprocess,
     )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from fourfold.compile.load import load_model
+from fourfold.compile.memory_limit import within_limit
 from fourfold.compile.pipeline import LoweringInput, prepare_lowering
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.compile.recorded_choices import RecordedChoices
+from fourfold.cpu.numpy.graph_file import write_graph
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.placement import OperatorPlacement
 from fourfold.plan import Compiled, Plan, Port
 from fourfold.plan.hybrid import HybridPart, HybridPlan, join_plans
 from fourfold.plan.tensor_binding import TensorBinding
@@ -20,6 +24,25 @@ from fourfold.targets import GPU, NUMPY
 
 def compile_hybrid(problem: PlacementProblem, choices: Mapping[str, str]) -> HybridPlan:
     """A model placed, planned and written down, each part as what its engine needs."""
+    told: list[OperatorPlacement] = []
+    options = problem.placement_options
+
+    def make(smaller: CompileOptions) -> HybridPlan:
+        told.clear()
+        quiet = replace(options, on_fallback=told.append)
+        changed = replace(problem, compile_options=smaller, placement_options=quiet)
+        return _compile_parts(changed, choices)
+
+    made = within_limit(
+        problem.title, problem.compile_options, make, lambda made: made.compiled.plan
+    )
+    if options.on_fallback is not None:
+        for row in told:
+            options.on_fallback(row)
+    return made
+
+
+def _compile_parts(problem: PlacementProblem, choices: Mapping[str, str]) -> HybridPlan:
     recorded = RecordedChoices(choices)
     decision = decide(problem, recorded)
     plans = {number: part.plan for number, part in decision.planned.items()}
@@ -44,10 +67,21 @@ def compile_hybrid(problem: PlacementProblem, choices: Mapping[str, str]) -> Hyb
         pixels=loaded.pixels,
         about=loaded.about,
         signature=problem.compile_options.signature or "",
+        postprocess=loaded.postprocess,
     )
     inputs = dict.fromkeys(name for part in parts for name in part.inputs)
     crossing = {name: problem.type(name) for name in inputs if name in graph.types}
-    return HybridPlan(parts, crossing, compiled, decision.placement.to_record())
+    partitions = enumerate(decision.assignment.partitions)
+    states = tuple(number for number, one in partitions if _keeps_state(problem, one))
+    return HybridPlan(parts, crossing, compiled, decision.placement.to_record(), states)
+
+
+def _keeps_state(problem: PlacementProblem, partition: Partition) -> bool:
+    """Whether a run of the part may depend on the runs before."""
+    source = problem.model.source_graph
+    shared = () if source is None else source.states
+    in_file = any(name in shared for name in partition.names)
+    return in_file or bool(partition.graph(problem.graph).states)
 
 
 def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) -> HybridPart:
@@ -55,7 +89,9 @@ def _part(problem: PlacementProblem, partition: Partition, plan: Plan | None) ->
     if partition.target == GPU:
         return HybridPart(*ends, plan=plan)
     if partition.target == NUMPY:
-        return HybridPart(*ends, graph=problem.part_graph(partition))
+        graph = problem.part_graph(partition)
+        content = write_graph(graph)
+        return HybridPart(*ends, content=content or b"", graph=None if content else graph)
     return _file_part(problem, partition)
 
 
@@ -77,7 +113,8 @@ def _file_part(problem: PlacementProblem, partition: Partition) -> HybridPart:
 
 
 def _ports(problem: PlacementProblem, names: Iterable[str]) -> tuple[Port, ...]:
-    grids = problem.graph.quantization
+    bytes_ = problem.loaded.pictures  # what comes as bytes counts no steps
+    grids = {k: grid for k, grid in problem.graph.quantization.items() if k not in bytes_}
     return tuple(Port(name, problem.type(name), 0, grids.get(name)) for name in names)
 
 

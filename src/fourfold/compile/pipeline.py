@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from fourfold import players
@@ -28,12 +29,25 @@ class LoweringInput(NamedTuple):
 
     def plan(self, choices: Mapping[str, str] | None = None) -> Plan:
         """The plan, with what was found best by tuning; UnsupportedError for what has no kernel."""
-        return make_plan(self.graph, self.device, self.options, choices)
+        plan = make_plan(self.graph, self.device, self.options, choices)
+        if (
+            self.options.saves_memory
+            or plan.requirements.buffer_bytes <= self.device.max_allocation
+        ):
+            return plan
+        # A kernel that buys speed with memory may want more at once than the device allocates.
+        smaller = replace(self.options, saves_memory=True)
+        return make_plan(self.graph, self.device, smaller, choices)
 
 
 def kernel_options(options: CompileOptions) -> KernelOptions:
     """What kernels are told of the options; lowering adds what graph and device make of it."""
-    return KernelOptions(options.precision, options.literal_sizes, options.launches)
+    return KernelOptions(
+        options.precision,
+        options.literal_sizes,
+        options.launches,
+        saves_memory=options.saves_memory,
+    )
 
 
 def prepare_lowering(

@@ -3,16 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fourfold.errors import InputError, nearest
 from fourfold.formats import Model
+from fourfold.formats.inputs import OPEN
 from fourfold.graph import Graph
 from fourfold.pixels import AUTO, Pixels, PixelsOption, own_pixels
+from fourfold.pixels.colors import describe_frames
+from fourfold.pixels.pixels import channels_first, height_and_width
 from fourfold.rewrite.take_pixels import Pictures
 from fourfold.types import DType, Quantization, Shape, TensorType
 
 _IMAGE_RANK = 4
 _BYTES = (DType.U8, DType.I8)
+
+
+class InputSizes(NamedTuple):
+    """The shape of an input, and the same with -1 where the model leaves a size open; empty where
+    it leaves none.
+    """
+
+    shape: Shape
+    left_open: Shape = ()
+
+    @staticmethod
+    def channels_first(channels: int) -> InputSizes:
+        """Of a picture whose size is not known."""
+        return InputSizes((1, channels, OPEN, OPEN))
+
+    @staticmethod
+    def channels_last(channels: int) -> InputSizes:
+        return InputSizes((1, OPEN, OPEN, channels))
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the model can have this shape."""
+        pairs = zip(self.left_open, self.shape, strict=False)
+        return all(own in (OPEN, size) for own, size in pairs)
 
 
 def find_pictures(model: Model, given: PixelsOption | None) -> Pictures:
@@ -63,17 +91,18 @@ def _only(graph: Graph, values: Mapping[str, str], pixels: Pixels) -> str:
 
 
 def _fits(type_: TensorType, pixels: Pixels) -> bool:
-    real = type_.dtype is DType.F32 and type_.rank == _IMAGE_RANK
-    return real and type_.channels == pixels.channels
+    """Whether an input has the channels that pixels make, and takes what they stand for: floats, or
+    bytes that need more than to be passed.
+    """
+    image = type_.rank == _IMAGE_RANK and pixels.channels in (type_.shape[-1], type_.shape[1])
+    return image and (type_.dtype is DType.F32 or (type_.dtype in _BYTES and not pixels.is_plain))
 
 
 def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
     type_, what = graph.types[value], f"input {name!r} cannot come as pixels"
     if type_.dtype in _BYTES:
-        why = f"it takes {type_.dtype.value} already{_stands_for(graph.quantization.get(value))}"
-        more = "" if type_.dtype is DType.U8 else ", as (bytes - 128).astype(np.int8)"
-        raise InputError(what, why, f"pass the bytes{more or ' as they are'}, without pixels")
-    if type_.dtype is not DType.F32 or type_.rank != _IMAGE_RANK:
+        _check_bytes(type_, graph.quantization.get(value), pixels, what)
+    elif type_.dtype is not DType.F32 or type_.rank != _IMAGE_RANK:
         why = f"it is {type_}, and a picture is f32[batch,height,width,channels]"
         raise InputError(what, why, "pass such an input as an array, without pixels")
     if not _fits(type_, pixels):
@@ -84,6 +113,16 @@ def _check(graph: Graph, name: str, value: str, pixels: Pixels) -> None:
         raise InputError(what, "it is an output, too", "pass it as floats, without pixels")
 
 
+def _check_bytes(type_: TensorType, grid: Quantization | None, pixels: Pixels, what: str) -> None:
+    """What takes bytes itself scales them itself: only where they lie is to be said."""
+    why = f"it takes {type_.dtype.value} already{_stands_for(grid)}"
+    if pixels.is_plain:
+        more = "" if type_.dtype is DType.U8 else ", as (bytes - 128).astype(np.int8)"
+        raise InputError(what, why, f"pass the bytes{more or ' as they are'}, without pixels")
+    if (pixels.mean, pixels.std) != (0.0, 1.0):
+        raise InputError(what, why, "leave mean= and std= of the pixels out")
+
+
 def _stands_for(grid: Quantization | None) -> str:
     if grid is None:
         return ""
@@ -91,20 +130,49 @@ def _stands_for(grid: Quantization | None) -> str:
     return f", each for (number {'-' if zero >= 0 else '+'} {abs(zero)}) * {grid.scale[0]:g}"
 
 
-def real_shapes(shapes: Mapping[str, Shape], named: Mapping[str, Pixels]) -> dict[str, Shape]:
+def real_shapes(
+    shapes: Mapping[str, Shape], named: Mapping[str, Pixels], own: Mapping[str, InputSizes]
+) -> dict[str, Shape]:
     """The shapes that a model has where a caller passes pictures of these shapes."""
     found = dict(shapes)
     for name, pixels in named.items():
-        shape = tuple(shapes.get(name, ()))
-        if shape and (len(shape) != _IMAGE_RANK or shape[-1] != pixels.bytes):
+        shape = tuple(found.pop(name, ()))
+        frame = pixels.size_of(shape)
+        if shape and (frame is None or pixels.size not in (None, frame)):
+            sizes = "" if pixels.size is None else f" of size {pixels.size}"
             what = f"input {name!r} cannot have the shape {list(shape)}"
-            why = f"its pixels are {pixels.order}: [batch, height, width, {pixels.bytes}]"
-            raise InputError(what, why, "change the shape, or the order of the pixels")
-        if shape:
-            found[name] = (*shape[:-1], pixels.channels)
+            why = f"its pixels are {pixels.order}{sizes}: {describe_frames(pixels.order)}"
+            raise InputError(what, why, "change the shape, or the pixels")
+        if name in own and (shape or pixels.into):
+            wanted = _model_shape(pixels, shape, own[name])
+            found |= {} if wanted == own[name].shape else {name: wanted}
     return found
 
 
-def byte_sizes(sizes: Shape, pixels: Pixels | None) -> Shape:
-    """What a model leaves open of an input's sizes, for who passes bytes."""
-    return sizes if pixels is None or not sizes else (*sizes[:-1], pixels.bytes)
+def _model_shape(pixels: Pixels, shape: Shape, own: InputSizes) -> Shape:
+    """What the model takes, where frames of this shape come, or of any."""
+    batch, size = shape[0] if shape else own.shape[0], pixels.size_of(shape)
+    if pixels.fit is not None or size is None:
+        size = pixels.into or height_and_width(own.shape, pixels.channels)
+    first = channels_first(own.left_open or own.shape, pixels.channels)
+    return (batch, pixels.channels, *size) if first else (batch, *size, pixels.channels)
+
+
+def frame_sizes(own: InputSizes, pixels: Pixels | None) -> Shape:
+    """What a model leaves open of an input's sizes, for who passes frames; empty where nothing."""
+    if pixels is None:
+        return own.left_open
+    batch = (own.left_open or own.shape)[0]
+    if pixels.fit is None:
+        if not own.left_open:
+            return ()
+        height, width = height_and_width(own.left_open, pixels.channels)
+    elif pixels.size is None:
+        height = width = OPEN
+    elif batch == OPEN:
+        height, width = pixels.size
+    else:
+        return ()
+    shape = list(pixels.frame_shape(batch, (max(height, 0), width)))
+    shape[1] = OPEN if height == OPEN else shape[1]
+    return tuple(shape)

@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 Results = dict[str, np.ndarray]
 Direct = Callable[[Any], Results | None]
 Lock = AbstractContextManager[object]
+Wanted = Sequence[bool]  # for each output whether somebody needs it
 RunModel = Callable[[], Sequence[np.ndarray]]
 
 
 class PartRunner(Protocol):
     """A part made ready. What `run` gives is valid until the next run."""
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The part's outputs for its inputs, both in the part's order."""
+    def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
+        """The part's outputs for its inputs, both in the part's order. Those that nobody wants may
+        be None.
+        """
 
     def shapes(self) -> Mapping[str, Shape]:
         """The shapes of results that only the engine knows."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fourfold.cpu.protocol import Lock
+from fourfold.cpu.protocol import Lock, Wanted
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph, Node, Step
 from fourfold.op.registry import registry
@@ -101,7 +101,7 @@ class NumpyPart:
         self._graph = graph
         self._states: Arrays = {}
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[np.ndarray]:
         given = dict(zip(self._graph.arguments, arrays, strict=True))
         results = evaluate(self._graph, given, self._states)
         return [results[name] for name in self._graph.results]

@@ -14,6 +14,8 @@ from fourfold.formats.options import ReadOptions
 from fourfold.types import DType, Shape, TensorType
 
 OPEN = -1  # stands for a size that the file leaves open
+# What readers say where sizes are open that are no batch, and the caller gives none.
+SHAPE_NEEDED = "the shape of input '{}' is needed"
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class KernelOptions:
     counts_bytes: bool = False  # whole numbers of at most 256 kinds are kept as bytes
     streams: bool = False  # weights are more than a cache keeps from run to run
     counts_steps: bool = True  # numbers between two bounds may be kept as 16-bit steps
+    saves_memory: bool = False  # kernels that buy speed with memory are left out
 
     @property
     def real(self) -> str:

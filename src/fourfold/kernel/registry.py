@@ -1,7 +1,8 @@
-"""Every language by name: each folder here is one, found by its name; nothing keeps a list."""
+"""Every language by name: each folder here with a module `language`; nothing keeps a list."""
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -13,7 +14,14 @@ from fourfold.kernel.language import Language
 
 def languages() -> tuple[str, ...]:
     """The names of all languages."""
-    return tuple(info.name for info in iter_modules(kernel.__path__) if info.ispkg)
+    folders = [info.name for info in iter_modules(kernel.__path__) if info.ispkg]
+    return tuple(name for name in folders if _has_language(name))
+
+
+def _has_language(folder: str) -> bool:
+    """Whether a folder is a language; one that languages share is not."""
+    places = (os.path.join(path, folder, "language.py") for path in kernel.__path__)
+    return any(map(os.path.isfile, places))
 
 
 @cache

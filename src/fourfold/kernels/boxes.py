@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fourfold.kernel.expression import Expression, maximum, minimum, where
+from fourfold.kernel.kernel import Kernel
+
 CORNERS = 4  # top, left, bottom, right
 COLUMNS = CORNERS + 3  # and class, score, 1
 
@@ -24,3 +27,20 @@ def overlap_of(box: np.ndarray, others: np.ndarray) -> np.ndarray:
     union = area + areas - shared
     valid = (area > 0) & (areas > 0)
     return np.where(valid, shared / np.where(valid, union, 1), 0)
+
+
+def shared_part(kernel: Kernel, box: Expression, other: Expression) -> Expression:
+    """The same in a kernel, for two boxes of four lanes each."""
+    tall, wide = (
+        maximum(
+            minimum(box.lane(n + 2), other.lane(n + 2)) - maximum(box.lane(n), other.lane(n)), 0.0
+        )
+        for n in (0, 1)
+    )
+    shared = kernel.let(tall * wide, "shared_area")
+    area, areas = (
+        kernel.let((b.lane(2) - b.lane(0)) * (b.lane(3) - b.lane(1)), "area") for b in (box, other)
+    )
+    valid = kernel.let((area > 0.0) & (areas > 0.0), "valid")
+    union = where(valid, area + areas - shared, 1.0)
+    return where(valid, shared / union, 0.0)

@@ -19,7 +19,7 @@ from fourfold.lower.host_access import use_host_ports
 from fourfold.lower.kernels import build_kernels
 from fourfold.lower.levels import between
 from fourfold.lower.locations import choose_locations
-from fourfold.lower.one_launch import Load, in_level_order, wants_one_launch
+from fourfold.lower.one_launch import Load, in_level_order, table_bytes, wants_one_launch
 from fourfold.lower.specialise import specialise_for
 from fourfold.lower.states import copy_states, settle_states
 from fourfold.plan import ARENA, Buffer, Plan, Port
@@ -39,25 +39,29 @@ def make_plan(
     """
     choices = {} if choices is None else choices
     ports, results = _port_buffers(graph), graph.results
+    work = sum(flops(graph, node) for node in graph.nodes)
     graph, target, language = specialise_for(graph, device, options)
     graph = copy_states(graph)
     locations = choose_locations(graph, target.options)
     built, into = settle_states(graph, build_kernels(graph, locations, target, choices))
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
-    memory = Memory(graph, built, locations, fixed, target.device.alignment)
-    allocation, constants = memory.allocate(), Constants(graph)
+    memory = Memory(graph, built, locations, fixed, target.device, 2 + len(ports))
+    allocation = memory.allocate()
+    arenas = [Buffer("arena", "arena", size) for size in (allocation.arena, *allocation.further)]
+    constants = Constants(graph, target.device.max_allocation, 1 + len(ports) + len(arenas))
     ports = _with_starts(ports, graph, constants)
-    arena = Buffer("arena", "arena", allocation.arena)
     draft = PlanDraft(
         name=graph.name,
         bound=tuple(bind_kernel(item, target.device, allocation, constants) for item in built),
-        buffers=(arena, Buffer("constants", "constants", 0), *ports),
+        buffers=(arenas[0], Buffer("constants", "constants", 0), *ports, *arenas[1:]),
         inputs=tuple(_port(graph, name, allocation) for name in graph.arguments),
         outputs=tuple(_port(graph, name, allocation) for name in results),
+        flops=work,
     )
     load = Load(sum(flops(graph, node) for node in graph.nodes), memory.moved)
-    if wants_one_launch(draft.bound, language, target, choices, load):
+    whole = not allocation.further and constants.has_room_for(table_bytes(draft.bound, len(ports)))
+    if whole and wants_one_launch(draft.bound, language, target, choices, load):
         draft = _as_one_launch(draft, memory, allocation, language, target.device)
     elif language.capabilities.extents:
         draft = replace(draft, bound=with_extents(draft.bound, graph, locations))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.location import Location
 from fourfold.kernel.stage_table import LARGEST
@@ -11,7 +12,7 @@ from fourfold.lower.bind import Allocation, Bound, memory_uses, rebind
 from fourfold.lower.dependencies import find_dependencies
 from fourfold.lower.kernels import Built
 from fourfold.lower.levels import LevelSpan, arrangements, one_by_one
-from fourfold.lower.memory import Span, assign_offsets
+from fourfold.lower.memory import Arena, Span, assign_arenas, assign_offsets
 from fourfold.plan import ARENA, CONSTANT_ALIGNMENT
 
 MORE = 8  # a part of the arena by which it may grow, so that stages run side by side
@@ -29,11 +30,14 @@ class Memory:
         built: Sequence[Built],
         locations: Mapping[str, Location],
         fixed: Mapping[str, int],
-        alignment: int,
+        device: DeviceInfo,
+        buffers: int,
     ) -> None:
+        """There are so many buffers, beside further arenas."""
         self._graph, self._built, self._fixed = graph, built, fixed
+        self._limit, self._buffers = device.max_allocation, buffers
         self._uses = [*memory_uses(graph, built, locations)]
-        self._alignment = max(CONSTANT_ALIGNMENT, alignment)
+        self._alignment = max(CONSTANT_ALIGNMENT, device.alignment)
 
     @property
     def moved(self) -> int:
@@ -48,10 +52,15 @@ class Memory:
             if root not in self._fixed:
                 level, span = levels[number], spans.get(root, Span(size, *levels[number]))
                 spans[root] = Span(size, min(span.first, level.first), max(span.last, level.last))
-        offsets, arena = assign_offsets(spans, self._alignment)
+        offsets, size = assign_offsets(spans, self._alignment)
+        arenas = [Arena(offsets, size)]
+        if size > self._limit:
+            arenas = assign_arenas(spans, self._alignment, self._limit)
         allocation = {name: (number, 0) for name, number in self._fixed.items()}
-        allocation.update({root: (ARENA, offset) for root, offset in offsets.items()})
-        return Allocation(allocation, arena)
+        numbers = [ARENA, *range(self._buffers, self._buffers + len(arenas) - 1)]
+        for number, arena in zip(numbers, arenas, strict=True):
+            allocation.update({root: (number, at) for root, at in arena.offsets.items()})
+        return Allocation(allocation, arenas[0].size, tuple(arena.size for arena in arenas[1:]))
 
     def arranged(
         self, bound: Sequence[Bound], alone: Allocation, shares: bool

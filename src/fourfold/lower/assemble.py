@@ -12,6 +12,7 @@ from fourfold.lower.constants import Constants
 from fourfold.lower.program import write_list, write_one
 from fourfold.lower.requirements import find_requirements
 from fourfold.plan import CONSTANTS, Buffer, Plan, Port
+from fourfold.plan.shared_constants import share_constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class PlanDraft:
     outputs: tuple[Port, ...] = ()
     runs: tuple[tuple[Stage, ...], ...] = ()
     host_protocol: int | None = None
+    flops: float | None = None
 
 
 def assemble(draft: PlanDraft, constants: Constants, language: Language, target: Target) -> Plan:
@@ -44,8 +46,10 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         )
     else:
         written = write_list(draft.bound, language, target)
-    blob = constants.blob()
-    buffers[CONSTANTS] = buffers[CONSTANTS]._replace(bytes=blob.nbytes)
+    blob = share_constants(constants.blob())
+    buffers[CONSTANTS], *further = constants.buffers()
+    assert not (draft.runs and further), "a persistent kernel looks for its table in one buffer"
+    buffers += further
     return Plan(
         name=draft.name,
         program=written.program,
@@ -56,4 +60,5 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         constants=blob,
         precision=target.options.precision,
         requirements=find_requirements(written, buffers, target),
+        flops=draft.flops,
     )

@@ -16,7 +16,7 @@ from fourfold.kernel.kernel import BufferArgument, Kernel
 from fourfold.kernel.location import Location, storage_elements
 from fourfold.lower.constants import Constants
 from fourfold.lower.kernels import Built
-from fourfold.plan import CONSTANTS, Argument, BufferUse, Launch
+from fourfold.plan import Argument, BufferUse, Launch
 from fourfold.types import TensorType
 
 LARGEST_SIZE = 2**31 - 1
@@ -24,10 +24,13 @@ LARGEST_SIZE = 2**31 - 1
 
 @dataclass(frozen=True)
 class Allocation:
-    """For every root: its buffer's number and its first byte there."""
+    """For every root: its buffer's number and its first byte there. Where one arena would be more
+    than the device allocates at once, there are `further` ones, of so many bytes.
+    """
 
     buffers: dict[str, tuple[int, int]]
     arena: int
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,17 +93,17 @@ def _use_of(
 ) -> BufferUse:
     memory, size = argument.memory, argument.pointer.dtype.size
     if isinstance(memory, Packed):
-        start = constants.offset(memory.array)
+        buffer, start = constants.place(constants.offset(memory.array))
         image = memory.image and fits_image(device, memory.array, start)
         shape = (memory.array.size // 4, 4)
         type_ = TensorType(argument.pointer.dtype, shape) if image else None
-        return BufferUse(CONSTANTS, start // size, type_)
+        return BufferUse(buffer, start // size, type_)
     use = _value_use(argument, allocation)
     if use is not None:
         return use
     assert isinstance(memory, Location)
-    start = constants.place_offset(memory)
-    return BufferUse(CONSTANTS, start // memory.dtype.size + memory.offset)
+    buffer, start = constants.place(constants.place_offset(memory))
+    return BufferUse(buffer, start // memory.dtype.size + memory.offset)
 
 
 def _value_use(argument: BufferArgument, allocation: Allocation) -> BufferUse | None:

@@ -93,7 +93,7 @@ def choose_kernel(context: NodeContext, choices: Mapping[str, str]) -> KernelCho
     if not reasons:
         name, _, choice = choices.get(context.key, "").partition(": ")
         for variant in variants_of(registry()[context.node.op]):
-            reason = variant.refuses(context)
+            reason = _why_not(variant, context)
             if reason is not None:
                 reasons.append(reason)
             elif variant.name == name or (not name and variant.suits(context)):
@@ -103,6 +103,12 @@ def choose_kernel(context: NodeContext, choices: Mapping[str, str]) -> KernelCho
             return choose_kernel(context, {})
     title = context.node.name or context.node.outputs[0]
     return Refusal(title, context.node.op, "; ".join(reasons) or "no kernel")
+
+
+def _why_not(variant: Variant, context: NodeContext) -> str | None:
+    if variant.buys_speed and context.options.saves_memory:
+        return "it takes more memory than others, of which there is little"
+    return variant.refuses(context)
 
 
 def is_free(context: NodeContext) -> bool:

@@ -53,6 +53,27 @@ def assign_offsets(spans: Mapping[str, Span], alignment: int) -> tuple[dict[str,
     return dict(best.offsets), best.size
 
 
+def assign_arenas(spans: Mapping[str, Span], alignment: int, limit: int) -> list[Arena]:
+    """The same for several arenas, each within the limit unless one value alone is beyond it. The
+    largest value is placed first; each goes to the first arena that has room for it.
+    """
+    arenas: list[list[tuple[int, int, Span]]] = []
+    found: list[dict[str, int]] = []
+    for name, span in sorted(spans.items(), key=lambda item: (-item[1].bytes, item[0])):
+        rounded = Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
+        gaps = (_best_gap(placed, rounded) for placed in arenas)
+        fits = (n for n, offset in enumerate(gaps) if offset + rounded.bytes <= limit)
+        number = next(fits, len(arenas))
+        if number == len(arenas):
+            arenas.append([])
+            found.append({})
+        offset = _best_gap(arenas[number], rounded)
+        arenas[number].append((offset, offset + rounded.bytes, rounded))
+        found[number][name] = offset
+    sizes = (max(end for _, end, _ in placed) for placed in arenas)
+    return [Arena(offsets, size) for offsets, size in zip(found, sizes, strict=True)]
+
+
 def least_bytes(spans: Mapping[str, Span]) -> int:
     """The most that lives at once: no arena can be smaller."""
     return max(

@@ -11,6 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.context import Target
 from fourfold.kernel.language import Language, Persistent
 from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage_table import row_stride
 from fourfold.lower.bind import Bound
 from fourfold.lower.levels import LevelSpan
 from fourfold.plan import Launch
@@ -47,6 +48,13 @@ def in_level_order(bound: Sequence[Bound], levels: Sequence[LevelSpan]) -> tuple
 def as_stages(bound: Sequence[Bound]) -> tuple[Stage, ...]:
     """Stages one after the other: a grid barrier between two of them."""
     return tuple(Stage(item.kernel, item.launch.arguments) for item in bound)
+
+
+def table_bytes(bound: Sequence[Bound], ports: int) -> int:
+    """What the table of one launch takes at most: each port may have a stage of its own."""
+    if not bound:
+        return 0
+    return 4 * row_stride([item.kernel for item in bound]) * (len(bound) + ports)
 
 
 def form_key(launches: Sequence[Launch]) -> str:

@@ -95,7 +95,8 @@ class Variant:
 
     `choices` lists the forms that the kernels can take, as text, the most promising first; `build`
     finds the one to write in `context.choice`, and takes its own default where that is None.
-    `suits` tells whether to take it where nothing was timed.
+    `suits` tells whether to take it where nothing was timed. `buys_speed` is set where others need
+    less memory: it keeps larger weights, or a copy of what it reads.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Variant:
     refuses: Callable[[NodeContext], str | None] = lambda context: None
     choices: Callable[[NodeContext], list[str]] = lambda context: []
     suits: Callable[[NodeContext], bool] = lambda context: True
+    buys_speed: bool = False
 
 
 @dataclass(frozen=True)

@@ -238,8 +238,8 @@ OP = Op(
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
         Variant("dots", dots, refuses_dot_products, tiled_choices),
-        Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd),
-        Variant("padded", padded, refuses_padded, tiled_choices, suits_padded),
+        Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd, True),
+        Variant("padded", padded, refuses_padded, tiled_choices, suits_padded, True),
         Variant("rows", rows, refuses_rows_here, row_choices),
         Variant("tiled", tiled, refuses_tiled, tiled_choices),
         Variant("direct", direct),

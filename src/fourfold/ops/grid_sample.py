@@ -30,8 +30,8 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.resampling import MODES
 from fourfold.op.rules import FLOATS, require, require_kind, takes
+from fourfold.resampling import MODES
 from fourfold.types import TensorType
 
 PADDINGS = ("zeros", "border", "reflection")

@@ -17,7 +17,8 @@ from fourfold.kernel.kernel import Kernel
 from fourfold.kernels.grid import plain_grid
 from fourfold.kernels.reduce import least
 from fourfold.op import Case, Op, Types, Variant
-from fourfold.op.resampling import (
+from fourfold.op.rules import ANY, FLOATS, require, require_axis, require_kind, takes
+from fourfold.resampling import (
     COORDINATES,
     MODES,
     ROUNDINGS,
@@ -26,7 +27,6 @@ from fourfold.op.resampling import (
     TapTable,
     tap_table,
 )
-from fourfold.op.rules import ANY, FLOATS, require, require_axis, require_kind, takes
 from fourfold.types import TensorType
 
 

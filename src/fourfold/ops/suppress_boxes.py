@@ -23,7 +23,7 @@ from fourfold.kernel.expression import (
 )
 from fourfold.kernel.kernel import Kernel, Variable
 from fourfold.kernel.view import View
-from fourfold.kernels.boxes import COLUMNS, CORNERS, overlap_of
+from fourfold.kernels.boxes import COLUMNS, CORNERS, overlap_of, shared_part
 from fourfold.kernels.reduce import split_for
 from fourfold.op import Case, Op, Types, Variant
 from fourfold.op.rules import require, require_kind, require_rank, takes
@@ -93,7 +93,7 @@ def build(context: NodeContext) -> None:
         corners = table.load(place, 0)
         with kernel.when(found), kernel.loop(table.pixels, item, split, title="i") as i:
             other = table.load(i, 0)
-            goes = i.equals(place) | (_overlap(kernel, corners, other) > attributes.overlap)
+            goes = i.equals(place) | (shared_part(kernel, corners, other) > attributes.overlap)
             with kernel.when(goes):
                 left.store(i, const(0), widen(gone, 4))
         with kernel.when(item.equals(0) if split > 1 else const(True)):
@@ -115,22 +115,6 @@ def _best(kernel: Kernel, left: View, item: Expression, split: int, gone: Expres
         kernel.set(place, where(mine.equals(best), place, left.pixels))
         group_combine(kernel, [place], split, minimum)
     return place
-
-
-def _overlap(kernel: Kernel, box: Expression, other: Expression) -> Expression:
-    tall, wide = (
-        maximum(
-            minimum(box.lane(n + 2), other.lane(n + 2)) - maximum(box.lane(n), other.lane(n)), 0.0
-        )
-        for n in (0, 1)
-    )
-    shared = kernel.let(tall * wide, "shared_area")
-    area, areas = (
-        kernel.let((b.lane(2) - b.lane(0)) * (b.lane(3) - b.lane(1)), "area") for b in (box, other)
-    )
-    valid = kernel.let((area > 0.0) & (areas > 0.0), "valid")
-    union = where(valid, area + areas - shared, 1.0)
-    return where(valid, shared / union, 0.0)
 
 
 def _give(

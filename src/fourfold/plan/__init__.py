@@ -5,6 +5,7 @@ from fourfold.plan.data import (
     ARENA,
     CONSTANT_ALIGNMENT,
     CONSTANTS,
+    HOST_KINDS,
     Argument,
     Buffer,
     BufferUse,
@@ -13,6 +14,7 @@ from fourfold.plan.data import (
     Plan,
     Port,
     Program,
+    padded,
 )
 from fourfold.plan.record import plan_record, read_plan
 from fourfold.plan.requirements import Requirements
@@ -21,6 +23,7 @@ __all__ = [
     "ARENA",
     "CONSTANTS",
     "CONSTANT_ALIGNMENT",
+    "HOST_KINDS",
     "Argument",
     "Buffer",
     "BufferUse",
@@ -33,6 +36,7 @@ __all__ = [
     "Requirements",
     "Section",
     "container_bytes",
+    "padded",
     "plan_record",
     "read_plan",
     "write_container",

@@ -13,6 +13,8 @@ from fourfold.types import Quantization, Shape, TensorType
 
 ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
 CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
+BUFFER_ALIGNMENT = 64  # bytes that the size of a buffer which begins empty is a multiple of
+HOST_KINDS = ("host", "host_protocol")  # kinds of buffers that are host memory
 
 
 class Buffer(NamedTuple):
@@ -21,15 +23,28 @@ class Buffer(NamedTuple):
     'arena' holds values between kernels, 'constants' weights, 'input' and 'output' what goes in and
     out. 'variable' and 'state' begin as zeros and are left alone between runs: variables are the
     model's, the state is that of a persistent kernel. A variable that begins with other numbers has
-    them at byte `start` of the constants. 'host' is an input or output in the host's memory that
-    kernels reach by its address, 'host_protocol' the flags there by which such kernels and the host
-    tell each other how far they are.
+    them at byte `start` of the constants. Where all constants are more than a device allocates at
+    once, there are several buffers of them, each from byte `start` on. 'host' is an input or output
+    in the host's memory that kernels reach by its address, 'host_protocol' the flags there by which
+    such kernels and the host tell each other how far they are.
     """
 
     name: str
     kind: str
     bytes: int
     start: int | None = None
+
+    @property
+    def allocated(self) -> int:
+        """The bytes that a device sets aside for it; those that begin as a copy are as long."""
+        if self.kind in ("constants", "variable", "state"):
+            return self.bytes
+        return padded(self.bytes)
+
+
+def padded(size: int) -> int:
+    """The bytes of a buffer for so many: kernels may read a little further, and none is empty."""
+    return max(1, -(-size // BUFFER_ALIGNMENT)) * BUFFER_ALIGNMENT
 
 
 class BufferUse(NamedTuple):
@@ -92,7 +107,10 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that a player needs to run a model on one kind of device."""
+    """All that a player needs to run a model on one kind of device.
+
+    `flops` is about how many additions and multiplications a run takes; None where nobody counted.
+    """
 
     name: str
     program: Program
@@ -103,6 +121,7 @@ class Plan:
     constants: np.ndarray
     precision: str
     requirements: Requirements = field(default_factory=Requirements)
+    flops: float | None = None
 
     @property
     def stages(self) -> int:
@@ -115,9 +134,19 @@ class Plan:
             return np.zeros(buffer.bytes, np.uint8)
         return self.constants[buffer.start : buffer.start + buffer.bytes]
 
+    def constants_in(self, buffer: Buffer) -> np.ndarray:
+        """The bytes that a buffer of constants holds: all of them, or its part."""
+        start = buffer.start or 0
+        return self.constants[start : start + buffer.bytes]
+
     def bytes(self, kind: str) -> int:
         """The size of all buffers of a kind."""
         return sum(buffer.bytes for buffer in self.buffers if buffer.kind == kind)
+
+    @property
+    def device_bytes(self) -> int:
+        """What a player sets aside on the device, all buffers together."""
+        return sum(one.allocated for one in self.buffers if one.kind not in HOST_KINDS)
 
     def lines(self) -> Iterator[str]:
         yield f"requires {self.requirements}"
@@ -144,7 +173,8 @@ class Compiled:
     without a trace, has a say in it: then it is good for this process only. `pixels` has the names
     of inputs that come as bytes of a picture, with what those hold, in words. `about` is what the
     model says of itself, as `fourfold.metadata` writes it; `signature` is the one by which it is
-    called, '' where that is by its first graph.
+    called, '' where that is by its first graph; `postprocess` says in words what is made of its
+    outputs.
     """
 
     plan: Plan
@@ -156,3 +186,4 @@ class Compiled:
     pixels: Mapping[str, str] = field(default_factory=dict)
     about: bytes = b""
     signature: str = ""
+    postprocess: str = ""

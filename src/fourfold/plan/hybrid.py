@@ -24,7 +24,7 @@ from fourfold.plan.record import (
 )
 from fourfold.plan.requirements import join_requirements
 from fourfold.plan.tensor_binding import Grid, TensorBinding
-from fourfold.targets import GPU, runs_operators
+from fourfold.targets import GPU, NUMPY
 from fourfold.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -38,8 +38,9 @@ _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, Recursion
 class HybridPart(NamedTuple):
     """One part: where it runs, what it gets and gives, and what is needed to run it there.
 
-    On the GPU that is a plan, in NumPy a graph, and in the CPU engine of the model's format a model
-    of its own and how its tensors are reached.
+    On the GPU that is a plan, in NumPy a graph as bytes, and in the CPU engine of the model's
+    format a model of its own and how its tensors are reached. A graph with code of the caller in it
+    cannot be bytes, and stays what it is.
     """
 
     target: str
@@ -54,17 +55,19 @@ class HybridPart(NamedTuple):
 class HybridPlan(NamedTuple):
     """A model in parts. `compiled` has the names of all, and the GPU's parts as one plan to be
     looked at; `types` are those of values that parts get; `placement` says where each operator
-    runs and why, as `fourfold.placement.Placement.to_record` wrote it.
+    runs and why, as `fourfold.placement.Placement.to_record` wrote it. `states` are the numbers of
+    parts that keep something from run to run, None where that is not known.
     """
 
     parts: tuple[HybridPart, ...]
     types: Mapping[str, TensorType]
     compiled: Compiled
     placement: Mapping[str, Any]
+    states: tuple[int, ...] | None = None
 
     @property
     def is_data(self) -> bool:
-        """Whether a file can hold all of it: what runs by NumPy definitions is code."""
+        """Whether a file can hold all of it: code of the caller it cannot."""
         return all(part.graph is None for part in self.parts)
 
     @property
@@ -76,6 +79,7 @@ def join_plans(
     name: str, plans: Sequence[Plan], inputs: Ports, outputs: Ports, precision: str
 ) -> Plan:
     """All launches and buffers of several plans, to be looked at; no player can play it."""
+    known = [plan.flops for plan in plans if plan.flops is not None]
     return Plan(
         name=name,
         program=Program(
@@ -89,6 +93,7 @@ def join_plans(
         constants=np.zeros(0, np.uint8),
         precision=precision,
         requirements=join_requirements([plan.requirements for plan in plans]),
+        flops=sum(known) if len(known) == len(plans) else None,
     )
 
 
@@ -116,7 +121,9 @@ def read_hybrid(file: Container, numbers: Sequence[int]) -> HybridPlan:
         types = {str(name): TensorType.parse(text) for name, text in record["types"].items()}
         about = next((bytes(file.section(one, "about")) for one in rest), b"")
         compiled = replace(_compiled(record, parts), about=about)
-        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]))
+        states = record.get("states")
+        states = None if states is None else tuple(int(number) for number in states)
+        hybrid = HybridPlan(parts, types, compiled, dict(record["placement"]), states)
         _check_order(hybrid)
     except (*_WRONG, InputError, StopIteration, RuntimeError) as error:
         why = f"its record of parts does not fit: {error!r}"
@@ -165,8 +172,10 @@ def _record(hybrid: HybridPlan) -> dict[str, Any]:
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
         "signature": compiled.signature,
+        "postprocess": compiled.postprocess,
         "choices": dict(compiled.choices),
         "placement": hybrid.placement,
+        "states": None if hybrid.states is None else list(hybrid.states),
     }
 
 
@@ -181,7 +190,7 @@ def _binding_record(binding: TensorBinding) -> list[Any]:
         how, dtype = binding.grid
         grid = [list(how.scale), list(how.zero_point), how.axis, dtype.value]
     kind, pixels = None if binding.type is None else str(binding.type), binding.pixels
-    bytes_ = [] if pixels is None else [[pixels.mean, pixels.std, pixels.order]]
+    bytes_ = [] if pixels is None else [str(pixels)]
     return [binding.name, binding.tensor, kind, grid, *bytes_]
 
 
@@ -190,9 +199,11 @@ def _part(item: Sequence[Any], file: Container, number: Callable[[], int]) -> Hy
     ends = (texts(inputs), texts(outputs))
     if target == GPU:
         return HybridPart(target, *ends, plan=read_plan(file, number(), number(), number()).plan)
-    if not isinstance(target, str) or not runs_operators(target):
-        raise ValueError(f"there is no target {target!r}")
+    if not isinstance(target, str):
+        raise TypeError(f"there is no target {target!r}")
     content = bytes(file.section(number(), "model"))
+    if target == NUMPY:
+        return HybridPart(target, *ends, content=content)
     sources, results = (tuple(_binding(one) for one in side) for side in bindings)
     if (len(sources), len(results)) != (len(ends[0]), len(ends[1])):
         raise ValueError("there are not as many tensors as values")
@@ -206,4 +217,11 @@ def _binding(item: Sequence[Any]) -> TensorBinding:
         grid = (read_quantization(*scales[:3]), DType(scales[3]))
     kind = None if kind is None else TensorType.parse(kind)
     tensor = tensor if isinstance(tensor, str) else int(tensor)
-    return TensorBinding(str(name), tensor, kind, grid, Pixels(*bytes_[0]) if bytes_ else None)
+    return TensorBinding(str(name), tensor, kind, grid, _pixels(*bytes_))
+
+
+def _pixels(given: str | Sequence[Any] | None = None) -> Pixels | None:
+    """In words, or as files once had them: mean, std and order."""
+    if given is None:
+        return None
+    return Pixels.parse(given) if isinstance(given, str) else Pixels(*given)

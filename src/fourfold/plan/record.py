@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from fourfold.errors import ModelError
 from fourfold.plan.container import Container, Section
 from fourfold.plan.data import (
+    HOST_KINDS,
     Argument,
     Buffer,
     BufferUse,
@@ -22,6 +24,7 @@ from fourfold.plan.data import (
     Program,
 )
 from fourfold.plan.requirements import ImageNeed, Requirements
+from fourfold.plan.shared_constants import share_constants
 from fourfold.types import DType, Quantization, TensorType
 
 KINDS = ("arena", "constants", "input", "output", "variable", "host", "host_protocol", "state")
@@ -35,6 +38,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "name": plan.name,
         "precision": plan.precision,
         "options": plan.program.options,
+        "flops": plan.flops,
         "requirements": requirements_record(plan.requirements),
         "buffers": [_buffer_record(one) for one in plan.buffers],
         "launches": [_launch_record(one) for one in plan.launches],
@@ -46,6 +50,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "signatures": [list(one) for one in compiled.signatures],
         "pixels": dict(compiled.pixels),
         "signature": compiled.signature,
+        "postprocess": compiled.postprocess,
     }
 
 
@@ -70,7 +75,7 @@ def read_plan(
 ) -> Compiled:
     """The plan in sections of a file; ModelError where they do not make one."""
     source = bytes(file.section(text, "text"))
-    data = np.frombuffer(file.section(constants, "constants"), np.uint8)
+    data = share_constants(np.frombuffer(file.section(constants, "constants"), np.uint8))
     try:
         record = json.loads(bytes(file.section(plan, "plan")))
         own = b"" if about is None else bytes(file.section(about, "about"))
@@ -83,7 +88,7 @@ def read_plan(
 
 def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Compiled:
     buffers = tuple(_buffer(constants.nbytes, *item) for item in record["buffers"])
-    if any(one.kind == "constants" and one.bytes != constants.nbytes for one in buffers):
+    if sum(one.bytes for one in buffers if one.kind == "constants") != constants.nbytes:
         raise ValueError("the constants have another size")
     plan = Plan(
         name=_text(record["name"]),
@@ -95,6 +100,7 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
         constants=constants,
         precision=_text(record["precision"]),
         requirements=read_requirements(record["requirements"]),
+        flops=_flops(record.get("flops")),
     )
     names = tuple(texts(record[key]) for key in ("input_names", "output_names"))
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
@@ -104,12 +110,35 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     return Compiled(plan, names[0], names[1], choices, signatures, **called)
 
 
+def device_bytes(file: Container, sections: Sequence[int]) -> int:
+    """What all plans among these sections of a file set aside on a device; KeyError and its like
+    where they are damaged.
+    """
+    records = (json.loads(bytes(file.section(one, "plan"))) for one in _plans(file, sections))
+    buffers = (Buffer(*item) for record in records for item in record["buffers"])
+    return sum(one.allocated for one in buffers if one.kind not in HOST_KINDS)
+
+
+def _plans(file: Container, sections: Sequence[int]) -> list[int]:
+    return [one for one in sections if file.names[one] == "plan"]
+
+
+def _flops(value: object) -> float | None:
+    """Records have it since somebody asks for it."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value < inf:
+        raise ValueError(f"{value!r} is no count of operations")
+    return float(value)
+
+
 def read_calling(record: Mapping[str, Any]) -> dict[str, Any]:
-    """By which signature a model is called, and what inputs hold that come as bytes; records have
-    both since there are such.
+    """By which signature a model is called, what inputs hold that come as bytes, and what is made
+    of outputs; records have each since there is such.
     """
     pixels = {_text(name): _text(words) for name, words in record.get("pixels", {}).items()}
-    return {"pixels": pixels, "signature": _text(record.get("signature", ""))}
+    words = {name: _text(record.get(name, "")) for name in ("signature", "postprocess")}
+    return {"pixels": pixels, **words}
 
 
 def requirements_record(needed: Requirements) -> dict[str, Any]:

@@ -31,7 +31,8 @@ class TensorBinding:
 
     def into_file(self, array: np.ndarray) -> np.ndarray:
         if self.pixels is not None:
-            return self.pixels.real(array)
+            assert self.type is not None
+            return self.pixels.numbers(array, self.type)
         if self.grid is None or not self.converts:
             return array
         return to_integers(array, *self.grid)

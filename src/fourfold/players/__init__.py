@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
-from fourfold.players.discovery import devices, find_device
+from fourfold.players.discovery import devices, find_device, find_target
 from fourfold.players.probing import (
     ask_facts,
     begin_trials,
@@ -17,8 +17,18 @@ from fourfold.players.probing import (
     recall_facts,
     with_known_facts,
 )
-from fourfold.players.protocol import Backend, BuiltProgram, LaunchTimer, Player
+from fourfold.players.protocol import (
+    Backend,
+    BuiltProgram,
+    DeviceMemory,
+    Into,
+    LaunchTimer,
+    Outputs,
+    Player,
+    Slot,
+)
 from fourfold.players.registry import backend_of, backends
+from fourfold.players.threads import with_threads
 from fourfold.players.verdict import check_verdict, describe_verdict
 
 if TYPE_CHECKING:
@@ -27,8 +37,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "BuiltProgram",
+    "DeviceMemory",
+    "Into",
     "LaunchTimer",
+    "Outputs",
     "Player",
+    "Slot",
     "ask_facts",
     "backend_of",
     "backends",
@@ -36,6 +50,7 @@ __all__ = [
     "describe_verdict",
     "devices",
     "find_device",
+    "find_target",
     "keep_facts",
     "make_player",
     "note_facts",
@@ -43,6 +58,7 @@ __all__ = [
     "ready_to_play",
     "recall_facts",
     "with_known_facts",
+    "with_threads",
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fourfold.forks import call_in_child
 from fourfold.lazy import lazy_import
 
 futures = lazy_import("concurrent.futures")
@@ -35,23 +36,35 @@ class ChunkedCopy:
             yield 0, self.target.size
             return
         flat = source.reshape(-1)
-        if self._pool is None:
+        copies = None if self._pool is None else self._begin_copies(self._pool, flat)
+        if copies is None:
             for chunk, start, stop in self._chunks:
                 chunk[:] = flat[start:stop]
                 yield start, stop
             return
-        pairs = [(chunk, flat[start:stop]) for chunk, start, stop in self._chunks]
-        copies = [self._pool.submit(np.copyto, *pair) for pair in pairs]
         for copy, (_, start, stop) in zip(copies, self._chunks, strict=True):
             copy.result()
             yield start, stop
 
+    def _begin_copies(self, pool: Any, flat: np.ndarray) -> list[Any] | None:
+        """Let threads copy; None where they take no more work, because the interpreter ends."""
+        pairs = [(chunk, flat[start:stop]) for chunk, start, stop in self._chunks]
+        try:
+            return [pool.submit(np.copyto, *pair) for pair in pairs]
+        except RuntimeError:
+            return None
 
-def copied(source: np.ndarray) -> np.ndarray:
-    """A new array with the same numbers; by several threads where they are many."""
+
+def copied(source: np.ndarray, target: np.ndarray | None = None) -> np.ndarray:
+    """The same numbers in another array, a new one where none is given; by several threads where
+    they are many.
+    """
     if source.nbytes < LARGE:
-        return source.copy()
-    target = np.empty_like(source)
+        if target is None:
+            return source.copy()
+        np.copyto(target, source)
+        return target
+    target = np.empty_like(source) if target is None else target
     for _ in ChunkedCopy(target, THREAD_CHUNK).copy(source):
         pass
     return target
@@ -62,3 +75,6 @@ def _pool() -> Any:
     """Threads that copy, where there are processors for them; one alone does not fill memory."""
     count = min(MOST_THREADS, os.cpu_count() or 1)
     return futures.ThreadPoolExecutor(count, "fourfold-copy") if count > 2 else None
+
+
+call_in_child(_pool.cache_clear)  # a child has none of its threads

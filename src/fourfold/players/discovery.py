@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError, nearest
+from fourfold.errors import DeviceError, InputError, nearest
+from fourfold.forks import check_not_lost
 from fourfold.players import registry
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
@@ -74,13 +75,22 @@ def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
     return (known.name, known.memory) == (other.name, other.memory)
 
 
-def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
+def find_device(wanted: object = "auto") -> DeviceInfo:
     """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
     'opencl:part of a name' one of an API, 'opencl' the first of it; else a kind, or a part of a
-    device's name, platform or vendor.
+    device's name, platform or vendor. A queue or context of the caller's stands for its device,
+    on which sessions share it. A device of an API that this process may not call, because its
+    parent did, is a DeviceError.
     """
-    if isinstance(wanted, DeviceInfo):
-        return wanted
+    if isinstance(wanted, str | int):
+        found = _find(wanted)
+    else:
+        found = wanted if isinstance(wanted, DeviceInfo) else _shared_device(wanted)
+    check_not_lost(found.api)
+    return found
+
+
+def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
     if api in registry.backends():
@@ -96,6 +106,32 @@ def find_device(wanted: str | int | DeviceInfo = "auto") -> DeviceInfo:
         if _is_called(info, text):
             return info
     raise _no_such_device(wanted, known)
+
+
+def _shared_device(given: object) -> DeviceInfo:
+    """The device behind what a caller has of an API: a queue, a context, a stream."""
+    found = (backend.shared_device(given) for backend in registry.backends().values())
+    device = next((one for one in found if one is not None), None)
+    if device is None:
+        what, why = f"a {type(given).__name__} is no device", "it is neither a name nor a queue"
+        fix = "pass a name or a number of 'fourfold devices', or a pyopencl.CommandQueue"
+        raise DeviceError(what, why, fix)
+    numbers = {info.address: info.index for info in devices()}
+    return replace(device, index=numbers.get(device.address, 0))
+
+
+def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> DeviceInfo:
+    """The device that is wanted, for who only makes plans and code: 'cuda:sm_87' is a board that
+    need not be there. Only of such a board it can be said how many units it has.
+    """
+    api, _, part = str(wanted).strip().lower().partition(":")
+    board = None
+    if not isinstance(wanted, DeviceInfo) and api in registry.backends():
+        board = registry.backends()[api].find_board(part.strip(), units)
+    if board is None and units is not None:
+        what, why = f"{wanted} was given {units} units", "a device has the units that it has"
+        raise InputError(what, why, "leave --units out, or name a board such as cuda:sm_87")
+    return find_device(wanted) if board is None else board
 
 
 def _find_in_api(api: str, part: str) -> DeviceInfo:

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo, Fact, facts_for_plans, facts_for_players
+from fourfold.forks import ForkSafeLock
 from fourfold.players.registry import backend_of
 from fourfold.store.log import log_once
 
@@ -31,7 +32,7 @@ class _Known:
 
 
 _known: defaultdict[DeviceInfo, _Known] = defaultdict(_Known)
-_lock = RLock()  # one trial at a time: two on one device could wait for each other
+_lock = ForkSafeLock(RLock)  # one trial at a time: two on one device could wait for each other
 
 
 def probe(device: DeviceInfo, quantised: bool = False) -> DeviceInfo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,6 +11,55 @@ from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Plan, Program
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
+
+Into = Sequence[np.ndarray | None]  # for each output where it goes; None: nobody wants it
+Outputs = list[Any]  # arrays, with None where nobody wants one
+
+
+class DeviceMemory(Protocol):
+    """Some memory of a device. `shape` and `dtype` are known where its owner told them."""
+
+    size: int
+    shape: tuple[int, ...] | None
+    dtype: np.dtype | None
+
+    host: np.ndarray | None  # its bytes, where the host sees them at all times
+    dlpack_device: tuple[int, int]  # what DLPack calls the device, and its number
+
+    @property
+    def handle(self) -> int:
+        """What the API knows it by: a cl_mem, an address."""
+
+    def read(self, array: np.ndarray) -> None:
+        """Copy its beginning to the host."""
+
+    def write(self, array: np.ndarray) -> None:
+        """Copy an array into its beginning."""
+
+
+class Slot(Protocol):
+    """One run in flight. `inputs` and `outputs` are the host's memory of what goes in and out, in
+    the order of the plan's ports; nobody touches them from `begin` until `end`.
+    """
+
+    @property
+    def inputs(self) -> Sequence[np.ndarray]: ...
+
+    @property
+    def outputs(self) -> Sequence[np.ndarray]: ...
+
+    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+        """Put in a run with copies of these inputs; for None it is what `inputs` has."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended, without waiting for it."""
+
+    def end(self, spin: bool = False) -> Sequence[np.ndarray]:
+        """Wait for the run; gives `outputs`. Who alone waits may `spin`, which is soonest."""
+
+    def close(self) -> None:
+        """Let go of it, after the run has ended."""
 
 
 class Player(Protocol):
@@ -23,8 +72,20 @@ class Player(Protocol):
     def timings(self) -> dict[str, float]:
         """Seconds that 'build' and 'upload' took."""
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these inputs, in the order of the plan's ports."""
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The outputs for these inputs, in the order of the plan's ports: as new arrays, or `into`
+        those that are given; what is None there is left where it is, and None in the result.
+        """
+
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        """As `run`, with `DeviceMemory` among the inputs, or among what is written into."""
+
+    def open_slot(self, staged: bool = True) -> Slot | None:
+        """Memory for one more run in flight; None where a player has one run at a time.
+
+        What is `staged` is brought to the device while other runs are still played; else the first
+        kernel may fetch it from the host's memory by itself, which is soonest there.
+        """
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
@@ -32,8 +93,10 @@ class Player(Protocol):
     def reset(self) -> None:
         """Set the model's variables back to what they began with."""
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-        """The shortest time of each launch in seconds, by the device's own clock."""
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
+        """The shortest time of each launch in seconds, by the device's own clock. Inputs may be
+        memory of the device.
+        """
 
     def binary(self) -> bytes:
         """The program's binary; a DeviceError where the driver gives none."""
@@ -73,6 +136,24 @@ class Backend(Protocol):
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
 
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        """A device that need not be there, for those who only prepare: 'sm_87', with so many units;
+        None where the name is none of such a board.
+        """
+
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """A processor of which no more than so many cores are used; None where the driver takes all
+        of them.
+        """
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        """The context of all sessions on a device, as the API knows it; 0 where there is none."""
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        """The device of a context, queue or stream of the caller's, on which sessions share it;
+        None where it is nothing of this API.
+        """
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> Mapping[str, Fact]:
         """What trials tell of these probed facts, and of others that go with them. One that a trial
         did not answer, because it hung or died, is left out: it is no fact.
@@ -95,10 +176,19 @@ class Backend(Protocol):
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         """Whether the driver has a program's binary at hand once it is built."""
 
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        """What `load_program` takes, by the compiler alone: the device need not be there."""
+
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         """A player of the plan; builds the program where none is given."""
+
+    def make_memory(self, device: DeviceInfo, size: int) -> DeviceMemory:
+        """So many bytes of a device's memory."""
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> DeviceMemory | None:
+        """The device's memory behind what a caller has; None where that is nothing of the kind."""
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         """The plan, to be timed launch by launch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -156,13 +156,14 @@ def _picture(path: Path, name: str, type_: TensorType, pixels: Pixels | None) ->
         fix = "save the samples as arrays with numpy.save"
         raise InputError(f"the picture {path.name} is no sample", why, fix)
     channels, height, width = shape if first else (shape[2], *shape[:2])
-    bytes_ = read_picture(path, (width, height), channels)
-    if type_.dtype.is_integer:
-        array = bytes_.astype(type_.dtype.numpy)
-    elif pixels is None:
-        array = bytes_ / np.float32(_UNIT)
-    else:
-        array = pixels.real(bytes_[..., ::-1] if pixels.order.startswith("bgr") else bytes_)
+    if pixels is not None and type_.dtype.is_float:
+        how = replace(pixels, order="gray" if channels == 1 else "rgb")  # as the file has it
+        resizes = pixels.fit is not None
+        bytes_ = read_picture(path, channels, None if resizes else (width, height))
+        return np.asarray(how.real(bytes_[None], (1, *shape))[0])
+    bytes_ = read_picture(path, channels, (width, height))
+    integers = type_.dtype.is_integer
+    array = bytes_.astype(type_.dtype.numpy) if integers else bytes_ / np.float32(_UNIT)
     return np.ascontiguousarray(np.moveaxis(array, -1, 0) if first else array)
 
 

@@ -1,5 +1,8 @@
 """input x: f32[1,9,9,3]  ->  input x: u8[1,9,9,4]; x/real = picture(x), where bytes are to come.
 
+Frames of another size, or of a camera, go by way of `frame` instead. Where the model has channels
+before rows, a transpose follows; where it takes bytes itself, they are rounded.
+
 This is no pass: it changes what a graph takes, because a caller asked for it.
 """
 
@@ -8,14 +11,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fourfold.graph import Graph, Node
+from fourfold.graph import NONE, Graph, Node
 from fourfold.kernel.location import Channel
+from fourfold.ops.cast import Cast
+from fourfold.ops.frame import Frame
 from fourfold.ops.picture import Picture
+from fourfold.ops.transpose import Transpose
 from fourfold.pixels import Pixels
+from fourfold.pixels.pixels import channels_first, height_and_width
 from fourfold.rewrite._names import PassConstants
 from fourfold.types import DType, TensorType
 
 Pictures = Mapping[str, Pixels]  # by the values that come as bytes
+_CHANNELS_FIRST = Transpose((0, 3, 1, 2))
 
 
 def take_pixels(graph: Graph, pictures: Pictures) -> Graph:
@@ -27,14 +35,50 @@ def take_pixels(graph: Graph, pictures: Pictures) -> Graph:
 
 
 def _with_bytes(graph: Graph, name: str, pixels: Pixels) -> Graph:
-    values = PassConstants(graph)
-    real = values.declare(f"{name}/real", graph.types[name])
-    attributes = Picture(tuple(Channel(*one) for one in pixels.readings))
+    values, type_ = PassConstants(graph), graph.types[name]
+    real = values.declare(f"{name}/real", type_)
+    steps = _steps(type_, pixels)
+    made, last = [], name
+    for number, (op, attributes, found) in enumerate(steps):
+        final = number == len(steps) - 1
+        result = real if final else values.declare(f"{name}/{op}", found)
+        made.append(Node(op, (last,), (result,), attributes))
+        last = result
     nodes = (node.renamed({name: real}) for node in graph.nodes)
-    graph = values.apply((Node("picture", (name,), (real,), attributes), *nodes))
-    return replace(graph, types={**graph.types, name: byte_type(graph.types[real], pixels)})
+    graph = values.apply((*made, *nodes))
+    grids = {real if key == name else key: grid for key, grid in graph.quantization.items()}
+    types = {**graph.types, name: byte_type(type_, pixels)}
+    return replace(graph, types=types, quantization=grids)
+
+
+def _steps(type_: TensorType, pixels: Pixels) -> list[tuple[str, object, TensorType]]:
+    """Ops from the bytes to what the model takes, each with its attributes and what it makes."""
+    size = height_and_width(type_.shape, pixels.channels)
+    picture = TensorType(DType.F32, (type_.shape[0], *size, pixels.channels))
+    steps: list[tuple[str, object, TensorType]] = [(*_reading(type_, pixels), picture)]
+    if type_.dtype is not DType.F32:
+        steps.append(("round", NONE, picture))
+        picture = picture.with_dtype(type_.dtype)
+        steps.append(("cast", Cast(type_.dtype), picture))
+    if channels_first(type_.shape, pixels.channels):
+        steps.append(("transpose", _CHANNELS_FIRST, type_))
+    return steps
+
+
+def _reading(type_: TensorType, pixels: Pixels) -> tuple[str, object]:
+    """The op that reads the bytes: one that has no kernel where nothing is to be resized."""
+    # A model that takes int8 has 128 for its zero.
+    shift = 128.0 if type_.dtype is DType.I8 else 0.0
+    channels = tuple(Channel(byte, zero + shift, by) for byte, zero, by in pixels.readings)
+    model = height_and_width(type_.shape, pixels.channels)
+    fit = pixels.fit_frame(pixels.frame_size(model), model)
+    if fit.changes_nothing and not pixels.is_yuv:
+        return "picture", Picture(channels)
+    how = (fit, pixels.resize, pixels.read_fill, pixels.matrix)
+    return "frame", Frame(pixels.order, channels, *how)
 
 
 def byte_type(type_: TensorType, pixels: Pixels) -> TensorType:
     """What a caller passes for a picture of this type."""
-    return TensorType(DType.U8, (*type_.shape[:-1], pixels.bytes))
+    size = pixels.frame_size(height_and_width(type_.shape, pixels.channels))
+    return TensorType(DType.U8, pixels.frame_shape(type_.shape[0], size))

@@ -12,7 +12,9 @@ takes the first of these that works:
 A plan gets a player, its program from a kept binary where there is one (binary_cache); a model in
 parts gets a player that runs an engine for each part (hybrid_player). With placement='auto' the
 model is timed on the CPU, too, and stays where it is faster (race). A run checks the arrays that a
-caller passes (inputs) and plays; after the first one, new binaries are kept (binary_cache).
+caller passes (inputs; arrays, fitting, conversions and shape_hints where one is no array that fits
+as it is) and plays; after the first one, new binaries are kept (binary_cache). A caller may want
+some outputs alone, or results in its own arrays (results, cutting).
 
 A start from a prepared file or from the store imports nothing that compiles, and what only some
 starts need waits behind `lazy_import`.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold.cpu.registry import runtime_versions
 from fourfold.custom import CUSTOM_OPS
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
-from fourfold.plan import Plan
+from fourfold.plan import Plan, Program
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
 from fourfold.players import Player, keep_facts, recall_facts
 from fourfold.runtime.binary_cache import start_player
@@ -23,7 +24,7 @@ from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
 from fourfold.targets import NUMPY
 
-FindBinary = Callable[[Parts], bytes | None]
+FindBinary = Callable[[Program, DeviceInfo], bytes | None]
 
 if TYPE_CHECKING:
     from fourfold import placement as placements
@@ -39,18 +40,18 @@ class LoadedHybrid:
     """A model made ready in parts. `compiled` describes all of the GPU's parts as one plan."""
 
     def __init__(self, player: HybridPlayer, hybrid: HybridPlan, origin: str, built: bool) -> None:
-        self.player, self.compiled, self._hybrid = player, hybrid.compiled, hybrid
+        self.player, self.compiled, self.plan = player, hybrid.compiled, hybrid
         self.origin = origin  # 'file' (prepared), 'store' or 'model'
         self.built = built  # whether a program had to be built from text
 
     @property
     def only_numpy(self) -> bool:
         """Whether all of it runs by definitions, and nothing in a runtime made for the CPU."""
-        return all(part.target == NUMPY for part in self._hybrid.parts)
+        return all(part.target == NUMPY for part in self.plan.parts)
 
     @cached_property
     def placement(self) -> placements.Placement:
-        return placements.Placement.from_record(self._hybrid.placement)
+        return placements.Placement.from_record(self.plan.placement)
 
 
 class PlayerFactory:
@@ -61,26 +62,49 @@ class PlayerFactory:
         self.built = False  # whether a program had to be built from text
 
     def __call__(self, plan: Plan) -> Player:
-        parts = program_parts(plan.program, self._request.device)
-        binary = self._find(parts)
+        device = self._request.device
+        binary = self._find(plan.program, device)
         if binary is None and self._store is not None:
-            binary = self._store.find_binary(parts)
+            binary = self._store.find_binary(program_parts(plan.program, device))
         self.built = self.built or binary is None
         return start_player(self._request, plan, binary, self._store)
 
 
-def load_hybrid(request: Request, store: Store | None) -> LoadedHybrid:
+def load_hybrid(
+    request: Request, store: Store | None, make_room: Callable[[int], None] = lambda needed: None
+) -> LoadedHybrid:
     """Places a model, plans the GPU's parts and builds them, with what is kept of all that."""
+    found = find_hybrid(request, store)
+    make_room(found.hybrid.compiled.plan.device_bytes)
+    factory = PlayerFactory(request, store, found.find_binary)
+    loaded = _make_ready(request, found.hybrid, found.origin, factory)
+    if found.prepared is not None:
+        log_missing(*found.prepared, request.device, None if factory.built else b"")
+    return loaded
+
+
+class FoundHybrid(NamedTuple):
+    """A model in parts that nobody plays yet, where it came from, and who knows binaries of it; of
+    a prepared file, that and the row of its index.
+    """
+
+    hybrid: HybridPlan
+    origin: str
+    find_binary: FindBinary
+    prepared: tuple[Prepared, Mapping[str, Any]] | None = None
+
+
+def find_hybrid(request: Request, store: Store | None) -> FoundHybrid:
+    """A model in parts: in a prepared file, kept in the store, or placed and planned now."""
     if is_prepared(request.model):
         return _from_file(request, store)
     hybrid = None if store is None else _from_store(request, store)
-    origin = "model" if hybrid is None else "store"
-    if hybrid is None:
-        hybrid = _compile(request, store)
-    return _make_ready(request, hybrid, origin, PlayerFactory(request, store, lambda parts: None))
+    if hybrid is not None:
+        return FoundHybrid(hybrid, "store", lambda program, device: None)
+    return FoundHybrid(_compile(request, store), "model", lambda program, device: None)
 
 
-def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
+def _from_file(request: Request, store: Store | None) -> FoundHybrid:
     with request.timings.stage("open"):
         prepared = Prepared.open(request.model)
         row = find_row(request, prepared, store)
@@ -88,10 +112,7 @@ def _from_file(request: Request, store: Store | None) -> LoadedHybrid:
             what, why = f"{request.title} cannot be placed anew", "it was prepared as a whole"
             raise InputError(what, why, "open the original model, or leave placement out")
         hybrid = read_hybrid(prepared.file, row["sections"])
-    factory = PlayerFactory(request, store, prepared.binary)
-    loaded = _make_ready(request, hybrid, "file", factory)
-    log_missing(prepared, row, request.device, None if factory.built else b"")
-    return loaded
+    return FoundHybrid(hybrid, "file", prepared.binary_for, (prepared, row))
 
 
 def _from_store(request: Request, store: Store) -> HybridPlan | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from fourfold.cpu.protocol import Direct, Lock, PartRunner
 from fourfold.cpu.registry import find_engine
 from fourfold.errors import InputError
-from fourfold.plan import Plan
+from fourfold.plan import Plan, Port
 from fourfold.plan.hybrid import HybridPart, HybridPlan
 from fourfold.players import Player
+from fourfold.players.host_memory import run_through_host
+from fourfold.players.protocol import Into, Outputs
 from fourfold.types import Shape
 
 Runner = Player | PartRunner  # of a part on the device, or of one on the CPU
@@ -44,27 +46,63 @@ class HybridPlayer:
         self._outputs = [port.name for port in self.plan.outputs]
         self._last_reader = {name: i for i, part in enumerate(hybrid.parts) for name in part.inputs}
         self._last_reader |= dict.fromkeys(self._outputs, len(hybrid.parts))
+        self._demands: dict[tuple[str, ...], frozenset[str]] = {}
 
     def _steps(self) -> zip[tuple[HybridPart, Runner]]:
         return zip(self._hybrid.parts, self._runners, strict=True)
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The model's outputs for its inputs, both in the model's order, as new arrays."""
-        return self._run(arrays, lambda player, given: None)
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The model's outputs for its inputs, both in the model's order: as new arrays, or `into`
+        those that are given, unless a result turns out to have another shape. What is None there
+        is not fetched, and parts that are needed for nothing else are not run.
+        """
+        return self._run(arrays, into, lambda player, given: None)
 
-    def _run(self, arrays: Sequence[np.ndarray], before_gpu: BeforeGpu) -> list[np.ndarray]:
+    def _run(
+        self, arrays: Sequence[np.ndarray], into: Into | None, before_gpu: BeforeGpu
+    ) -> Outputs:
         values = {port.name: one for port, one in zip(self.plan.inputs, arrays, strict=True)}
+        targets = {} if into is None else dict(zip(self._outputs, into, strict=True))
+        wanted = [name for name in self._outputs if into is None or targets[name] is not None]
+        needed = self._needed(wanted)
         fresh: set[str] = set()  # results that nobody else holds
         for number, (part, runner) in enumerate(self._steps()):
+            if not self._is_needed(number, needed):
+                continue
             given = [self._given(name, values[name], part) for name in part.inputs]
             if part.plan is not None:
                 before_gpu(cast(Player, runner), given)
+                found = cast(Player, runner).run(given, _places(part.plan, part, needed, targets))
                 fresh.update(part.outputs)
-            values.update(zip(part.outputs, runner.run(given), strict=True))
+            else:
+                needs = [name in needed for name in part.outputs]
+                found = cast(PartRunner, runner).run(given, needs)
+            values.update(zip(part.outputs, found, strict=True))
             for name in part.inputs:
                 if self._last_reader[name] == number:
                     values.pop(name, None)
-        return [values[name] if name in fresh else values[name].copy() for name in self._outputs]
+        return [
+            _delivered(values[name], targets.get(name), name in fresh) if name in wanted else None
+            for name in self._outputs
+        ]
+
+    def _needed(self, wanted: Sequence[str]) -> frozenset[str]:
+        """The values that are wanted, and those that parts need for them."""
+        key = tuple(wanted)
+        if key not in self._demands:
+            needed = set(wanted)
+            for number in reversed(range(len(self._runners))):
+                if self._is_needed(number, needed):
+                    needed.update(self._hybrid.parts[number].inputs)
+            self._demands[key] = frozenset(needed)
+        return self._demands[key]
+
+    def _is_needed(self, number: int, needed: Collection[str]) -> bool:
+        """Whether a part gives something that is needed, or to a run that comes later."""
+        states = self._hybrid.states
+        if states is None or number in states:
+            return True
+        return any(name in needed for name in self._hybrid.parts[number].outputs)
 
     def _given(self, name: str, array: np.ndarray, part: HybridPart) -> np.ndarray:
         """A value as a part can take it: a GPU part was made for one shape."""
@@ -78,6 +116,11 @@ class HybridPlayer:
                 "open the model with placement='cpu', or give it inputs of the file's own shapes",
             )
         return np.asarray(array, order="C")
+
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        """As `run`; memory of the device goes through the host, where the parts meet."""
+        ports = (self.plan.inputs, self.plan.outputs)
+        return run_through_host(self.run, ports, arrays, into)
 
     def shapes(self) -> Mapping[str, Shape]:
         """The shapes of results that only the CPU's engines know."""
@@ -101,7 +144,7 @@ class HybridPlayer:
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """The shortest time of each launch of all parts on the GPU."""
         times: list[float] = []
-        self._run(arrays, lambda player, given: times.extend(player.profile(given, runs)))
+        self._run(arrays, None, lambda player, given: times.extend(player.profile(given, runs)))
         return times
 
     def reset(self) -> None:
@@ -110,5 +153,36 @@ class HybridPlayer:
             runner.reset()
 
     def close(self) -> None:
+        """Close all runners, and hold none of them any longer."""
         for runner in self._runners:
             runner.close()
+        self._runners = self.players = self._on_cpu = ()
+
+
+def _places(
+    plan: Plan, part: HybridPart, needed: Collection[str], targets: Mapping[str, Any]
+) -> Into | None:
+    """Where the results of a part on the device go; None where all are wanted, as new arrays."""
+    names = part.outputs
+    if all(name in needed and targets.get(name) is None for name in names):
+        return None
+    return [
+        _place(port, name in needed, targets.get(name))
+        for name, port in zip(names, plan.outputs, strict=True)
+    ]
+
+
+def _place(port: Port, needed: bool, target: np.ndarray | None) -> np.ndarray | None:
+    if target is not None and target.shape == port.type.shape:
+        return target
+    return np.empty(port.type.shape, port.type.dtype.numpy) if needed else None
+
+
+def _delivered(value: np.ndarray, target: np.ndarray | None, fresh: bool) -> np.ndarray:
+    """A result for the caller: in its own array, or in one that nobody else holds."""
+    if value is target:
+        return value
+    if target is not None and target.shape == value.shape:
+        np.copyto(target, value, casting="equiv")
+        return target
+    return value if fresh else value.copy()

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from fourfold import players
-from fourfold.cpu.protocol import Lock, Results
+from fourfold.cpu.protocol import Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
-from fourfold.runtime.inputs import Inputs, TensorInfo, describe_ports
+from fourfold.runtime.device_share import DeviceShare
+from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
@@ -24,16 +27,25 @@ from fourfold.runtime.loading import (
     tuned_choices,
 )
 from fourfold.runtime.request import Request
+from fourfold.runtime.tensor_info import TensorInfo, describe_ports
 from fourfold.store.prepared import is_prepared
 
 if TYPE_CHECKING:
+    from concurrent import futures
+
     from fourfold.placement import Placement
-    from fourfold.runtime import hybrid_loading, race
+    from fourfold.players import thread_slot
+    from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
-    race = lazy_import("fourfold.runtime.race")
+    race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
+    in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
+    thread_slot, futures = (
+        lazy_import("fourfold.players.thread_slot"),
+        lazy_import("concurrent.futures"),
+    )
 
 
 @dataclass(frozen=True)
@@ -48,46 +60,35 @@ class KernelTime:
 class ModelInstance:
     """A model made ready: who plays it, and what goes in and out. Not for two threads at once."""
 
-    def __init__(self, request: Request, store: Store | None, lock: Lock) -> None:
-        self.request, self._store, self._lock = request, store, lock
+    def __init__(
+        self,
+        request: Request,
+        store: Store | None,
+        make_room: Callable[[int], None] = lambda needed: None,
+    ) -> None:
+        """`make_room` is told how many bytes are about to be set aside on the device."""
+        self.request, self._store = request, store
+        self._playing = threading.Lock()  # who uses the player holds it, by whichever way
+        self._thread: futures.ThreadPoolExecutor | None = None  # of a model with one run at a time
         self._hybrid: hybrid_loading.LoadedHybrid | None = None
         self._explained: Placement | None = None
         self.player: players.Player | HybridPlayer
         self.inputs: tuple[TensorInfo, ...]
         self.outputs: tuple[TensorInfo, ...]
         self.direct: Callable[[Inputs], Results | None] = not_direct
-        loaded = self._load_whole()
+        loaded = load_whole(request, store)
         if loaded is None:
-            hybrid = hybrid_loading.load_hybrid(request, store)
+            hybrid = hybrid_loading.load_hybrid(request, store, make_room)
             self._use_hybrid(hybrid)
             built = hybrid.built
         else:
             self._describe(loaded.compiled, loaded.origin)
+            make_room(self.plan.device_bytes)
             self.player = start_player(request, loaded.compiled.plan, loaded.binary, store)
             built = loaded.binary is None
         self._binaries = BinaryCache(request, store, built)
         if request.placement_options.measured and not request.placement_options.strict:
             self._race()
-
-    def _load_whole(self) -> LoadedPlan | None:
-        """All of the model as one plan for the device; None where it has to run in parts."""
-        request, store = self.request, self._store
-        if request.placement_options.only_cpu:
-            return None
-        if is_prepared(request.model):
-            return load_prepared(request, store)
-        loader = PlanLoader(request, store)
-        loaded = loader.find()
-        if loaded is not None:
-            return loaded
-        if store is not None and hybrid_loading.is_kept_in_parts(request, store):
-            return None
-        try:
-            return loader.compile()
-        except UnsupportedError:
-            if request.placement_options.strict:
-                raise
-            return None
 
     def _race(self) -> None:
         """Whoever asks for 'auto' gets the CPU where the model was seen to run faster there."""
@@ -109,7 +110,7 @@ class ModelInstance:
 
     def _find_direct(self) -> None:
         if self._hybrid is not None:
-            self.direct = self._hybrid.player.direct(self._lock) or not_direct
+            self.direct = self._hybrid.player.direct(self._playing) or not_direct
 
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
@@ -132,16 +133,86 @@ class ModelInstance:
             self._explained = hybrid_loading.explain_placement(self.request)
         return self._explained
 
-    def run(self, arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        results = self.player.run(arrays)
-        self._binaries.after_run(self.player)
+    @property
+    def in_parts(self) -> bool:
+        """Whether engines for the CPU run some of it, or all."""
+        return self._hybrid is not None
+
+    def run(self, arrays: Sequence[Any]) -> dict[str, np.ndarray]:
+        """All outputs as new arrays; among the inputs may be memory of the device."""
+        with self._playing:
+            run = self.player.run if _on_host(arrays) else self.player.run_bound
+            results = run(arrays)
+        self._after_run()
         return {info.name: result for info, result in zip(self.outputs, results, strict=True)}
+
+    def run_into(self, arrays: Sequence[Any], into: Sequence[Any]) -> dict[str, Any]:
+        """Some outputs alone, in the order of all: those that `into` has an array or memory of the
+        device for.
+        """
+        with self._playing:
+            on_host = _on_host(arrays) and _on_host(one for one in into if one is not None)
+            run = self.player.run if on_host else self.player.run_bound
+            results = run(arrays, into)
+        self._after_run()
+        pairs = zip(self.outputs, results, strict=True)
+        return {info.name: result for info, result in pairs if result is not None}
+
+    def cut_request(self, outputs: Sequence[str]) -> Request | None:
+        """What to make ready for these outputs alone; None where it cannot be, or does not pay."""
+        hybrid = None if self._hybrid is None else self._hybrid.plan
+        if self.origin == "file" or not cutting.can_cut(self.plan, hybrid):
+            return None
+        return cutting.cut_request(self.request, outputs, self._store)
+
+    def _after_run(self) -> None:
+        self._binaries.after_run(self.player)
+
+    @cached_property
+    def device_share(self) -> DeviceShare:
+        """What it has of the device's memory."""
+        return DeviceShare(self.plan, self.request.compile_options.memory_limit)
+
+    @cached_property
+    def flights(self) -> in_flight.RunsInFlight:
+        """The runs that have begun and are not waited for."""
+        names = [info.name for info in self.outputs]
+        full = partial(getattr, self.device_share, "is_full")
+        return in_flight.RunsInFlight(self._open_slot, names, self._after_run, full)
+
+    @cached_property
+    def views(self) -> views.Views:
+        """Arrays that the caller fills and reads."""
+        names = [info.name for info in self.inputs], [info.name for info in self.outputs]
+        return views.Views(partial(self._open_slot, staged=False), names, self._after_run)
+
+    def _open_slot(self, staged: bool = True) -> players.Slot:
+        if self._hybrid is None:
+            self.device_share.take_slot()
+            slot = cast(players.Player, self.player).open_slot(staged)
+            if slot is not None:
+                return slot
+        if self._thread is None:
+            self._thread = futures.ThreadPoolExecutor(1, "fourfold-run")
+        ports = (self.plan.inputs, self.plan.outputs)
+        return thread_slot.ThreadSlot(self._play, self._thread, *ports)
+
+    def _play(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        with self._playing:
+            return self.player.run(arrays)
+
+    def drain(self) -> None:
+        """Wait for all that has begun."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                getattr(self, name).drain()
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[KernelTime]:
         """The shortest time of every launch; one launch in all is made a list of them for this."""
         listed = self._as_list()
         player = listed or self.player
-        times = player.profile(arrays, runs)
+        with self._playing:
+            times = player.profile(arrays, runs)
         launches = player.plan.launches
         if listed is not None:
             listed.close()
@@ -160,14 +231,48 @@ class ModelInstance:
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""
-        self.player.reset()
+        self.drain()
+        with self._playing:
+            self.player.reset()
         self._find_direct()
 
     def close(self) -> None:
-        """Free the device's memory, after what is being kept is kept."""
+        """Free the device's memory, after what has begun has ended, and what is kept is kept."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                vars(self).pop(name).close()
+        if self._thread is not None:
+            self._thread.shutdown()
         self._binaries.close()
-        self.player.close()
+        self.direct = not_direct
+        with self._playing:
+            self.player.close()
+            del self.player  # it is described for as long as somebody asks, and holds nothing
+
+
+def _on_host(arrays: Iterable[object]) -> bool:
+    return all(isinstance(one, np.ndarray) for one in arrays)
 
 
 def not_direct(inputs: Inputs) -> None:
     """Most models have no shorter way than that by a player."""
+
+
+def load_whole(request: Request, store: Store | None) -> LoadedPlan | None:
+    """All of the model as one plan for the device; None where it has to run in parts."""
+    if request.placement_options.only_cpu:
+        return None
+    if is_prepared(request.model):
+        return load_prepared(request, store)
+    loader = PlanLoader(request, store)
+    loaded = loader.find()
+    if loaded is not None:
+        return loaded
+    if store is not None and hybrid_loading.is_kept_in_parts(request, store):
+        return None
+    try:
+        return loader.compile()
+    except UnsupportedError:
+        if request.placement_options.strict:
+            raise
+        return None

@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
+from fourfold.errors import DeviceError, FourfoldError
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.request import Request
+from fourfold.store.log import log_once
 from fourfold.timings import Timings
 from fourfold.types import Shape
 
-MakeInstance = Callable[[Request], ModelInstance]
+ShapesKey = tuple[tuple[str, Shape], ...]
+
+
+class MakeInstance(Protocol):
+    """Makes a model ready; `make_room` is told what that takes on the device before it is taken."""
+
+    def __call__(self, request: Request, *, make_room: Callable[[int], None]) -> ModelInstance: ...
 
 
 class InstanceCache:
-    """Instances of a model by the shapes of its inputs, the current one among them."""
+    """Instances of a model by the shapes of its inputs, the current one among them; and of the
+    model cut to some of its outputs.
+    """
 
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
-        self._first, self._make, self._limit = first, make, limit
-        self.current = make(first)
+        self._first, self._make, self._limit = first, make, max(limit, 1)
+        self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
+        self.current = make(first, make_room=self._make_room)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
-        self._instances = OrderedDict({_key(first): self.current})
+        self._instances[_key(first)] = self.current
+        # Cut ones are beside those, and do not count among them; None where cutting does not pay.
+        self._cut: OrderedDict[tuple[ShapesKey, tuple[str, ...]], ModelInstance | None]
+        self._cut = OrderedDict()
+        self.told: set[str] = set()  # inputs of which the log knows that they are converted
 
     def change(self, shapes: Mapping[str, Shape]) -> bool:
         """Make the model with these shapes the current one; says whether that is another one."""
@@ -31,13 +47,59 @@ class InstanceCache:
         request = self._request({**now, **shapes})
         key = _key(request)
         if key not in self._instances:
-            self._instances[key] = self._make(request)
+            self._instances[key] = self._made(request)
         self._instances.move_to_end(key)
         self.current = self._instances[key]
         self.current.reset()
-        while len(self._instances) > max(self._limit, 1):
-            self._instances.popitem(last=False)[1].close()
+        _close_oldest(self._instances, self._limit)
         return True
+
+    def _made(self, request: Request) -> ModelInstance:
+        """A new instance. Where it fails after the current one gave way, that one comes back."""
+        before = self.current.request
+        try:
+            return self._make(request, make_room=self._make_room)
+        except FourfoldError:
+            if _key(before) not in self._instances:
+                self.current = self._make(before, make_room=self._make_room)
+                self._instances[_key(before)] = self.current
+            raise
+
+    def _make_room(self, needed: int) -> None:
+        """Close what was not used for the longest time until the rest and what is needed keep the
+        limit of memory. A plan that would not keep it alone is never made.
+        """
+        limit = self._first.compile_options.memory_limit
+        while limit is not None and self._instances and needed + self._held > limit.bytes:
+            self._instances.popitem(last=False)[1].close()
+
+    @property
+    def _held(self) -> int:
+        return sum(instance.device_share.bytes for instance in self._instances.values())
+
+    def cut_to(self, outputs: Sequence[str]) -> ModelInstance | None:
+        """The current model without what only other outputs need; None where that is nothing, or
+        where it cannot be cut.
+        """
+        wanted = tuple(info.name for info in self.current.outputs if info.name in outputs)
+        if len(wanted) == len(self.current.outputs):
+            return None
+        key = (_key(self.current.request), wanted)
+        if key not in self._cut:
+            self._cut[key] = self._make_cut(wanted)
+        self._cut.move_to_end(key)
+        _close_oldest(self._cut, self._limit)
+        return self._cut[key]
+
+    def _make_cut(self, outputs: Sequence[str]) -> ModelInstance | None:
+        if self._first.compile_options.memory_limit is not None:
+            return None  # the whole would have to give way to it, and come back
+        request = self.current.cut_request(outputs)
+        try:
+            return None if request is None else self._make(request, make_room=self._make_room)
+        except DeviceError as error:  # there may be no room for it beside the whole
+            log_once(f"{self._first.title} runs whole for {list(outputs)}: {error.what}")
+            return None
 
     def _request(self, shapes: Mapping[str, Shape]) -> Request:
         """A request for these shapes, which names those only that the first one did not have."""
@@ -47,11 +109,18 @@ class InstanceCache:
         return self._first._replace(compile_options=options, timings=Timings())
 
     def close(self) -> None:
-        for instance in self._instances.values():
-            instance.close()
-        self._instances.clear()
+        _close_oldest(self._instances, 0)
+        _close_oldest(self._cut, 0)
 
 
-def _key(request: Request) -> tuple[tuple[str, Shape], ...]:
+def _key(request: Request) -> ShapesKey:
     shapes = request.compile_options.shapes
     return tuple(sorted((name, tuple(size)) for name, size in shapes.items()))
+
+
+def _close_oldest(instances: OrderedDict[Any, Any], left: int) -> None:
+    """Free those that were not used for the longest time, until so many are left."""
+    while len(instances) > left:
+        oldest = instances.popitem(last=False)[1]
+        if oldest is not None:
+            oldest.close()

@@ -41,10 +41,10 @@ def load_prepared(request: Request, store: Store | None) -> LoadedPlan | None:
         if prepared.is_hybrid(row):
             return None
         compiled = prepared.plan(row)
-        parts = program_parts(compiled.plan.program, device)
-        binary = prepared.binary(parts)
+        program = compiled.plan.program
+        binary = prepared.binary_for(program, device)
         if binary is None and store is not None:
-            binary = store.find_binary(parts)
+            binary = store.find_binary(program_parts(program, device))
     log_missing(prepared, row, device, binary)
     return LoadedPlan(compiled, binary, "file")
 
@@ -58,6 +58,8 @@ def find_row(request: Request, prepared: Prepared, store: Store | None) -> Mappi
         options.precision,
         request.pixels_text,
         options.signature or "",
+        None if options.memory_limit is None else options.memory_limit.bytes,
+        request.postprocess_text,
     )
     ask = partial(players.ask_facts, store=store)
     row = prepared.best(prepared.choose_model(request.name), request.device, wanted, ask)
@@ -137,7 +139,8 @@ def why_outdated(
 def compile_request(request: Request, tuned: Mapping[str, str]) -> Compiled:
     """Reads, rewrites and lowers all of the model."""
     players.begin_trials(request.device)
-    players.backend_of(request.device).start_compiler(request.device)
+    if request.plays:
+        players.backend_of(request.device).start_compiler(request.device)
     with request.timings.stage("imports"):
         compile_model = compiler.compile_model
     compiled: Compiled = compile_model(

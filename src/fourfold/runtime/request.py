@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from fourfold import convert as conversions
     from fourfold import pixels
     from fourfold.convert import ReadableModel
+    from fourfold.processing import option as processing
     from fourfold.store.store import Store
 else:
     conversions, pixels = lazy_import("fourfold.convert"), lazy_import("fourfold.pixels")
+    processing = lazy_import("fourfold.processing.option")
 
 
 class Request(NamedTuple):
@@ -37,6 +39,7 @@ class Request(NamedTuple):
     token: str = ""  # of the caller, one more part of the key
     any_precision: bool = False  # whether a prepared file's own will do: the caller named none
     make_readable: Callable[[], ReadableModel] | None = None  # None: readers take it as it is
+    plays: bool = True  # whether a player of the plan is made next, so that a compiler may warm up
 
     @property
     def title(self) -> str:
@@ -57,6 +60,12 @@ class Request(NamedTuple):
         given = self.compile_options.pixels
         return "" if given is None else str(pixels.pixels_text(given))
 
+    @property
+    def postprocess_text(self) -> str:
+        """In words what is made of outputs."""
+        given = self.compile_options.postprocess
+        return "" if given is None else str(processing.postprocess_text(given))
+
 
 def plan_key_parts(request: Request, store: Store) -> Parts:
     """The labelled parts of the key under which the plan of a request is kept."""
@@ -69,8 +78,13 @@ def plan_key_parts(request: Request, store: Store) -> Parts:
         "quantized": str(options.quantized),
         "follow": str(options.follow_batch),
         "pixels": request.pixels_text,
+        "postprocess": request.postprocess_text,
         "signature": options.signature or "",
     }
+    if options.memory_limit is not None:
+        stated["memory"] = str(options.memory_limit)
+    if options.outputs:
+        stated["outputs"] = repr(options.outputs)
     device = players.recall_facts(request.device, store)
     return {**store.engine_parts, **plan_parts(model, options.shapes, device, stated)}
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from fourfold.forks import follow, leave_behind
 from fourfold.store.choices import Choice
 from fourfold.store.facts import FactRow, fact_checksum
 
@@ -136,11 +137,20 @@ class MemoryDatabase(Database):
 
     def __init__(self) -> None:
         super().__init__(Path())
+        self._open()
+        follow(self, MemoryDatabase._begin_anew)
+
+    def _open(self) -> None:
         self._connection_kept = sqlite3.connect(
             ":memory:", isolation_level=None, check_same_thread=False
         )
         self._connection_kept.executescript(SCHEMA)
         self._lock = RLock()
+
+    def _begin_anew(self) -> None:
+        """A child has an empty one: another thread may have been at work in this one."""
+        leave_behind(self._connection_kept)
+        self._open()
 
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:

@@ -20,7 +20,7 @@ from fourfold.types import Shape
 from fourfold.version import VERSION
 
 # What is equal for two plans of which the second takes the first's place.
-SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels", "signature")
+SAME_PLAN = ("model", "made_for", "precision", "shapes", "pixels", "signature", "postprocess")
 
 
 class Draft:
@@ -104,6 +104,7 @@ class Draft:
             "shapes": {one: list(size) for one, size in shapes.items()},
             "pixels": dict(compiled.pixels),
             "signature": compiled.signature,
+            "postprocess": compiled.postprocess,
             "requirements": requirements_record(plan.requirements),
             "sections": [self._section(one) for one in sections],
             "engine": VERSION,

@@ -65,6 +65,10 @@ class Entries:
         self.database = MemoryDatabase() if folder is None else Database(folder)
         self.contents: Contents = MemoryContents() if folder is None else FolderContents(folder)
 
+    def __reduce__(self) -> tuple[type, tuple[Path | None, int]]:
+        """Another process opens the same folder; what is in memory is not sent."""
+        return type(self), (self.folder, self.limit)
+
     def find(
         self, kind: str, parts: Parts, read: Callable[[Container], R], counted: bool = True
     ) -> R | None:

@@ -22,7 +22,8 @@ FORMAT = "1"  # of the entries; another number, and nothing kept before is used
 LIMITS = ("max_allocation", "max_work_group", "local_memory", "image_texels")
 # Nor is where a device is found, how much is left of it, and what it only claims.
 NOT_IN_KEYS = (
-    *("index", "ordinal", "others", "uuid", "memory", "claims", "probed"),
+    *("index", "ordinal", "others", "uuid", "memory", "claims", "probed", "present"),
+    *("shared_context", "shared_queue"),
     *LIMITS,
     *PROBED,
 )
@@ -47,7 +48,7 @@ def engine_parts(sources: str) -> Parts:
 
 
 def device_parts(device: DeviceInfo) -> Parts:
-    """What a binary depends on."""
+    """Which device this is, and its driver."""
     return {
         "platform": device.platform,
         "device": device.name,
@@ -104,6 +105,17 @@ def conversion_parts(model: str, converter: str, script: str) -> Parts:
 
 
 def program_parts(program: Program, device: DeviceInfo) -> Parts:
+    """What a binary depends on: the device and its driver, or the architecture alone, where a
+    compiler beside the driver builds it.
+    """
+    return loadable_parts(program, device)[0]
+
+
+def loadable_parts(program: Program, device: DeviceInfo) -> list[Parts]:
+    """The same of all binaries that a device can load: its own first, then those of older
+    architectures, which its driver translates.
+    """
     text = digest(program.text.encode())
     own = {"kind of entry": "binary", "text": text, "options": program.options, "format": FORMAT}
-    return {**own, **device_parts(device)}
+    built_for = [{"architecture": name} for name in device.architectures]
+    return [{**own, **one} for one in built_for or [device_parts(device)]]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from fourfold.lazy import lazy_import
@@ -12,14 +11,11 @@ if TYPE_CHECKING:
 else:
     logging = lazy_import("logging")
 
-_said: set[str] = set()
-_lock = Lock()
+_said: dict[str, object] = {}  # what was said, and by which call
 
 
 def log_once(line: str, about: str = "") -> None:
     """One line in the log, once a process for what it is about."""
-    with _lock:
-        if (about or line) in _said:
-            return
-        _said.add(about or line)
-    logging.getLogger("fourfold").warning("%s", line)
+    this_call = object()
+    if _said.setdefault(about or line, this_call) is this_call:  # without a lock: see forks
+        logging.getLogger("fourfold").warning("%s", line)

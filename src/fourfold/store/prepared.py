@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from fourfold.device import DeviceInfo, Fact, is_fact
-from fourfold.errors import InputError, ModelError, nearest
-from fourfold.plan import Compiled, Container, read_plan
+from fourfold.errors import DeviceError, InputError, ModelError, nearest
+from fourfold.plan import Compiled, Container, Program, read_plan
 from fourfold.plan.container import MAGIC
-from fourfold.plan.record import read_requirements
-from fourfold.store.keys import key_of
+from fourfold.plan.record import device_bytes, read_requirements
+from fourfold.store.keys import key_of, loadable_parts
 from fourfold.types import Shape
 
 LISTS = ("models", "plans", "hybrid_plans", "binaries", "choices")
@@ -39,8 +39,9 @@ def is_prepared(source: str | bytes) -> bool:
 class Wanted(NamedTuple):
     """What a plan is looked for by, beside the model and the device; None and '' leave it open.
 
-    `pixels` says in words which inputs are to come as bytes. Of several precisions the `preferred`
-    one is taken.
+    `pixels` says in words which inputs are to come as bytes, `postprocess` what is to be made of
+    outputs. Of several precisions the `preferred` one is taken. `memory_limit` is what a plan may
+    take on the device, in bytes.
     """
 
     precision: str | None = None
@@ -48,6 +49,8 @@ class Wanted(NamedTuple):
     preferred: str = "fp32"
     pixels: str = ""
     signature: str = ""
+    memory_limit: int | None = None
+    postprocess: str = ""
 
 
 ANYTHING = Wanted()
@@ -103,8 +106,10 @@ class Prepared:
             rows = [*self.index["plans"], *self.index["hybrid_plans"]]
             rows = [one for one in rows if one["model"] == model]
             rows = self._for_pixels(self._for_signature(rows, wanted.signature), wanted.pixels)
+            rows = self._for_postprocess(rows, wanted.postprocess)
             rows = self._suitable(rows, wanted.precision, wanted.shapes)
             rows.sort(key=lambda one: _distance(one, device, wanted.preferred))
+            rows = self._within(rows, wanted.memory_limit)
             return self._first_playable(rows, device, ask)
         except _WRONG as error:
             raise self._damaged(error) from error
@@ -165,6 +170,18 @@ class Prepared:
             raise InputError(what, f"it was prepared for: {' | '.join(known)}", fix)
         return found
 
+    def _for_postprocess(self, rows: list[Any], wanted: str) -> list[Any]:
+        """Without a word those with the model's own outputs, or the only ones that there are."""
+        known = sorted({_postprocess(one) for one in rows})
+        if wanted not in known and not (len(known) == 1 and not wanted):
+            made = " | ".join(one or "the model's own outputs" for one in known)
+            what = f"{self.file.title} was not prepared for the post-processing '{wanted}'"
+            if not wanted:
+                what = f"{self.file.title} has {len(known)} post-processings"
+            fix = "pass postprocess= as one of these, add it with 'fourfold prepare --add', or open"
+            raise InputError(what, f"it was prepared for: {made}", f"{fix} the model")
+        return [one for one in rows if _postprocess(one) in (wanted or known[0], wanted)]
+
     def _suitable(
         self, plans: list[Any], precision: str | None, shapes: Mapping[str, Shape] | None
     ) -> list[Any]:
@@ -181,6 +198,21 @@ class Prepared:
             raise InputError(what, f"it was prepared for: {'; '.join(known)}", fix)
         return found
 
+    def _within(self, rows: list[Any], limit: int | None) -> list[Any]:
+        """Those that keep a limit of device memory."""
+        if limit is None:
+            return rows
+        needed = [device_bytes(self.file, one["sections"]) for one in rows]
+        found = [row for row, size in zip(rows, needed, strict=True) if size <= limit]
+        if not found:
+            raise DeviceError(
+                f"no plan in {self.file.title} keeps memory_limit={limit}",
+                f"the smallest one needs {min(needed)} bytes on the device",
+                f"pass memory_limit={min(needed)} or more, or add a plan in precision 'mixed' or"
+                " of smaller shapes with 'fourfold prepare --add'",
+            )
+        return found
+
     def binary(self, parts: Mapping[str, str]) -> bytes | None:
         """The program's binary for exactly this device and driver."""
         wanted = key_of(parts)
@@ -191,6 +223,11 @@ class Prepared:
         except _WRONG as error:
             raise self._damaged(error) from error
         return None
+
+    def binary_for(self, program: Program, device: DeviceInfo) -> bytes | None:
+        """A binary of the program that a device can load, its own before others."""
+        found = (self.binary(parts) for parts in loadable_parts(program, device))
+        return next((binary for binary in found if binary is not None), None)
 
     def choices(self, device: str) -> dict[str, str]:
         """The tuned choices that came with the file."""
@@ -262,6 +299,11 @@ def _strangeness(row: Mapping[str, Any], device: DeviceInfo) -> int:
 def _signature(row: Mapping[str, Any]) -> str:
     """The signature of a plan; files have it since there are such."""
     return str(row.get("signature", ""))
+
+
+def _postprocess(row: Mapping[str, Any]) -> str:
+    """What a plan makes of outputs; files have it since there is such."""
+    return str(row.get("postprocess", ""))
 
 
 def _pixel_texts(row: Mapping[str, Any]) -> list[str]:

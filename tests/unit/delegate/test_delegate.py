@@ -213,7 +213,7 @@ def test_a_failure_is_no_success(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     delegate = GpuDelegate(tiny_model())
     ours = interpreter(name, tiny_model(), delegate)
     run(ours, [IMAGE])
-    monkeypatch.setattr(Session, "run", lambda *_: 1 / 0)
+    monkeypatch.setattr(Session, "run", lambda *_, **__: 1 / 0)
     with pytest.raises(RuntimeError, match="division by zero"):
         ours.invoke()
     assert isinstance(delegate.last_error, ZeroDivisionError)
@@ -222,7 +222,7 @@ def test_a_failure_is_no_success(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_error_of_ours_is_told_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise DeviceError("100% lost", "it was unplugged", "plug it in")
 
     ours = interpreter(LITERT, tiny_model(), GpuDelegate(tiny_model()))

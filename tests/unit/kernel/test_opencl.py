@@ -5,7 +5,7 @@ from __future__ import annotations
 from fourfold.kernel import expression as e
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.location import Layout, Stored, own_location
-from fourfold.kernel.opencl.renderer import render
+from fourfold.kernel.opencl.language import LANGUAGE
 from fourfold.kernel.view import View
 from fourfold.types import DType, TensorType
 
@@ -24,7 +24,7 @@ def doubled(literal: bool = False) -> Kernel:
 
 
 def test_the_whole_text() -> None:
-    assert render(doubled(), "double_0") == (
+    assert LANGUAGE.render(doubled(), "double_0") == (
         "// double\n"
         "__kernel void double_0(\n"
         "    __global const float *restrict src_base,\n"
@@ -54,7 +54,7 @@ def test_floats_go_through_pointers_to_vectors_of_halves() -> None:
     near = kernel.shifted(some, x * 3, 4, "near")
     kernel.store(near, 1, e.load(near, 2, "float", 4))
     kernel.store(near, 0, e.load(near, 3, "half", 4))
-    text = render(kernel, "halves_0")
+    text = LANGUAGE.render(kernel, "halves_0")
     assert "vloada_half4(2, (__global half *)near)" in text
     assert ", 1, (__global half *)near)" in text
     assert "near[0] = near[3]" in text
@@ -67,23 +67,23 @@ def test_what_is_read_by_image() -> None:
     (x,) = kernel.ids(5)
     value = e.load(some, x + 1, "float", 8)
     kernel.store(out, x, value.part(1, 4) + e.load(some, x * 3, "float", 4))
-    text = render(kernel, "by_image_0", frozenset({"some"}))
+    text = LANGUAGE.render(kernel, "by_image_0", frozenset({"some"}))
     assert "    __read_only image1d_buffer_t some,\n    int some_at,\n" in text
     assert "read_imagef(some, some_at + x * 3)" in text
     both = "read_imagef(some, some_at + 2 * (x + 1)), read_imagef(some, some_at + 2 * (x + 1) + 1)"
     assert f"(float8)({both}).s4567" in text
     assert "half" not in text
-    assert "image" not in render(kernel, "plain_0").replace("by_image", "")
+    assert "image" not in LANGUAGE.render(kernel, "plain_0").replace("by_image", "")
 
 
 def test_sizes_may_be_numbers() -> None:
     kernel = doubled(literal=True)
     assert kernel.sizes == {}
-    assert "y * 5 + x" in render(kernel, "double_0")
+    assert "y * 5 + x" in LANGUAGE.render(kernel, "double_0")
 
 
 def test_the_same_kernel_gives_the_same_text() -> None:
-    assert render(doubled(), "k") == render(doubled(), "k")
+    assert LANGUAGE.render(doubled(), "k") == LANGUAGE.render(doubled(), "k")
 
 
 def test_what_is_used_twice_is_computed_once() -> None:
@@ -91,7 +91,7 @@ def test_what_is_used_twice_is_computed_once() -> None:
     x = e.name("x", "float")
     part = e.exp(x)
     kernel.variable(part * part, "v")
-    text = render(kernel, "k")
+    text = LANGUAGE.render(kernel, "k")
     assert text.count("exp(x)") == 1
 
 
@@ -100,14 +100,14 @@ def test_what_a_guard_protects_stays_behind_it() -> None:
     pointer = kernel.pointer("src", DType.F32, None)
     value = e.load(pointer, e.name("i", "int"), "float")
     kernel.let(e.guarded(e.name("i", "int") < 3, value + value), "v")
-    assert "const float v = i < 3 ? src[i] + src[i] : 0.0f;" in render(kernel, "k")
+    assert "const float v = i < 3 ? src[i] + src[i] : 0.0f;" in LANGUAGE.render(kernel, "k")
 
 
 def test_a_loop_that_runs_once_leaves_no_trace() -> None:
     kernel = Kernel("loop", literal=True)
     with kernel.loop(1) as i:
         kernel.variable(i + 2, "v")
-    text = render(kernel, "k")
+    text = LANGUAGE.render(kernel, "k")
     assert "for" not in text
     assert "int v = 2;" in text
 
@@ -116,7 +116,7 @@ def test_truth_in_vectors_is_all_bits() -> None:
     kernel = Kernel("truth", literal=True)
     lanes = [e.name(f"i{n}", "int") < 3 for n in range(4)]
     kernel.let(e.where(e.vector(*lanes), e.const(1.0, "float", 4), 0.0), "v")
-    assert "!= (int4)(0)" in render(kernel, "k")
+    assert "!= (int4)(0)" in LANGUAGE.render(kernel, "k")
 
 
 def test_numbers_that_c_writes_differently() -> None:
@@ -124,7 +124,7 @@ def test_numbers_that_c_writes_differently() -> None:
     for value in (float("inf"), float("-inf"), float("nan"), 1e30):
         kernel.variable(e.const(value), "v")
     kernel.variable(e.const(-(2**31)), "v")
-    text = render(kernel, "k")
+    text = LANGUAGE.render(kernel, "k")
     for spelled in ("= INFINITY;", "= -INFINITY;", "= NAN;", "= 1e+30f;", "= INT_MIN;"):
         assert spelled in text
 
@@ -137,7 +137,7 @@ def test_memory_of_one_work_item_is_declared_before_it_is_used() -> None:
     near = kernel.shifted(held, e.const(1), 4, "near")
     kernel.store(held, 0, e.const(1.0, "float", 4))
     kernel.store(target, 0, e.load(near, 0, "float", 4))
-    lines = [line.strip() for line in render(kernel, "hold_0").splitlines()]
+    lines = [line.strip() for line in LANGUAGE.render(kernel, "hold_0").splitlines()]
     declared = lines.index("float held[8] __attribute__((aligned(64)));")
     assert lines.index("float4 *held_4 = (float4 *)held;") > declared
     assert "float4 *near = held_4 + 1;" in lines

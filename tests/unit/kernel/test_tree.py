@@ -11,7 +11,7 @@ from fourfold.errors import BuildError
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.expression import Expression, const, load
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl.renderer import render as render_opencl
+from fourfold.kernel.opencl.language import LANGUAGE as OPENCL
 from fourfold.kernel.statement import Statement
 from fourfold.kernel.tree.parse import parse
 from fourfold.kernel.tree.render import render
@@ -28,8 +28,8 @@ def read_back(kernel: Kernel, images: frozenset[str] = frozenset()) -> Kernel:
     (entry,) = parse(text).entries
     assert (entry.name, entry.images) == ("entry", images)
     assert render(entry.kernel, "entry", images) == text
-    again = render_opencl(entry.kernel, "entry", images)
-    assert again == render_opencl(kernel, "entry", images)
+    again = OPENCL.render(entry.kernel, "entry", images)
+    assert again == OPENCL.render(kernel, "entry", images)
     return entry.kernel
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fourfold.lower.memory import Span, assign_offsets, least_bytes
+from fourfold.lower.memory import Span, assign_arenas, assign_offsets, least_bytes
 
 
 def bound(spans: dict[str, Span]) -> int:
@@ -61,3 +61,21 @@ def test_what_lies_at_the_end_is_placed_earlier_where_that_helps() -> None:
 
 def test_nothing_needs_nothing() -> None:
     assert assign_offsets({}, 64) == ({}, 0)
+
+
+def test_several_arenas_keep_a_limit() -> None:
+    spans = {f"v{n}": Span(64 * (1 + n % 5), n, n + 3) for n in range(40)}
+    arenas = assign_arenas(spans, 64, 640)
+    assert len(arenas) > 1
+    assert max(arena.size for arena in arenas) <= 640
+    assert sorted(name for arena in arenas for name in arena.offsets) == sorted(spans)
+    for arena in arenas:
+        for one, start in arena.offsets.items():
+            for other, at in arena.offsets.items():
+                apart = start + spans[one].bytes <= at or at + spans[other].bytes <= start
+                assert one == other or apart or not spans[one].overlaps(spans[other])
+
+
+def test_a_value_beyond_the_limit_has_an_arena_of_its_own() -> None:
+    arenas = assign_arenas({"large": Span(1000, 0, 1), "small": Span(64, 0, 1)}, 64, 128)
+    assert [arena.size for arena in arenas] == [1024, 64]

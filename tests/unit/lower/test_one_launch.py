@@ -10,13 +10,13 @@ from random_graphs import build
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
+from fourfold.kernel.c_style import joining, renderer
+from fourfold.kernel.c_style.renderer import Renderer
+from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.context import KernelOptions
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.opencl import joining, renderer
+from fourfold.kernel.opencl.claiming import STATE_STRIDE
 from fourfold.kernel.opencl.joining import PersistentKernel
-from fourfold.kernel.opencl.persistent import STATE_STRIDE
-from fourfold.kernel.opencl.renderer import Renderer
-from fourfold.kernel.opencl.stage_function import StageFunction, render_stage
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import cut_axis
 from fourfold.lower import make_plan

@@ -9,8 +9,8 @@ import pytest
 from fake_devices import H200
 from random_graphs import build
 
+from fourfold.kernel.c_style.sharing import ENTRY
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower import make_plan
 from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
 from fourfold.plan.record import plan_sections

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from random_graphs import build
 
+from fourfold.kernel.c_style.sharing import ENTRY
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernel.opencl.persistent import ENTRY
 from fourfold.lower.trials import REPEATS, Trials, plan_trials
 from fourfold.players.null import NULL_GPU
 from fourfold.tune.search import Known, searches

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fourfold.errors import ModelError
 from fourfold.graph import NONE
+from fourfold.kernel.location import Channel
 from fourfold.op.pooling import PoolAxes
 from fourfold.op.registry import registry
-from fourfold.op.resampling import ResizedAxis, Sampling
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.average_pool import AveragePool
 from fourfold.ops.bit_shift import BitShift
+from fourfold.ops.frame import Frame
 from fourfold.ops.gather_elements import GatherElements
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.lp_pool import LpPool
@@ -20,6 +23,8 @@ from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.roi_align import RoiAlign
 from fourfold.ops.scatter_elements import ScatterElements
 from fourfold.ops.scatter_update import ScatterUpdate
+from fourfold.pixels import FrameFit
+from fourfold.resampling import ResizedAxis, Sampling
 from fourfold.types import TensorType
 
 SIGNS = (np.int32([7, -7, 7, -7, 6]), np.int32([2, 2, -2, -2, -3]))
@@ -28,6 +33,7 @@ PAIR = [[1, 2], [3, 4]]
 SQUARE = [[[[1], [2]], [[3], [4]]]]
 PLACES = [[[-1], [0], [0.75], [2.25]]]
 LINE = [[[1], [2], [3], [4]]]
+COUNTED = np.arange(1, 25, dtype=np.uint8).reshape(1, 4, 6, 1)
 CEIL = ((3,), (2,), (1,), (0,), (0,), (2,))  # the second window ends behind the last element
 PADDED = ((3,), (3,), (1,), (1,), (1,), (2,))
 APART = ((2,), (1,), (3,), (0,), (0,), (1,))
@@ -36,6 +42,13 @@ APART = ((2,), (1,), (3,), (0,), (0,), (1,))
 def resized(size: int, scale: float, *sampling: str) -> ResizeAxes:
     """The first axis, as ONNX's own examples resize it."""
     return ResizeAxes((ResizedAxis(0, size, scale),), Sampling(*sampling))
+
+
+def framed(order: str, channels: int = 3, **fit: tuple[int, ...]) -> Frame:
+    """Of frames of 4 x 6 pixels, one of which is looked at."""
+    known = {"box": (1, 2, 2, 2), "size": (1, 1), "offset": (0, 0), "target": (1, 1), **fit}
+    read = tuple(Channel(byte, 0.0, 1.0) for byte in range(channels))
+    return Frame(order, read, FrameFit(**known), fill=(5.0,) * channels)  # type: ignore[arg-type]
 
 
 WRONG: list[tuple[str, object, list[str | None]]] = [
@@ -70,6 +83,18 @@ WRONG: list[tuple[str, object, list[str | None]]] = [
     ("roi_align", RoiAlign((1, 1)), ["f32[1,4,4,1]", "f32[2,3]", "i32[2]"]),
     ("roi_align", RoiAlign((1, 1)), ["f32[1,4,4,1]", "f32[2,4]", "i32[3]"]),
     ("roi_align", RoiAlign((0, 1)), ["f32[1,4,4,1]", "f32[2,4]", "i32[2]"]),
+    ("frame", framed("rgb"), ["f32[1,4,6,3]"]),
+    ("frame", framed("rgb"), ["u8[1,4,6,4]"]),
+    ("frame", framed("gray", 2), ["u8[1,4,6,1]"]),
+    ("frame", framed("nv12"), ["u8[1,5,6]"]),
+    ("frame", framed("nv12"), ["u8[1,6,5]"]),
+    ("frame", framed("yuv"), ["u8[1,6,6]"]),
+    ("frame", replace(framed("rgb"), resize="cubic"), ["u8[1,4,6,3]"]),
+    ("frame", replace(framed("nv12"), matrix="bt2020"), ["u8[1,6,6]"]),
+    ("frame", framed("rgb", box=(1, 2, 4, 2)), ["u8[1,4,6,3]"]),
+    ("frame", framed("rgb", box=(1, -1, 2, 2)), ["u8[1,4,6,3]"]),
+    ("frame", framed("rgb", offset=(0, 1)), ["u8[1,4,6,3]"]),
+    ("frame", framed("rgb", size=(2, 1)), ["u8[1,4,6,3]"]),
     ("grid_sample", GridSample(), ["f32[1,4,1]", "f32[1,4,2]"]),
     ("grid_sample", GridSample("linear", "mirror"), ["f32[1,4,1]", "f32[1,4,1]"]),
     ("grid_sample", GridSample("square"), ["f32[1,4,1]", "f32[1,4,1]"]),
@@ -117,6 +142,10 @@ KNOWN: list[tuple[str, object, tuple[object, ...], object]] = [
     ),
     ("scatter_update", ScatterUpdate(), (PAIR, np.int64([[-1]]), [[8, 9]]), [[1, 2], [8, 9]]),
     ("scatter_update", ScatterUpdate("mul"), (PAIR, np.int64([[0, -1]]), [9]), [[1, 18], [3, 4]]),
+    ("frame", framed("gray", 1), (COUNTED,), [[[[12.5]]]]),
+    ("frame", replace(framed("gray", 1), resize="nearest"), (COUNTED,), [[[[16]]]]),
+    ("frame", framed("gray", 1, target=(1, 2), offset=(0, 1)), (COUNTED,), [[[[5], [12.5]]]]),
+    ("frame", framed("nv12"), (np.full((1, 6, 6), 128, np.uint8),), [[[[112 * 255 / 219] * 3]]]),
     ("max_pool", PoolAxes(*APART), (LINE,), [[[4]]]),
     ("max_pool_index", PoolAxes(*CEIL), (LINE,), [[[2], [3]]]),
     ("max_pool_index", PoolAxes(*CEIL), ([[[5], [5], [1], [-np.inf]]],), [[[0], [2]]]),

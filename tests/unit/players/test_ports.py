@@ -14,9 +14,9 @@ from fourfold.plan import Buffer, Plan, Port, Program
 from fourfold.plan.host_protocol import BYTES, DONE, LATE, PIECE, READY, pieces
 from fourfold.players import chunked_copy
 from fourfold.players.chunked_copy import ChunkedCopy
+from fourfold.players.host_handshake import CHUNK
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
-from fourfold.players.opencl.host_handshake import CHUNK
 from fourfold.players.opencl.ports import Ports
 from fourfold.types import DType, TensorType
 
@@ -183,3 +183,14 @@ def test_a_copy_is_a_new_array(size: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert made.base is None
     assert not np.shares_memory(made, source)
     np.testing.assert_array_equal(made, source)
+
+
+def test_threads_that_take_no_more_work_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the interpreter ends, and other threads still run."""
+    pool = chunked_copy.futures.ThreadPoolExecutor(4)
+    monkeypatch.setattr(chunked_copy, "_pool", lambda: pool)
+    source = random(chunked_copy.LARGE // 2)
+    made = ChunkedCopy(np.empty_like(source), 4096)
+    pool.shutdown()
+    assert [stop for _, stop in made.copy(source)][-1] == source.size
+    np.testing.assert_array_equal(made.target, source)

@@ -153,7 +153,7 @@ def test_facts_that_come_with_a_device_are_believed(backend: FakeBackend) -> Non
 def test_what_was_not_answered_counts_as_absent(
     backend: FakeBackend, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_said", {})
     backend.answers = {"matrix_units": True, "subgroups": "ptx", **ABSENT}
     found = probe(GPU)
     assert (found.resident, found.knows("resident")) == (False, False)

@@ -92,7 +92,7 @@ def test_copies_are_staged_where_that_is_known_to_be_right(
 def test_a_warning_names_the_device_and_what_is_done(
     device: DeviceInfo, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "_said", set())
+    monkeypatch.setattr(log, "_said", {})
     for _ in range(2):
         verdict.check_verdict(device.with_facts({"self_test": "staging"}), "mixed")
     (said,) = [one.getMessage() for one in caplog.records]

@@ -78,6 +78,15 @@ def test_pictures_are_samples(
     assert np.allclose(found[0], np.float32(expected), atol=1e-6)
 
 
+def test_pictures_of_another_size_are_fitted(tmp_path: Path) -> None:
+    for number in range(4):
+        Image.new("RGB", (30, 10), (255, 0, 51)).save(tmp_path / f"{number}.png")
+    found = arrays(tmp_path, Pixels(0.0, 255.0, "nv12", fit="letterbox", fill=(0, 0, 255)))
+    assert found[0].shape == (1, 12, 12, 3)
+    assert np.allclose(found[0][0, :4], (0, 0, 1))
+    assert np.allclose(found[0][0, 4:8], (1, 0, 0.2), atol=1e-6)
+
+
 def test_pictures_fit_inputs_with_channels_first(tmp_path: Path) -> None:
     draft = GraphDraft(x=(1, 3, 8, 6))
     draft.node("relu", "y", "x")

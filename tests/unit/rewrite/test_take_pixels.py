@@ -8,6 +8,7 @@ from fourfold.graph import Graph
 from fourfold.pixels import Pixels
 from fourfold.rewrite import check, rewrite
 from fourfold.rewrite.take_pixels import take_pixels
+from fourfold.types import TensorType
 
 TEXT = """
     input x: f32[1,7,5,3]
@@ -42,3 +43,39 @@ def test_a_new_value_takes_no_name_that_is_there() -> None:
     taken = take_pixels(graph, {"x": Pixels()})
     check(taken)
     assert brief(taken)[1:] == ["x/real = mul(x/real:1, c)", "y = add(x/real, z) |> sub(x/real:1)"]
+
+
+def reading(pixels: Pixels, type_: str) -> list[str]:
+    """The ops that stand between the bytes and the model, with the bytes' type."""
+    count = TensorType.parse(type_).elements
+    graph = build(f"""
+        input x: {type_}
+        y = reshape(x; shape=({count},))
+        output y
+    """)
+    taken = take_pixels(graph, {"x": pixels})
+    check(taken)
+    check(rewrite(taken, verify=True))
+    return [str(taken.types["x"]), *(node.op for node in taken.nodes[:-1])]
+
+
+def test_frames_go_by_way_of_their_own_op() -> None:
+    sized = Pixels(order="nv12", size=(8, 10), fit="letterbox")
+    assert reading(sized, "f32[2,7,5,3]") == ["u8[2,12,10]", "frame"]
+    assert reading(Pixels(order="yuv420"), "f32[2,6,4,3]") == ["u8[2,9,4]", "frame"]
+    assert reading(Pixels(size=(7, 5), fit="crop"), "f32[1,7,5,3]") == ["u8[1,7,5,3]", "picture"]
+    assert reading(Pixels(crop=(1, 1, 7, 5)), "f32[1,7,5,3]") == ["u8[1,8,6,3]", "frame"]
+
+
+def test_channels_before_rows() -> None:
+    found = ["u8[1,7,5,4]", "picture", "transpose"]
+    assert reading(Pixels(order="bgra"), "f32[1,3,7,5]") == found
+    assert reading(Pixels(size=(9, 9)), "f32[1,3,7,5]") == ["u8[1,9,9,3]", "frame", "transpose"]
+    # Three columns of three channels have their channels last.
+    assert reading(Pixels(), "f32[1,3,7,3]") == ["u8[1,3,7,3]", "picture"]
+
+
+def test_bytes_are_rounded() -> None:
+    found = ["u8[1,9,9,3]", "frame", "round", "cast"]
+    assert reading(Pixels(size=(9, 9)), "u8[1,7,5,3]") == found
+    assert reading(Pixels(size=(9, 9)), "i8[1,3,7,5]") == [*found, "transpose"]

@@ -23,7 +23,7 @@ def make_direct(
     put, invoke, get = interpreter.set_tensor, interpreter.invoke, interpreter.get_tensor
     types = {detail["index"]: detail["dtype"] for detail in interpreter.get_input_details()}
     sources = [(name, tensor, np.dtype(types[tensor])) for name, tensor in inputs.items()]
-    results, count = list(outputs.items()), len(sources)
+    results, count, ndarray = list(outputs.items()), len(sources), np.ndarray
 
     def run(given: Any) -> Results | None:
         if type(given) is not dict:
@@ -34,7 +34,7 @@ def make_direct(
             try:
                 for name, tensor, dtype in sources:
                     array = given[name]
-                    if array.dtype is not dtype:
+                    if type(array) is not ndarray or array.dtype is not dtype:
                         return None
                     put(tensor, array)
             except (AttributeError, KeyError, ValueError):

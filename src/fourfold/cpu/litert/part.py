@@ -9,7 +9,7 @@ import numpy as np
 
 from fourfold.cpu.litert.direct import failure, make_direct
 from fourfold.cpu.litert.interpreter import make_interpreter
-from fourfold.cpu.protocol import Direct, Lock
+from fourfold.cpu.protocol import Direct, Lock, Wanted
 from fourfold.cpu.refusal import first_line, refused_part
 from fourfold.plan.tensor_binding import TensorBinding, TensorId
 from fourfold.types import DType, Shape
@@ -45,7 +45,7 @@ class LitertPart:
         interpreter.allocate_tensors()
         return interpreter
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
         interpreter = self._interpreter
         for binding, array in zip(self._inputs, arrays, strict=True):
             interpreter.set_tensor(binding.tensor, binding.into_file(array))
@@ -53,7 +53,10 @@ class LitertPart:
             interpreter.invoke()
         except RuntimeError as error:
             raise failure(error) from error
-        return [binding.into_graph(self._view(binding)) for binding in self._outputs]
+        if wanted is None:
+            return [binding.into_graph(self._view(binding)) for binding in self._outputs]
+        pairs = zip(self._outputs, wanted, strict=True)
+        return [one.into_graph(self._view(one)) if needed else None for one, needed in pairs]
 
     def direct(
         self, inputs: Mapping[str, str], outputs: Mapping[str, str], lock: Lock

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.cpu.onnxruntime.inference import failures, open_session, port_dtype
-from fourfold.cpu.protocol import Direct, Lock, Results
+from fourfold.cpu.protocol import Direct, Lock, Results, Wanted
 from fourfold.cpu.refusal import first_line, refused_part
 from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
@@ -34,24 +34,25 @@ class OnnxPart:
         self._dtypes = {port.name: port_dtype(port) for port in self._session.get_inputs()}
         self._names = [str(binding.tensor) for binding in self._outputs]
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
+        wanted = [True] * len(self._outputs) if wanted is None else wanted
         given = {
             str(binding.tensor): self._converted(binding, array)
             for binding, array in zip(self._inputs, arrays, strict=True)
         }
-        return [
-            _as_graph(binding, array)
-            for binding, array in zip(self._outputs, self._infer(given), strict=True)
-        ]
+        names = [name for name, needed in zip(self._names, wanted, strict=True) if needed]
+        found = iter(self._infer(names, given) if names else ())
+        pairs = zip(self._outputs, wanted, strict=True)
+        return [_as_graph(binding, next(found)) if needed else None for binding, needed in pairs]
 
     def _converted(self, binding: TensorBinding, array: np.ndarray) -> np.ndarray:
         array = binding.into_file(array)
         dtype = self._dtypes.get(str(binding.tensor))
         return array if dtype is None else array.astype(dtype, copy=False)
 
-    def _infer(self, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def _infer(self, names: Sequence[str], given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         try:
-            found: list[np.ndarray] = self._session.run(self._names, given)
+            found: list[np.ndarray] = self._session.run(names, given)
         except failures() as error:
             raise failure(error) from error
         return found
@@ -93,20 +94,28 @@ def make_direct(
 ) -> Direct:
     """A run of a whole model, its arrays by name, by position or alone.
 
-    ONNX Runtime itself refuses other shapes and types. Where anything does not fit, the run has
-    done nothing and gives None: whoever called it can look closer.
+    ONNX Runtime itself refuses other shapes and types, but takes the bytes of an array for numbers
+    in whatever order they are. Where anything does not fit, the run has done nothing and gives
+    None: whoever called it can look closer.
     """
     names, keys, errors = list(outputs.values()), list(outputs), failures()
+    sources, count = list(inputs.items()), len(inputs)
 
     def run(given: Any) -> Results | None:
         if type(given) is not dict:
             arrays = given if isinstance(given, list | tuple) else [given]
-            given = dict(zip(inputs, arrays, strict=True)) if len(arrays) == len(inputs) else {}
-        if given.keys() != inputs.keys():
+            given = dict(zip(inputs, arrays, strict=True)) if len(arrays) == count else {}
+        if len(given) != count:
             return None
+        feeds = {}
+        for name, tensor in sources:
+            array = given.get(name)
+            if type(array) is not np.ndarray or not array.dtype.isnative:
+                return None
+            feeds[tensor] = array
         with lock:
             try:
-                found = session.run(names, {inputs[name]: given[name] for name in inputs})
+                found = session.run(names, feeds)
             except errors:
                 return None
         return dict(zip(keys, found, strict=True))

@@ -32,7 +32,7 @@ class OnnxValues:
         bindings = [TensorBinding(name, source.tensor(name) or name, types[name]) for name in made]
         ends = [TensorBinding(name, source.tensor(name) or name, types[name]) for name in names]
         found = OnnxPart(content, ends, bindings).run(inputs)
-        self._values = dict(zip(made, found, strict=True))
+        self._values: dict[str, np.ndarray] = dict(zip(made, found, strict=True))
         self._values |= dict(zip(names, inputs, strict=True))
 
     def has(self, value: str) -> bool:

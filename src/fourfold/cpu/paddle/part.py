@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from fourfold.cpu.paddle.inference import FAILURES, last_words, open_predictor, run_predictor
-from fourfold.cpu.protocol import Lock
+from fourfold.cpu.protocol import Lock, Wanted
 from fourfold.cpu.refusal import refused_part
 from fourfold.errors import DeviceError
 from fourfold.plan.tensor_binding import TensorBinding
@@ -30,20 +31,23 @@ class PaddlePart:
         except FAILURES as error:
             raise refused_part("Paddle Inference", self._outputs, last_words(error)) from error
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:
         given = {
             str(binding.tensor): binding.into_file(array)
             for binding, array in zip(self._inputs, arrays, strict=True)
         }
-        names = [str(binding.tensor) for binding in self._outputs]
+        wanted = [True] * len(self._outputs) if wanted is None else wanted
+        pairs = list(zip(self._outputs, wanted, strict=True))
+        names = [str(binding.tensor) for binding, needed in pairs if needed]
         try:
-            return run_predictor(self._predictor, given, names)
+            found = iter(run_predictor(self._predictor, given, names))
         except FAILURES as error:
             raise DeviceError(
                 "Paddle Inference could not run its part of the model",
                 last_words(error),
                 "check that the inputs are what the model expects; Paddle alone would fail, too",
             ) from error
+        return [next(found) if needed else None for _, needed in pairs]
 
     def shapes(self) -> Mapping[str, Shape]:
         """None: Paddle knows shapes when it has run."""

@@ -33,7 +33,7 @@ class PaddleValues:
         )
         found = PaddlePart(content, inner, outer).run(inputs)
         self._source = source
-        self._values = {
+        self._values: dict[str, np.ndarray] = {
             **dict(zip(made, found, strict=True)),
             **dict(zip(names, inputs, strict=True)),
         }

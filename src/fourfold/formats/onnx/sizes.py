@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fourfold.errors import InputError
 from fourfold.formats.budget import check_shape
-from fourfold.formats.inputs import OPEN, DeclaredInput, open_sizes
+from fourfold.formats.inputs import OPEN, SHAPE_NEEDED, DeclaredInput, open_sizes
 from fourfold.formats.onnx.records import Size, ValueRecord
 from fourfold.formats.onnx.schema import graph_dtype, port_dtype
 from fourfold.types import DType, Shape, TensorType
@@ -60,7 +60,7 @@ def _own_sizes(value: ValueRecord, given: Shape | None) -> tuple[Size, ...]:
     if value.sizes is not None:
         return value.sizes
     if given is None and value.element is not None:
-        what = f"the shape of input '{value.name}' is needed"
+        what = SHAPE_NEEDED.format(value.name)
         why = "the model does not even say how many axes it has"
         raise InputError(what, why, f"pass shapes={{{value.name!r}: (...)}}")
     return ("",) * len(given or ())
@@ -73,7 +73,7 @@ def _unsettled(value: ValueRecord, named: NamedSizes) -> InputError:
         size if isinstance(size, int) else named.get(size, 1 if axis == 0 else EXAMPLE)
         for axis, size in enumerate(sizes)
     ]
-    what = f"the shape of input '{value.name}' is needed"
+    what = SHAPE_NEEDED.format(value.name)
     why = f"the model leaves sizes of it open: [{shown}]"
     text = ",".join(map(str, filled))
     fix = (

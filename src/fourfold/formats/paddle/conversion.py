@@ -11,7 +11,7 @@ from fourfold.errors import InputError, ModelError
 from fourfold.formats.budget import Budget
 from fourfold.formats.builder import GraphBuilder
 from fourfold.formats.conversion import EXPORT_AGAIN, FileOperator
-from fourfold.formats.inputs import DeclaredInput
+from fourfold.formats.inputs import SHAPE_NEEDED, DeclaredInput
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.overwriting import Names, OverwritingConversion
 from fourfold.formats.paddle.convert import rules
@@ -124,7 +124,7 @@ def declare_feed(name: str, variable: Variable | None, given: Shape | None) -> D
         filled = ",".join(str(EXAMPLE if size == -1 else size) for size in (1, *sizes[1:]))
         why = f"the model leaves sizes of it open: {list(sizes)}"
         fix = f"pass shapes={{{name!r}: ({filled})}}, or --shape {name}={filled}, with your sizes"
-        raise InputError(f"the shape of input '{name}' is needed", why, fix)
+        raise InputError(SHAPE_NEEDED.format(name), why, fix)
     try:
         return DeclaredInput.of(name, variable.dtype, sizes)
     except ValueError as error:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from threading import Lock
 from typing import TypeVar
 
+from fourfold.forks import ForkSafeLock
 from fourfold.formats.tflite.flatbuffer import Table
 
 Byte = int
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _FORMS = {"Byte": "b", "Int": "i", "Bool": "?", "Float": "f"}
 TABLES: dict[int, type] = {}
-_LOCK = Lock()  # two threads may read files at the same time
+_LOCK = ForkSafeLock()  # two threads may read files at the same time
 SECOND = 1000  # numbers in the schema's second union of options count from here
 
 

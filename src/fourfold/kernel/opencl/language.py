@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fourfold.kernel.c_style.functions import function_of
+from fourfold.kernel.c_style.renderer import render
 from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Persistent, Prelude
-from fourfold.kernel.opencl.functions import function_of
+from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.opencl.joining import PersistentKernel
 from fourfold.kernel.opencl.prelude import (
     DOTS,
@@ -20,7 +22,6 @@ from fourfold.kernel.opencl.prelude import (
     language_version,
     prelude_text,
 )
-from fourfold.kernel.opencl.renderer import render
 from fourfold.kernel.walk import Node
 from fourfold.types import DType
 
@@ -46,7 +47,7 @@ class OpenCL:
         return PersistentKernel()
 
     def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
-        return render(kernel, entry, images)
+        return render(kernel, entry, OPENCL, images)
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
         device, options = target.device, target.options

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fourfold.kernel.opencl.grid_barrier import GRID_BARRIER, HOST_HANDSHAKE
-from fourfold.kernel.opencl.persistent import THREAD
+from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.kernel.opencl.claiming import THREAD
+from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.opencl.prelude import (
     DOTS,
     EXCHANGES,
@@ -252,9 +253,9 @@ CLAIMS = {"claims": _program(THREAD + _CLAIMS)}
 HALF = _program(f"\n{HALF_ARITHMETIC}{_HALF}")  # 3 becomes 10
 MATRIX = _program("".join(NVIDIA.values()) + _MATRIX)
 IMAGES = _program(_IMAGES)
-ROUNDS = _program(GRID_BARRIER + _ROUNDS)
+ROUNDS = _program(grid_barrier(OPENCL) + _ROUNDS)
 ADDRESS = _program(_ADDRESS)
-ANSWER = _program(GRID_BARRIER + HOST_HANDSHAKE + _ANSWER)
+ANSWER = _program(grid_barrier(OPENCL) + host_handshake(OPENCL) + _ANSWER)
 
 
 def joined(programs: Iterable[Program]) -> Program:

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fourfold.players.interpret.backend import InterpretBackend
+from fourfold.players.protocol import Backend
 
-BACKEND = InterpretBackend()
+BACKEND: Backend = InterpretBackend()

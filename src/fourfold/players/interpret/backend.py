@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.device import DeviceInfo, Fact
+from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
-from fourfold.players.protocol import BuiltProgram, LaunchTimer, Player
+from fourfold.players.host_memory import HostMemory
+from fourfold.players.protocol import BuiltProgram, DeviceMemory, LaunchTimer, Player
 
 if TYPE_CHECKING:
     from fourfold.players.interpret import device as devices
@@ -32,6 +34,19 @@ class InterpretBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return (devices.PLAIN_GPU,)
 
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        return None
+
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """It has one thread, whatever device it stands for."""
+        return device
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        return 0
+
+    def shared_device(self, given: object) -> None:
+        """There is nothing to share."""
+
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """What the facts of a device say is so."""
         return {name: getattr(device, name) for name in names}
@@ -54,10 +69,19 @@ class InterpretBackend:
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return False
 
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        raise DeviceError("trees have no binary", "they are read as they are", "build none")
+
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         return players.Player(device, plan, cast("kernels.CompiledProgram | None", program))
+
+    def make_memory(self, device: DeviceInfo, size: int) -> DeviceMemory:
+        return HostMemory(size)
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> DeviceMemory | None:
+        return given if isinstance(given, HostMemory) else None
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return timers.LaunchTimer(device, plan)

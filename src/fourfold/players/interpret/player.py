@@ -7,18 +7,22 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Plan
+from fourfold.players.chunked_copy import copied
+from fourfold.players.host_memory import fetch_inputs, run_through_host
 from fourfold.players.interpret.buffers import Buffers
 from fourfold.players.interpret.frame import LaunchContext
 from fourfold.players.interpret.kernel import CompiledProgram, KernelCall, build
 from fourfold.players.interpret.races import LEVEL, MANY
 from fourfold.players.interpret.schedule import ScheduledKernel, make_schedule
 from fourfold.players.interpret.warps import WARP
+from fourfold.players.protocol import Into, Outputs
 
 SUBGROUP = 16  # work-items that exchange where a driver could have any number of them
 SEED = 7
@@ -80,11 +84,22 @@ class Player:
         name = found.grid.name(number - found.first)
         return name if found is asked else f"{name} of kernel '{found.kernel.entry.name}'"
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these inputs, in the order of the plan's ports."""
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
         self._buffers.put(arrays)
         self.replay()
-        return self._buffers.take()
+        results = self._buffers.take()
+        if into is None:
+            return results
+        pairs = zip(results, into, strict=True)
+        return [None if target is None else copied(result, target) for result, target in pairs]
+
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        ports = (self.plan.inputs, self.plan.outputs)
+        return run_through_host(self.run, ports, arrays, into)
+
+    def open_slot(self, staged: bool = True) -> None:
+        """There is one run at a time."""
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds."""
@@ -109,9 +124,9 @@ class Player:
         """Set the model's variables back to what they began with."""
         self._buffers.reset()
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """The shortest time of each launch in seconds; variables stay what they are."""
-        self._buffers.put(arrays)
+        self._buffers.put(fetch_inputs(arrays, self.plan.inputs))
         saved, best = self._buffers.saved(), [float("inf")] * len(self.plan.launches)
         for _ in range(runs):
             best = [min(pair) for pair in zip(best, self._times(), strict=True)]

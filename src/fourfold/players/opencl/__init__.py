@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from fourfold.players.opencl.backend import OpenCLBackend
+from fourfold.players.protocol import Backend
 
-BACKEND = OpenCLBackend()
+BACKEND: Backend = OpenCLBackend()

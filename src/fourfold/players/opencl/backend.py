@@ -5,23 +5,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as found
+from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.player import Player, live_program
 from fourfold.players.opencl.program import (
     begins_slowly,
     binaries_cost_nothing,
+    build_text,
+    fetch_binary,
     load_binary,
     warm_compiler,
 )
 from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import BuiltProgram
 
+contexts = lazy_import("fourfold.players.opencl.shared_context")
+imports = lazy_import("fourfold.players.opencl.import_memory")
 probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
 
 
@@ -33,6 +38,20 @@ class OpenCLBackend:
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
+
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        """A driver builds for the devices that it has."""
+        return None
+
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        return found.device_part(device, threads)
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        pointer = found.context_of(device).pointer
+        return 0 if pointer is None else pointer.value or 0
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        return cast("DeviceInfo | None", contexts.shared_device(given))
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return cast("dict[str, Fact]", probes.probe(device, names))
@@ -54,10 +73,19 @@ class OpenCLBackend:
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return binaries_cost_nothing(device.platform)
 
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        return fetch_binary(build_text(found.context_of(device), program))
+
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         return Player(device, plan, cast("cl.Program | None", program))
+
+    def make_memory(self, device: DeviceInfo, size: int) -> OpenCLMemory:
+        return OpenCLMemory.make(device, size)
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> OpenCLMemory | None:
+        return cast("OpenCLMemory | None", imports.import_memory(device, given))
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return LaunchTimer(device, plan)

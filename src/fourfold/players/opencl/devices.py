@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from threading import Lock
+
+import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.facts import facts_of
 
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
+_contexts: dict[tuple[DeviceInfo, int], cl.Context] = {}  # ours, and those of callers
+_queues: dict[cl.Context, cl.Queue] = {}  # one of each context, for what belongs to no player
+_lock = Lock()  # all sessions on a device must get the same context
 
 
 @cache
 def found_devices() -> tuple[tuple[DeviceInfo, cl.Device], ...]:
     """Every OpenCL device with its facts."""
+    check_not_lost(cl.API)
     try:
         platforms = cl.platforms()
     except (cl.Error, OSError) as error:
@@ -38,13 +46,81 @@ def devices() -> tuple[DeviceInfo, ...]:
     return tuple(info for info, _ in found_devices())
 
 
+# Parts of devices by their facts. They are never given back: a session on one may come any time.
+_parts: dict[DeviceInfo, cl.Device] = {}
+
+
 @cache
+def device_part(info: DeviceInfo, units: int) -> DeviceInfo | None:
+    """So many units of a device as one of its own; None where the driver cannot part it."""
+    try:
+        handle = _handle(info).part(units)
+    except cl.Error:
+        return None
+    part = replace(facts_of(handle), ordinal=info.ordinal, index=info.index)
+    if part.compute_units != units:
+        return None
+    _parts[part] = handle
+    return part
+
+
 def context_of(info: DeviceInfo) -> cl.Context:
     """One context for each device, shared by all sessions on it."""
-    handle = next((device for known, device in found_devices() if known == info), None)
+    check_not_lost(cl.API)
+    with _lock:
+        key = (info, info.shared_context)
+        if key not in _contexts:
+            _contexts[key] = _make_context(info)
+        return _contexts[key]
+
+
+def _make_context(info: DeviceInfo) -> cl.Context:
+    """A new one, or the caller's where sessions share it."""
+    if info.shared_context:
+        return cl.Context.held(info.shared_context, _handle(info))
+    return cl.Context(_handle(info))
+
+
+def _handle(info: DeviceInfo) -> cl.Device:
+    known = (*found_devices(), *_parts.items())
+    handle = next((device for other, device in known if other == info), None)
     if handle is None:
         raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
-    return cl.Context(handle)
+    return handle
+
+
+def queue_of(info: DeviceInfo) -> cl.Queue:
+    """A queue for what belongs to no player."""
+    context = context_of(info)
+    with _lock:
+        if context not in _queues:
+            shared = info.shared_queue
+            _queues[context] = cl.Queue.of(shared) if shared else cl.Queue(context)
+        return _queues[context]
+
+
+def drop_if_lost(info: DeviceInfo, context: cl.Context) -> bool:
+    """Whether nothing works any more in a context, as after a GPU was reset. Who asks for the
+    device's context from now on gets a new one.
+    """
+    if _works(context):
+        return False
+    with _lock:
+        key = (info, info.shared_context)
+        if _contexts.get(key) is context:
+            del _contexts[key]
+        _queues.pop(context, None)
+    return True
+
+
+def _works(context: cl.Context) -> bool:
+    """Whether a few bytes come back from the device."""
+    sent, received = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    try:
+        cl.Queue(context).read(cl.Buffer.of(context, sent), received)
+    except cl.Error as error:
+        return error.no_memory_object
+    return bool(np.array_equal(sent, received))
 
 
 def reason_of(error: Exception) -> str:

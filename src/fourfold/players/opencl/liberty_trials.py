@@ -8,7 +8,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.opencl import probes
-from fourfold.kernel.opencl.persistent import GROUPS_EACH
+from fourfold.kernel.opencl.claiming import GROUPS_EACH
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.self_test import (
     TrialKernels,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache, partial
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,35 +12,28 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
+from fourfold.forks import check_not_lost
+from fourfold.plan import Buffer, Plan, Program
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.devices import context_of, reason_of
+from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
+from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
 from fourfold.players.opencl.images import Images
+from fourfold.players.opencl.launch_queue import launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
+from fourfold.players.opencl.shared_constants import upload_constants
+from fourfold.players.opencl.slot import Slot, SlotMemory, SlotQueues
+from fourfold.players.protocol import Into, Outputs
 
-ALIGNED = 64  # bytes that the size of a buffer is a multiple of
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[DeviceInfo, Program], cl.Program] = WeakValueDictionary()
+_live: WeakValueDictionary[tuple[cl.Context, Program], cl.Program] = WeakValueDictionary()
 
 
 def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
     """The program as another player of this process has it; None where none does."""
-    return _live.get((info, program))
-
-
-@cache
-def _device_lock(info: DeviceInfo) -> threading.Lock:
-    return threading.Lock()
-
-
-def exclusive_run(info: DeviceInfo, plan: Plan) -> AbstractContextManager[object]:
-    """What a run must hold. Groups of a persistent kernel wait for each other, so all of them must
-    be on the GPU at once: two such kernels could each hold half of it and wait for ever.
-    """
-    return _device_lock(info) if plan.requirements.resident_groups else nullcontext()
+    return _live.get((context_of(info), program))
 
 
 class Player:
@@ -52,13 +43,17 @@ class Player:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         self._context = context_of(info)
-        self._queue, self._images = cl.Queue(self._context), Images(self._context, info)
-        self._exclusive = exclusive_run(info, plan)
+        self._launches, self._images = (
+            launch_queue(self._context, plan, info.shared_queue),
+            Images(self._context, info),
+        )
+        self._queue = self._launches.queue
+        self._queues: SlotQueues | None = None  # of runs in flight, once there are such
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
         self._program: cl.Program | None = program
-        _live[info, plan.program] = program
+        _live[self._context, plan.program] = program
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
         self._guard("uploading the weights", self._upload)
@@ -76,13 +71,12 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = cl.Buffer.of(self._context, self.plan.constants)
+                made = upload_constants(self._context, self.plan, buffer)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)
             else:
-                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
-                made = cl.Buffer(self._context, size, host=buffer.kind in HOST)
+                made = cl.Buffer(self._context, buffer.allocated, host=buffer.kind in HOST)
             self._buffers.append(made)
 
     def _map_ports(self) -> None:
@@ -90,58 +84,59 @@ class Player:
         self._ports = Ports(self._context, self._queue, self.info, self.plan, self._buffers)
 
     def _bind_all(self) -> None:
-        """A kernel object of its own for each launch, with every argument set once and for all."""
-        self._kernels = [self._bind(launch) for launch in self.plan.launches]
-        pairs = zip(self._kernels, self.plan.launches, strict=True)
-        self._replay = [self._queue.call(one, launch.grid, launch.local) for one, launch in pairs]
-
-    def _bind(self, launch: Launch) -> cl.Kernel:
-        assert self._program is not None
-        kernel = cl.Kernel(self._program, launch.entry)
-        position = 0
-        for argument in launch.arguments:
-            if isinstance(argument, BufferUse):
-                self._set_pointer(kernel, position, argument)
-                position += 2
-            else:
-                kernel.set_int(position, argument)
-                position += 1
-        return kernel
-
-    def _set_pointer(self, kernel: cl.Kernel, position: int, use: BufferUse) -> None:
-        """A pointer comes as a buffer, or as an image of one, and a step from its start. Host
-        memory is no buffer to the driver, but the step from nowhere to its address leads there.
+        """A kernel object of its own for each launch, with every argument set once and for all, but
+        for those of inputs and outputs that may be elsewhere in another run.
         """
-        if self._ports.is_zero_copy(use.buffer):
-            kernel.set_buffer(position, None)
-            set_address = partial(_set_address, kernel, position + 1, use.offset)
-            self._ports.bind_address(use.buffer, set_address)
-        elif use.image is not None:
-            size = self.plan.buffers[use.buffer].bytes
-            image, first = self._images.of(use, self._buffers[use.buffer], size)
-            kernel.set_buffer(position, image)
-            kernel.set_int(position + 1, first)
-        elif self.plan.buffers[use.buffer].kind in HOST:
-            kernel.set_buffer(position, None)
-            kernel.set_long(position + 1, self._ports.address(use.buffer) + use.offset)
-        else:
-            kernel.set_buffer(position, self._buffers[use.buffer])
-            kernel.set_long(position + 1, use.offset)
+        assert self._program is not None
+        self._binder = KernelBinder(self._program, self.plan, self._images, self._buffers)
+        self._bound = self._binder.bind(self._ports.places())
+        self._ports.follow(self._bound.ports)
+        self._replay = self._calls(self._bound)
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these inputs, in the order of the plan's ports."""
-        results: list[np.ndarray] = self._guard("running the model", lambda: self._run(arrays))
+    def _calls(self, bound: BoundKernels) -> list[cl.Call]:
+        pairs = zip(bound.kernels, self.plan.launches, strict=True)
+        return [self._queue.call(kernel, launch.grid, launch.local) for kernel, launch in pairs]
+
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        results: Outputs = self._guard("running the model", lambda: self._run(arrays, into))
         return results
 
-    def _run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        with self._exclusive:
-            self._ports.put(arrays, self._start)
-            while not self._ports.wait():
-                self._start()
-            return self._ports.take()
+    def _run(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Outputs:
+        if self._ports.is_bound:
+            self._ports.unbind()
+        return self._play(arrays, into)
+
+    def _play(self, arrays: Sequence[np.ndarray | None], into: Sequence[Any] | None) -> Outputs:
+        self._ports.put(arrays, self._start)
+        while not self._ports.wait():
+            self._start()
+        return self._ports.take(into)
+
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        """As `run`, with memory of the device among the inputs, or among those to write into."""
+
+        def play() -> Outputs:
+            return self._play(self._ports.bind(arrays, into), into)
+
+        results: Outputs = self._guard("running the model", play)
+        return results
+
+    def open_slot(self, staged: bool = True) -> Slot:
+        """Memory and kernels for one more run in flight; see Slot."""
+        slot: Slot = self._guard("setting memory aside", lambda: self._make_slot(staged))
+        return slot
+
+    def _make_slot(self, staged: bool) -> Slot:
+        if self._queues is None:
+            self._queues = SlotQueues.of(self._context, self._launches, self.info, self.plan)
+        how = (self._context, self._queue, self.info, self.plan)
+        memory = SlotMemory(*how, self._buffers, staged)
+        bound = self._binder.bind(memory.places(), self._bound.kernels)
+        return Slot(memory, self.plan, self._queues, bound, self._calls(bound), self._guard)
 
     def _start(self) -> None:
-        self._queue.replay(self._replay)
+        self._launches.launch(self._replay)
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
@@ -149,9 +144,8 @@ class Player:
 
     def _run_again(self) -> None:
         self._ports.release_arrays()
-        with self._exclusive:
-            self._queue.replay(self._replay)
-            self._queue.finish()
+        self._start()
+        self._queue.finish()
 
     def reset(self) -> None:
         """Set the model's variables back to what they began with."""
@@ -175,12 +169,12 @@ class Player:
         for array, (_, handle) in zip(saved, self._variables(), strict=True):
             self._queue.write(handle, array)
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
         best = [float("inf")] * len(self._replay)
         queue = cl.Queue(self._context, profiling=True)
-        with self._exclusive, self._unchanged():
-            self._ports.put(arrays, lambda: None)
+        with self._launches.alone(), self._unchanged():
+            self._ports.put(self._ports.bind(arrays, None), lambda: None)
             self._queue.finish()
             for _ in range(runs):
                 events = [queue.timed(one) for one in self._replay]
@@ -202,14 +196,13 @@ class Player:
             if buffer.kind == "host" and number in outputs:
                 self._ports.poison(number, POISON)
             elif buffer.kind in ("arena", "output"):
-                size = max(1, -(-buffer.bytes // ALIGNED)) * ALIGNED
-                self._queue.fill(self._buffers[number], POISON, 0, size)
+                self._queue.fill(self._buffers[number], POISON, 0, buffer.allocated)
         self._queue.finish()
 
     def close(self) -> None:
         """Give the device's memory back."""
-        self._replay, self._kernels = [], []
-        self._program = None
+        self._replay, self._program = [], None
+        self._bound.kernels.clear()
         self._ports.close()
         self._images.close()
         for buffer in self._buffers:
@@ -220,6 +213,13 @@ class Player:
         try:
             return action()
         except (cl.Error, MemoryError) as error:
+            check_not_lost(cl.API)
+            if isinstance(error, cl.Error) and drop_if_lost(self.info, self._context):
+                raise DeviceError(
+                    f"the device was lost while {doing}",
+                    f"{reason_of(error)}, and nothing works in its context any more",
+                    "close the sessions that are open on it, and make a new Session",
+                ) from error
             if isinstance(error, MemoryError) or error.out_of_memory:
                 needed = sum(buffer.bytes for buffer in self.plan.buffers)
                 raise DeviceError(
@@ -229,7 +229,3 @@ class Player:
                 ) from error
             fix = "try again; if it stays, try another device or driver"
             raise DeviceError(f"the device failed while {doing}", reason_of(error), fix) from error
-
-
-def _set_address(kernel: cl.Kernel, position: int, offset: int, address: int) -> None:
-    kernel.set_long(position, address + offset)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port
 from fourfold.players.chunked_copy import ChunkedCopy, copied
+from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.host_handshake import HostHandshake
-from fourfold.players.opencl.zero_copy import SetAddress, ZeroCopyInputs
+from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
+from fourfold.players.opencl.bound_memory import BoundMemory
+from fourfold.players.opencl.device_memory import OpenCLMemory
+from fourfold.players.opencl.zero_copy import ZeroCopyInputs
+from fourfold.players.protocol import Outputs
 
 HOST = (
     "host",
@@ -41,7 +46,8 @@ class Ports:
         plan: Plan,
         buffers: Sequence[cl.Buffer],
     ) -> None:
-        self._context, self._queue, self._plan, self._buffers = context, queue, plan, buffers
+        self._context, self._queue, self._info = context, queue, info
+        self._plan, self._buffers = plan, buffers
         self._host: dict[int, np.ndarray] = {}
         self._mapped: list[tuple[cl.Buffer, cl.Memory]] = []
         kinds = [buffer.kind for buffer in plan.buffers]
@@ -54,13 +60,11 @@ class Ports:
                 self._host[port.buffer] = self._map(port)
         staged = {port.buffer for port in plan.inputs} & {*self._host} - self._direct
         self._chunks = {number: ChunkedCopy(self._host[number], CHUNK) for number in staged}
-        # Only a persistent kernel counts the steps of its pointers in bytes.
-        in_bytes = all(launch.stages > 1 for launch in plan.launches)
-        self._in_place = mapped and info.host_pointers and in_bytes
-        self._zero_copy = ZeroCopyInputs()
+        self._in_place = mapped and info.host_pointers and counts_bytes(plan)
         self._host_inputs = [
             n for n, port in enumerate(plan.inputs) if kinds[port.buffer] == "host"
         ]
+        self.is_bound = False  # whether kernels use memory of a caller
         self._handshake: HostHandshake | None = None
         if "host_protocol" in kinds:
             self._handshake = self._make_handshake(kinds.index("host_protocol"))
@@ -81,33 +85,60 @@ class Ports:
         inputs = [self._host[self._plan.inputs[n].buffer] for n in self._host_inputs]
         return HostHandshake(self._queue, self._host[number], inputs)
 
-    def is_zero_copy(self, buffer: int) -> bool:
+    def places(self) -> dict[int, Place]:
+        """Where kernels find what goes in and out to begin with. Host memory, and what may be at
+        another address in each run, is no buffer to the driver.
+        """
+        found = {number: Place(self._buffers[number]) for number in port_buffers(self._plan)}
+        for number in found:
+            if self._plan.buffers[number].kind in HOST or self._is_zero_copy(number):
+                found[number] = Place(None, self._host[number].ctypes.data)
+        return found
+
+    def _is_zero_copy(self, buffer: int) -> bool:
         """Whether kernels read this buffer by an address that may be another one in each run."""
         outputs = {port.buffer for port in self._plan.outputs}
         inputs = {port.buffer for port in self._plan.inputs}
         return self._in_place and buffer in self._host and buffer in inputs - outputs
 
-    def bind_address(self, buffer: int, set_address: SetAddress) -> None:
-        """Set where a kernel finds a buffer, from now on whenever that changes."""
-        self._zero_copy.bind(buffer, self.address(buffer), set_address)
-
-    def address(self, buffer: int) -> int:
-        """Where the host memory of a buffer is."""
-        return self._host[buffer].ctypes.data
+    def follow(self, arguments: PortArguments) -> None:
+        """Let these arguments tell kernels where ports are, when that changes."""
+        places = self.places()
+        own = {n: place for n, place in places.items() if self._is_zero_copy(n)}
+        self._zero_copy = ZeroCopyInputs(arguments, own)
+        self._bound = BoundMemory(self._context, self._queue, self._info, self._plan)
+        self._bound.follow(arguments, places)
 
     def poison(self, buffer: int, pattern: bytes) -> None:
         """Fill a host buffer with some bytes, again and again."""
         flat = self._host[buffer].reshape(-1).view(np.uint8)
         flat[:] = np.resize(np.frombuffer(pattern, np.uint8), flat.size)
 
-    def put(self, arrays: Sequence[np.ndarray], launch: Callable[[], None]) -> None:
+    def bind(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> list[np.ndarray | None]:
+        """Let kernels use a caller's memory of the device in the runs that follow. What is left to
+        be put are the arrays; None stands for what is there already.
+        """
+        self._bound.begin(arrays, into)
+        self.is_bound, left = True, []
+        for port, given in zip(self._plan.inputs, arrays, strict=True):
+            if isinstance(given, OpenCLMemory):
+                given = _fetched(given, port) if self._bound.stays(port) else None
+            left.append(given)
+        return left
+
+    def unbind(self) -> None:
+        """Let kernels use memory of their own again."""
+        self._bound.begin((None,) * len(self._plan.inputs), None)
+        self.is_bound = False
+
+    def put(self, arrays: Sequence[np.ndarray | None], launch: Callable[[], None]) -> None:
         """Bring arrays to the device and launch, in the other order where kernels wait for them."""
         if self._handshake is not None:
             self._handshake.launch_and_copy([arrays[n] for n in self._host_inputs], launch)
             return
         try:
             for port, array in zip(self._plan.inputs, arrays, strict=True):
-                if not self._zero_copy.read_in_place(port.buffer, array):
+                if array is not None and not self._zero_copy.read_in_place(port.buffer, array):
                     self._copy(port.buffer, array)
             launch()
         except BaseException:
@@ -136,20 +167,42 @@ class Ports:
         """Let kernels read memory of their own: arrays of a run may be gone after it."""
         self._zero_copy.release_arrays()
 
-    def take(self) -> list[np.ndarray]:
-        """Wait for what was queued, and give the outputs as new arrays."""
-        results, queued = [], self._handshake is None
-        for port in self._plan.outputs:
-            result = self._host.get(port.buffer)
-            if result is None:
-                result = np.empty(port.type.shape, port.type.dtype.numpy)
-            if result.size and port.buffer not in self._direct:
-                self._queue.read(self._buffers[port.buffer], result, wait=False)
+    def take(self, into: Sequence[Any] | None = None) -> Outputs:
+        """Wait for what was queued, and give the outputs: as new arrays, or `into` those that are
+        given; what is None there stays where it is.
+        """
+        ends, sources = self._plan.outputs, []
+        targets = [None] * len(ends) if into is None else into
+        queued = (self.is_bound and self._bound.end()) or self._handshake is None
+        for port, target in zip(ends, targets, strict=True):
+            source = None if into is not None and target is None else self._source(port, target)
+            if source is not None and source.size and port.buffer not in self._direct:
+                self._queue.read(self._buffers[port.buffer], source, wait=False)
                 queued = True
-            results.append(result)
+            sources.append(source)
         if queued:
             self._queue.finish()
-        return [copied(result) for result in results] if self._host else results
+        triples = zip(ends, sources, targets, strict=True)
+        return [self._delivered(port, source, target) for port, source, target in triples]
+
+    def _source(self, port: Port, target: Any) -> np.ndarray | None:
+        """Where the host has an output after a run; None where it is in memory of the caller's."""
+        if isinstance(target, OpenCLMemory) and not self._bound.stays(port):
+            return None
+        if port.buffer in self._host:
+            return self._host[port.buffer]
+        if isinstance(target, np.ndarray):
+            return target
+        return np.empty(port.type.shape, port.type.dtype.numpy)
+
+    def _delivered(self, port: Port, source: np.ndarray | None, target: Any) -> Any:
+        """An output, brought to where it is wanted."""
+        if source is None or source is target:
+            return target
+        if isinstance(target, OpenCLMemory):
+            target.write(source)
+            return target
+        return copied(source, target) if port.buffer in self._host else source
 
     def close(self) -> None:
         """Let go of host memory. A device that fails now has nothing left to lose."""
@@ -163,3 +216,9 @@ class Ports:
     def __del__(self) -> None:
         if getattr(self, "_mapped", None):
             self.close()
+
+
+def _fetched(memory: OpenCLMemory, port: Port) -> np.ndarray:
+    array = np.empty(port.type.shape, port.type.dtype.numpy)
+    memory.read(array)
+    return array

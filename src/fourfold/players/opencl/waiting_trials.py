@@ -8,8 +8,8 @@ import time
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.opencl import probes
-from fourfold.kernel.opencl.grid_barrier import STATE_WORDS
 from fourfold.plan import host_protocol
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of

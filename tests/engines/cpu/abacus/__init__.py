@@ -43,7 +43,9 @@ class AbacusPart:
         OPENED.append(part.content)
         self._content, (self._inputs, self._outputs) = part.content, part.bindings
 
-    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(
+        self, arrays: Sequence[np.ndarray], wanted: Sequence[bool] | None = None
+    ) -> list[np.ndarray]:
         values = compute(self._content, self._inputs[0].into_file(arrays[0]))
         return [one.into_graph(values[str(one.tensor)]) for one in self._outputs]
 

@@ -17,13 +17,13 @@ from fourfold.formats.channels_first import (
 from fourfold.formats.onnx.operation import Operation
 from fourfold.formats.onnx.rule import converts
 from fourfold.kernels.move import Block
-from fourfold.op.resampling import ResizedAxis, Sampling, TapTable, tap_table
 from fourfold.op.rules import Resize
 from fourfold.ops.reshape import Reshape
 from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.resize_bilinear import neighbours
 from fourfold.ops.resize_nearest import nearest
 from fourfold.ops.transpose import Transpose
+from fourfold.resampling import ResizedAxis, Sampling, TapTable, tap_table
 from fourfold.types import Shape
 
 _FORMS = ((False, False), (True, False), (False, True))  # align_corners, half_pixel_centers

@@ -5,23 +5,21 @@ pyopencl can do far more, and its import takes longer than a prepared model take
 
 from __future__ import annotations
 
-from fourfold.players.opencl.binding.calls import Error
+from fourfold.players.opencl.binding.calls import API, Error, info
 from fourfold.players.opencl.binding.objects import (
     Buffer,
-    Call,
     Context,
     Device,
-    Event,
     Image,
     Kernel,
-    Memory,
     Platform,
     Program,
-    Queue,
     platforms,
 )
+from fourfold.players.opencl.binding.queue import Call, Event, Memory, Queue
 
 __all__ = [
+    "API",
     "Buffer",
     "Call",
     "Context",
@@ -34,5 +32,6 @@ __all__ = [
     "Platform",
     "Program",
     "Queue",
+    "info",
     "platforms",
 ]

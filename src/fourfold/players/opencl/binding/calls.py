@@ -7,17 +7,25 @@ from ctypes import byref, c_int, c_void_p
 from functools import cache
 from typing import Any
 
+from fourfold.forks import lost
 from fourfold.players.opencl.binding.loader import library
 
-_OUT_OF_MEMORY = (-4, -5, -6)
+API = "opencl"
+FORKED = 1  # no status of OpenCL's: nothing was called, because it would never come back
+_NO_MEMORY_OBJECT = -4
+_OUT_OF_MEMORY = (_NO_MEMORY_OBJECT, -5, -6)
 _NAMES = {
+    FORKED: "the driver was at work before this process was forked",
     -1: "device not found",
     -2: "device not available",
     -4: "memory could not be allocated",
     -5: "out of resources",
     -6: "out of host memory",
     -11: "the program does not build",
+    -14: "a command that was waited for failed",
+    -18: "the device cannot be parted",
     -30: "invalid value",
+    -34: "invalid context",
     -36: "invalid command queue",
     -38: "invalid memory object",
     -42: "invalid binary",
@@ -44,8 +52,19 @@ class Error(Exception):
     def out_of_memory(self) -> bool:
         return self.status in _OUT_OF_MEMORY
 
+    @property
+    def no_memory_object(self) -> bool:
+        """Whether there is no room for an object, which says nothing against those that are."""
+        return self.status == _NO_MEMORY_OBJECT
+
     def __str__(self) -> str:
         return f"{self.function} failed: {_NAMES.get(self.status, 'error')} ({self.status})"
+
+
+def check_process(name: str) -> None:
+    """An Error where a function may not be called, because the parent of this process did."""
+    if API in lost:
+        raise Error(name, FORKED)
 
 
 @cache
@@ -57,6 +76,7 @@ def _maker(name: str) -> Any:
 
 def call(name: str, *arguments: Any) -> None:
     """A function that gives a status."""
+    check_process(name)
     status = getattr(library(), name)(*arguments)
     if status:
         raise Error(name, status)
@@ -64,6 +84,7 @@ def call(name: str, *arguments: Any) -> None:
 
 def make(name: str, *arguments: Any) -> c_void_p:
     """A function that gives an object, and its status through its last argument."""
+    check_process(name)
     status = c_int()
     found = _maker(name)(*arguments, byref(status))
     if status.value:

@@ -9,7 +9,7 @@ from ctypes import CDLL, PyDLL
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 
-from fourfold.config import tell_loader
+from fourfold.config import limit_driver, tell_loader
 
 # Windows and macOS come with it, or drivers bring it. Of a Linux nothing of the kind is known.
 _SYSTEM = {
@@ -36,6 +36,7 @@ def quick_library() -> PyDLL:
 @cache
 def _path() -> str:
     """The first library that can be loaded; OSError if there is none."""
+    limit_driver()
     problems = []
     for path in _candidates():
         try:

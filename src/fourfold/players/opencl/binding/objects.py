@@ -1,35 +1,36 @@
-"""Devices, contexts, queues, buffers, programs, kernels: handles that give themselves back."""
+"""Devices, contexts, buffers, programs, kernels: handles that give themselves back."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
-from ctypes import byref, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any
+from ctypes import byref, c_int32, c_int64, c_size_t, c_ssize_t, c_uint, c_uint64, c_void_p
+from typing import Any, TypeVar
 
 import numpy as np
 
-from fourfold.players.opencl.binding.calls import Error, call, info, make
+from fourfold.forks import lost, used
+from fourfold.players.opencl.binding.calls import API, Error, call, check_process, info, make
 from fourfold.players.opencl.binding.loader import library, quick_library
 
 _ANY_DEVICE = c_uint64(0xFFFFFFFF)
+_PARTITION_WAYS, _EQUALLY, _BY_COUNTS, _CANNOT_PART = 0x1044, 0x1086, 0x1087, -18
 _PLATFORM_NAME, _DEVICE_NAME, _CONTEXT_PLATFORM = 0x0902, 0x102B, 0x1084
 _BUILD_LOG, _BINARY_SIZES, _BINARIES = 0x1183, 0x1165, 0x1166
-_READ_WRITE, _READ_ONLY, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 4, 1 << 5
-_PROFILING, _STARTED, _ENDED = 1 << 1, 0x1282, 0x1283
-_MAP_BOTH = 0b11
+_READ_WRITE, _READ_ONLY, _USE, _HOST_MEMORY, _COPY = 1 << 0, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 _REGION, _IMAGE_OF_BUFFER = 0x1220, 0x10F6
 _POINTER = ctypes.sizeof(c_void_p)  # bytes of a cl_mem: the host's, not the device's
 _RGBA, _HALF_FLOAT, _FLOAT = 0x10B5, 0x10DD, 0x10DE
 
-Memory = Any  # bytes of a mapped buffer, as a ctypes array
-Call = tuple[Any, ...]  # what clEnqueueNDRangeKernel gets, ready to go
+B = TypeVar("B", bound="Buffer")
 
 
 class Handle:
-    """An object of the driver, held once; given back with `release`, or when nobody needs it."""
+    """An object of the driver, held once; given back with `release`, or when nobody needs it. What
+    the parent of a forked process made is left to the parent.
+    """
 
     _kind = ""
+    _lost, _api = lost, API  # held here: names of modules may be gone when the last handles go
 
     def __init__(self, pointer: c_void_p) -> None:
         self.pointer: c_void_p | None = pointer
@@ -37,7 +38,7 @@ class Handle:
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
-        if pointer is not None:
+        if pointer is not None and self._api not in self._lost:
             self._give_back(pointer)
 
     def __del__(self) -> None:
@@ -64,6 +65,16 @@ class Device:
         self.pointer, self.platform = pointer, platform
         self.name = self.text(_DEVICE_NAME)
 
+    def part(self, units: int) -> Device:
+        """Some of its units as a device of its own; an Error where the driver cannot part it."""
+        told = self.raw(_PARTITION_WAYS)
+        able = (c_ssize_t * (len(told) // _POINTER)).from_buffer_copy(told)
+        for way in (_BY_COUNTS, _EQUALLY):
+            if way in able:
+                what = (c_ssize_t * 4)(way, units, 0, 0)
+                return Device(_list("clCreateSubDevices", self.pointer, what)[0], self.platform)
+        raise Error("clCreateSubDevices", _CANNOT_PART)
+
     def text(self, what: int) -> str:
         return _text(self.raw(what))
 
@@ -75,7 +86,13 @@ class Device:
 
 
 def platforms() -> list[Platform]:
-    return [Platform(one) for one in _list("clGetPlatformIDs")]
+    """All drivers, which are at work from now on (see forks); an Error where there is none."""
+    used.add(API)  # before the call: another thread may fork meanwhile
+    try:
+        return [Platform(one) for one in _list("clGetPlatformIDs")]
+    except (Error, OSError):
+        used.discard(API)
+        raise
 
 
 def _list(name: str, *which: Any) -> list[c_void_p]:
@@ -102,6 +119,15 @@ class Context(Handle):
         own = byref(device.pointer)
         super().__init__(make("clCreateContext", which, 1, own, None, None))
 
+    @staticmethod
+    def held(pointer: int, device: Device) -> Context:
+        """A context of somebody else that has a device, held once more."""
+        call("clRetainContext", c_void_p(pointer))
+        made = Context.__new__(Context)
+        made.device = device
+        Handle.__init__(made, c_void_p(pointer))
+        return made
+
 
 class Buffer(Handle):
     """Device memory: empty, or a copy of an array; `host` asks for memory that the CPU reaches."""
@@ -113,11 +139,34 @@ class Buffer(Handle):
         self._make(context, flags, size, None)
 
     @classmethod
-    def of(cls, context: Context, array: np.ndarray, writable: bool = False) -> Buffer:
+    def of(cls: type[B], context: Context, array: np.ndarray, writable: bool = False) -> B:
         made = cls.__new__(cls)
         flags = _COPY | (_READ_WRITE if writable else _READ_ONLY)
         made._make(context, flags, array.nbytes, address_of(array))
         return made
+
+    @classmethod
+    def at(cls, context: Context, array: np.ndarray) -> Buffer:
+        """A buffer whose mapped memory is an array, which must outlive it."""
+        made = cls.__new__(cls)
+        made._make(context, _READ_WRITE | _USE, array.nbytes, address_of(array))
+        return made
+
+    @classmethod
+    def held(cls, pointer: int) -> Buffer:
+        """Memory of somebody else, held once more; an Error where it is none."""
+        call("clRetainMemObject", c_void_p(pointer))
+        made = cls.__new__(cls)
+        Handle.__init__(made, c_void_p(pointer))
+        return made
+
+    def number(self, what: int) -> int:
+        """What the driver says of it: a size, a kind, a context."""
+        return int.from_bytes(info("clGetMemObjectInfo", self.pointer, what), "little")
+
+    def image_number(self, what: int) -> int:
+        """The same of an image."""
+        return int.from_bytes(info("clGetImageInfo", self.pointer, what), "little")
 
     def part(self, start: int, size: int) -> Buffer:
         """Some bytes of it, which stay where they are; where they may start, the device says."""
@@ -234,95 +283,10 @@ class Kernel(Handle):
         self._put(position, 4, c_int32(value))
 
     def _put(self, position: int, size: int, value: Any) -> None:
+        check_process("clSetKernelArg")
         status = self._set(self.pointer, position, c_size_t(size), byref(value))
         if status:
             raise Error("clSetKernelArg", status)
-
-
-class Event(Handle):
-    """When a launch on a profiling queue ran, by the device's clock."""
-
-    _kind = "Event"
-
-    @property
-    def seconds(self) -> float:
-        return self.seconds_from(self)
-
-    def seconds_from(self, first: Event) -> float:
-        """From the start of another launch to the end of this one."""
-        return (self._time(_ENDED) - first._time(_STARTED)) * 1e-9
-
-    def _time(self, what: int) -> int:
-        found = info("clGetEventProfilingInfo", self.pointer, what)
-        return int.from_bytes(found, "little")
-
-
-class Queue(Handle):
-    """Commands that run one after the other."""
-
-    _kind = "CommandQueue"
-
-    def __init__(self, context: Context, profiling: bool = False) -> None:
-        flags = c_uint64(_PROFILING if profiling else 0)
-        own = context.device.pointer
-        super().__init__(make("clCreateCommandQueue", context.pointer, own, flags))
-        self._launch = quick_library()["clEnqueueNDRangeKernel"]
-
-    def call(self, kernel: Kernel, grid: Sequence[int], local: Sequence[int]) -> Call:
-        """A launch of a kernel on this queue, good for as long as both are held."""
-        sizes = c_size_t * len(grid)
-        places = (None, sizes(*grid), sizes(*local))
-        return (self.pointer, kernel.pointer, len(grid), *places, 0, None, None)
-
-    def replay(self, calls: Iterable[Call]) -> None:
-        """Put launches in; nothing is waited for."""
-        launch = self._launch
-        for one in calls:
-            if status := launch(*one):
-                raise Error("clEnqueueNDRangeKernel", status)
-
-    def timed(self, one: Call) -> Event:
-        """Put a launch in here, whatever queue it was made for, and get its event."""
-        event = c_void_p()
-        self.replay([(self.pointer, *one[1:-1], byref(event))])
-        return Event(event)
-
-    def write(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
-        """Copy an array, which lies in one piece, into a buffer, some bytes behind its start."""
-        self._copy("clEnqueueWriteBuffer", buffer, array, offset, wait)
-
-    def read(self, buffer: Buffer, array: np.ndarray, offset: int = 0, wait: bool = True) -> None:
-        """Copy from a buffer, some bytes behind its start, into an array."""
-        self._copy("clEnqueueReadBuffer", buffer, array, offset, wait)
-
-    def _copy(self, name: str, buffer: Buffer, array: np.ndarray, offset: int, wait: bool) -> None:
-        if not array.flags.c_contiguous:
-            raise ValueError("only arrays that lie in one piece can be copied")
-        place = (c_size_t(offset), c_size_t(array.nbytes), address_of(array))
-        call(name, self.pointer, buffer.pointer, int(wait), *place, 0, None, None)
-
-    def fill(self, buffer: Buffer, pattern: bytes, offset: int, size: int) -> None:
-        """Fill a part of a buffer with some bytes, again and again."""
-        what = (pattern, c_size_t(len(pattern)), c_size_t(offset), c_size_t(size))
-        call("clEnqueueFillBuffer", self.pointer, buffer.pointer, *what, 0, None, None)
-
-    def map(self, buffer: Buffer, size: int) -> Memory:
-        """The buffer's memory as bytes, for reading and writing until `unmap`."""
-        place = (c_uint64(_MAP_BOTH), c_size_t(0), c_size_t(size), 0, None, None)
-        found = make("clEnqueueMapBuffer", self.pointer, buffer.pointer, 1, *place)
-        return (ctypes.c_ubyte * size).from_address(found.value or 0)
-
-    def unmap(self, buffer: Buffer, memory: Memory) -> None:
-        place = c_void_p(ctypes.addressof(memory))
-        call("clEnqueueUnmapMemObject", self.pointer, buffer.pointer, place, 0, None, None)
-
-    def flush(self) -> None:
-        """Let the device begin with what was put in."""
-        call("clFlush", self.pointer)
-
-    def finish(self) -> None:
-        """Wait for all that was put in."""
-        call("clFinish", self.pointer)
 
 
 def address_of(array: np.ndarray) -> c_void_p:

@@ -12,12 +12,12 @@ from fourfold.formats.onnx.write_graph.tensor import element_of
 from fourfold.formats.refusal import Unconvertible
 from fourfold.graph import Node
 from fourfold.op.axis_orders import Order
-from fourfold.op.resampling import ResizedAxis
 from fourfold.op.rules import Resize
 from fourfold.ops.grid_sample import GridSample
 from fourfold.ops.local_response import LocalResponse
 from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.roi_align import RoiAlign
+from fourfold.resampling import ResizedAxis
 from fourfold.types import DType
 
 _FIRST = channels_first(4)

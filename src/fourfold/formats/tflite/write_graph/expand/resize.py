@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.formats.tflite.write_graph.expansion import Expansion, expands
-from fourfold.op.resampling import TapTable, tap_table
 from fourfold.ops.gather import Gather
 from fourfold.ops.resize import ResizeAxes
 from fourfold.ops.transpose import Transpose
+from fourfold.resampling import TapTable, tap_table
 from fourfold.types import DType
 
 

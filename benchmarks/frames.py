@@ -1,0 +1,122 @@
+"""A camera's frame in NV12, from NumPy to NumPy: made the model's picture on the device, or before.
+
+floats: the network alone, given a picture that was made before; frames: `Session(pixels=...)`;
+NumPy: `Pixels.real`, which looks at those pixels only that count, then the network; Pillow: all of
+the frame to red, green and blue, resized, placed in the model's picture and scaled, then the
+network. All take turns, some runs in a row, of which the first does not count.
+
+python benchmarks/frames.py mobilenet_v1.tflite --size 1080x1920 --fit letterbox
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+from PIL import Image
+from pixels import in_turns, row
+from setting import describe_setting, relative_error, write_json
+
+import fourfold
+from fourfold.cli._timing import Call, warm_up
+from fourfold.pixels.frame_fit import FITS
+from fourfold.pixels.resize import RESIZES
+
+MEAN, STD, FILL = 127.5, 127.5, 114
+PILLOW = {"bilinear": "BILINEAR", "antialias": "BILINEAR", "nearest": "NEAREST", "area": "BOX"}
+
+
+def camera_frame(size: tuple[int, int]) -> np.ndarray:
+    """A picture that is neither flat nor noise: [1, height * 3 / 2, width]."""
+    height, width = size
+    small = np.random.default_rng(0).integers(0, 256, (height // 24, width // 24, 3), np.uint8)
+    large = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+    y, u, v = (np.asarray(one) for one in large.convert("YCbCr").split())
+    colors = np.stack([u[::2, ::2], v[::2, ::2]], axis=-1).reshape(height // 2, width)
+    return np.concatenate([y, colors])[None]
+
+
+def by_pillow(frame: np.ndarray, pixels: fourfold.Pixels, shape: tuple[int, ...]) -> np.ndarray:
+    """What a program without `pixels=` does: JPEG's colours are those of bt601-full."""
+    _, rows, width = frame.shape
+    height = rows // 3 * 2
+    colors = frame[0, height:].reshape(height // 2, width // 2, 2)
+    planes = [Image.fromarray(np.ascontiguousarray(colors[..., n])) for n in (0, 1)]
+    whole = [one.resize((width, height), Image.Resampling.NEAREST) for one in planes]
+    image = Image.merge("YCbCr", [Image.fromarray(frame[0, :height]), *whole]).convert("RGB")
+    fit = pixels.fit_frame((height, width), (shape[1], shape[2]))
+    top, left, tall, wide = fit.box
+    how = Image.Resampling[PILLOW[pixels.resize]]
+    part = image.resize(fit.size[::-1], how, box=(left, top, left + wide, top + tall))
+    picture = Image.new("RGB", (shape[2], shape[1]), (FILL, FILL, FILL))
+    picture.paste(part, fit.offset[::-1])
+    return (np.asarray(picture, np.float32)[None] - np.float32(MEAN)) / np.float32(STD)
+
+
+def contestants(
+    plain: fourfold.Session, session: fourfold.Session, frame: np.ndarray, pixels: fourfold.Pixels
+) -> dict[str, Call]:
+    """The calls to be timed; what NumPy and the device make is checked to be the same."""
+    shape = plain.inputs[0].shape
+    floats = pixels.real(frame, shape)
+    expected = list(plain.run(floats).values())
+    error = relative_error(list(session.run(frame).values()), expected)
+    if not error < (1e-4 if plain.precision == "fp32" else 2e-2):
+        raise click.ClickException(f"frames give another result: {error:.1e} apart")
+    return {
+        "floats": lambda: plain.run(floats),
+        "NumPy": lambda: plain.run(pixels.real(frame, shape)),
+        "Pillow": lambda: plain.run(by_pillow(frame, pixels, shape)),
+        "frames": lambda: session.run(frame),
+    }
+
+
+@click.command(help=__doc__)
+@click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--size", default="1080x1920", show_default=True, help="Height and width of frames.")
+@click.option("--fit", type=click.Choice(FITS), default="letterbox", show_default=True)
+@click.option("--resize", type=click.Choice(RESIZES), default="bilinear", show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--runs", default=2000, show_default=True, help="At most.")
+@click.option("--seconds", default=10.0, show_default=True, help="At most, for each model.")
+@click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
+def main(
+    models: tuple[Path, ...],
+    size: str,
+    device: str,
+    runs: int,
+    seconds: float,
+    output: Path | None,
+    **how: str,
+) -> None:
+    height, width = map(int, size.split("x"))
+    pixels = fourfold.Pixels(MEAN, STD, "nv12", (height, width), fill=FILL, matrix="bt601-full")
+    pixels = replace(pixels, **how)  # type: ignore[arg-type]
+    frame, report = camera_frame((height, width)), {}
+    for model in models:
+        with ExitStack() as stack:
+            plain, session = (
+                stack.enter_context(fourfold.Session(model, device=device, pixels=given))
+                for given in (None, pixels)
+            )
+            calls = contestants(plain, session, frame, pixels)
+            for call in calls.values():
+                warm_up(call, limit=seconds / 4)
+            times = in_turns(calls, runs, seconds)
+            report["setting"] = describe_setting(session.device)
+            about = f"{model.stem}, {size} {' '.join(how.values())}, {session.device.name}"
+        report[model.stem] = {name: found.as_data() for name, found in times.items()}
+        click.echo(f"\n{about}, {times['NumPy'].runs} runs each\n")
+        click.echo("| picture | median ms | min ms | of Pillow's median | of its min |")
+        click.echo("|---|--:|--:|--:|--:|")
+        for name, found in times.items():
+            click.echo(row(name, found, times["Pillow"]))
+    if output is not None:
+        write_json(output, report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Sessions under load for long: what grows, what hangs, what comes out wrong. Nothing should.
+
+Four loads: sessions opened, run and closed one after the other; one session run again and again;
+threads that share sessions of several kinds; many sessions open at once. Every result is compared
+with what the same session gave when it was alone. Memory, files, threads, objects of Python and of
+the driver are counted after a warm-up and at the end.
+
+    python benchmarks/soak.py                        # the whole of it, about a quarter of an hour
+    python benchmarks/soak.py --seconds 10 --cycles 50 --runs 5000 --at-once 20
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # for the loads
+import long_loads as loads
+from setting import describe_setting
+
+import fourfold
+from fourfold import players
+
+
+def table_of(outcomes: list[loads.Outcome]) -> Table:
+    table = Table(
+        "load", "done", "seconds", "wrong", "stuck", "errors", "memory", "objects", "left"
+    )
+    for one in outcomes:
+        left = ", ".join(f"{count} {name}" for name, count in one.left.items()) or "nothing"
+        numbers = (one.done, f"{one.seconds:.0f}", one.wrong, one.stuck, len(one.errors))
+        grown = (f"{one.growth / 2**20:+.1f} MiB", f"{one.objects:+}", left)
+        table.add_row(one.name, *map(str, numbers), *grown)
+    return table
+
+
+@click.command(help=__doc__.replace("\n\n    ", "\n\n\b\n    "))
+@click.option("--device", default="auto", show_default=True)
+@click.option("--seconds", default=600.0, show_default=True, help="For which threads share.")
+@click.option("--threads", default=16, show_default=True)
+@click.option("--sessions", default=8, show_default=True, help="That the threads share.")
+@click.option("--cycles", default=1000, show_default=True, help="Of open, run, close.")
+@click.option("--runs", default=100_000, show_default=True, help="Of one session.")
+@click.option("--at-once", default=200, show_default=True, help="Sessions open at once.")
+@click.option("--json", "as_json", is_flag=True)
+def main(  # noqa: PLR0913 - each is an option
+    device: str,
+    seconds: float,
+    threads: int,
+    sessions: int,
+    cycles: int,
+    runs: int,
+    at_once: int,
+    as_json: bool,
+) -> None:
+    info: fourfold.DeviceInfo = players.find_device(device)
+    outcomes = [
+        loads.open_run_close(info, cycles),
+        loads.run_again(info, runs),
+        loads.many_at_once(info, at_once),
+        loads.crowd_of_threads(info, seconds, threads, sessions),
+    ]
+    if as_json:
+        rows = [one.as_row() for one in outcomes]
+        print(json.dumps({"setting": describe_setting(info), "rows": rows}, indent=2))
+    else:
+        Console().print(table_of(outcomes))
+    for error in [error for one in outcomes for error in one.errors[:3]]:
+        print(error, file=sys.stderr)
+    if any(one.wrong or one.stuck or one.errors for one in outcomes):
+        raise SystemExit("not all went well")
+
+
+if __name__ == "__main__":
+    main()

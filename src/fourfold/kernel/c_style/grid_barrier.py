@@ -1,0 +1,125 @@
+"""The grid barrier of a persistent kernel, and its handshake with the host, in NVIDIA's terms.
+
+Arrive with release, wait with acquire: what other groups wrote before is seen afterwards. The top
+bit flips once a round, because the first group adds what is missing to half of the range; nothing
+is reset. In between a group does what needs nothing of the others' last work: whole stages, and
+then what its next one makes ready out of constants; warps may do so by different paths, since a
+barrier is known by its number. Virtual groups beside each other have barriers of their own.
+
+The host copies its arrays while the kernel starts and says by a flag how far it is. One work-item
+reads that flag, which takes a microsecond, and passes it on to all others: read by every group
+the answers would come one after the other. Each input has one such work-item, and they may ask at
+the same time: what is passed on only grows. If the host stops in the middle, the kernel goes on
+after a second and says that it did. When all groups are done, the last one tells the host.
+"""
+
+from __future__ import annotations
+
+from fourfold.kernel.c_style.dialect import Dialect
+from fourfold.plan.host_protocol import DONE, LATE, READY
+
+_GRID_BARRIER = """
+typedef struct {
+    ${global}int *state;
+    ${global}uint *host;
+    uint phase;
+    int due;
+} waiting;
+
+$function void meet_beside(int seat, int items)
+{
+    asm volatile("bar.sync %0, %1;" :: "r"(seat + 1), "r"(items) : "memory");
+}
+
+$function waiting begin(${global}int *state, ${global}uint *host)
+{
+    uint now;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
+    waiting others = { state, host, now & 0x80000000u, 0 };
+    return others;
+}
+
+$function void arrive(waiting *others, int group, int groups)
+{
+    $fence;
+    if ($item == 0) {
+        const uint step = group == 0 ? 0x80000000u - (uint)(groups - 1) : 1u;
+        asm volatile("red.release.gpu.global.add.u32 [%0], %1;"
+            :: "l"(others->state), "r"(step) : "memory");
+    }
+    others->phase ^= 0x80000000u;
+    others->due = 1;
+}
+
+$function void await_others(waiting *others)
+{
+    if (!others->due) return;
+    others->due = 0;
+    if ($item == 0) {
+        uint now;
+        do {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(others->state) : "memory");
+        } while ((now & 0x80000000u) != others->phase);
+    }
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+"""
+
+# Words of the state, behind the barrier's own: how far the host is, how many groups have left.
+_PASSED, _LEFT = 32, 33
+STATE_WORDS = 64
+_HOST_TIMEOUT = 1 << 20  # answers of the host, a microsecond each
+
+_HOST_HANDSHAKE = """
+$function void await_host(waiting *others, int needed, int asks)
+{
+    ${global}int *passed = others->state + $passed_at;
+    int now, known = 0, turn = 0;
+    do {
+        if (asks) {
+            asm volatile("ld.acquire.sys.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(others->host + $ready_at) : "memory");
+            if (now < needed && ++turn > $timeout) {
+                others->host[$late_at] = 1;
+                now = needed;
+            }
+            if (now != known) {
+                asm volatile("red.release.gpu.global.max.u32 [%0], %1;"
+                    :: "l"(passed), "r"(now) : "memory");
+            }
+            known = now;
+        } else {
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                : "=r"(now) : "l"(passed) : "memory");
+        }
+    } while (now < needed);
+}
+
+$function void tell_host(waiting *others, int groups)
+{
+    $fence;
+    if ($item == 0) {
+        uint left;
+        asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+            : "=r"(left) : "l"(others->state + $left_at), "r"(groups - 1) : "memory");
+        if (left == (uint)(groups - 1)) {
+            others->state[$passed_at] = 0;
+            asm volatile("st.release.sys.global.u32 [%0], %1;"
+                :: "l"(others->host + $done_at), "r"(1u) : "memory");
+        }
+    }
+}
+"""
+
+
+def grid_barrier(dialect: Dialect) -> str:
+    """How groups wait for each other."""
+    return dialect.fill(_GRID_BARRIER)
+
+
+def host_handshake(dialect: Dialect) -> str:
+    """How they wait for the host, and tell it that they are done."""
+    places = {"passed_at": _PASSED, "left_at": _LEFT, "timeout": _HOST_TIMEOUT}
+    flags = {"ready_at": READY, "late_at": LATE, "done_at": DONE}
+    return dialect.fill(_HOST_HANDSHAKE, **places, **flags)

@@ -1,0 +1,67 @@
+"""A plan's launches as stages of one launch: their functions, and the tables of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fourfold.kernel.c_style.dialect import Dialect
+from fourfold.kernel.c_style.sharing import ENTRY, sharing_text
+from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
+from fourfold.kernel.language import JoinedRun, JoinedStages
+from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage_table import count_barriers, fill_table, is_too_large, row_stride, shared
+from fourfold.plan import CONSTANTS
+
+GPU_ITEMS = 256  # work-items of a group that shares stages with others
+MOST_BUFFERS = 128  # one is chosen among all, and compilers take no expressions of any depth
+
+
+def refuses_sizes(stages: Sequence[Stage], items: int) -> str | None:
+    """Why groups of so many work-items cannot run these stages, or None."""
+    for size in (stage.kernel.local_items for stage in stages):
+        if size > items or items % size:
+            return f"a kernel wants groups of {size}"
+    uses = [use for stage in stages for use in stage.buffers]
+    if len({use.buffer for use in uses}) > MOST_BUFFERS:
+        return "there are too many inputs and outputs"
+    large = any(map(is_too_large, stages))
+    return "memory is too large for the table" if large else None
+
+
+def join_shared(
+    runs: Sequence[Sequence[Stage]],
+    groups: int,
+    buffers: int,
+    dialect: Dialect,
+    host_protocol: int | None,
+) -> JoinedStages:
+    """The kernel whose groups share all stages, and what each run of them is."""
+    functions, number_of = stage_functions(runs, dialect, shares=True)
+    kernels = tuple(function.kernel for function in functions)
+    stride, joined = row_stride(kernels), []
+    for run in runs:
+        distributions = [*shared(run, groups)]
+        barriers, crossed = count_barriers(distributions)
+        title = f"{len(run)} stages, {barriers} grid barriers, {crossed} of them crossed"
+        called = [number_of[id(stage)] for stage in run]
+        joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
+    text = sharing_text(functions, buffers, GPU_ITEMS, dialect, host_protocol)
+    return JoinedStages(text, ENTRY, (groups * GPU_ITEMS,), (GPU_ITEMS,), tuple(joined), kernels)
+
+
+def stage_functions(
+    runs: Sequence[Sequence[Stage]], dialect: Dialect, shares: bool
+) -> tuple[list[StageFunction], dict[int, int]]:
+    """The distinct functions, and for every stage, by its identity, the number of its own."""
+    known: dict[str, tuple[int, StageFunction]] = {}
+    numbers: dict[int, int] = {}
+    for stage in {id(stage): stage for run in runs for stage in run}.values():
+        kernel, title = stage.kernel, f"{stage.kernel.title}_{len(known)}"
+        constant = tuple(use.buffer == CONSTANTS for use in stage.buffers)
+        one = StageFunction(title, kernel, constant, dialect, shares)
+        text = render_stage(one)
+        if text not in known:
+            known[text] = (len(known), replace(one, text=text))
+        numbers[id(stage)] = known[text][0]
+    return [one for _, one in known.values()], numbers

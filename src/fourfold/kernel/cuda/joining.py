@@ -1,0 +1,40 @@
+"""A plan's launches as stages of one launch of CUDA: groups share stages, a group a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
+from fourfold.kernel.c_style.joining import GPU_ITEMS, join_shared, refuses_sizes
+from fourfold.kernel.cuda.dialect import CUDA
+from fourfold.kernel.language import JoinedStages
+from fourfold.kernel.stage import Stage
+
+
+class PersistentKernel:
+    """How CUDA's devices run all stages of a plan in one launch."""
+
+    def refuses(self, stages: Sequence[Stage], device: DeviceInfo) -> str | None:
+        """Why these stages cannot be one launch, or None."""
+        if not device.resident:
+            return "groups of this device cannot wait for each other in a known way"
+        return refuses_sizes(stages, GPU_ITEMS)
+
+    def shares(self, device: DeviceInfo) -> bool:
+        return True
+
+    def waits_cheaply(self, device: DeviceInfo) -> bool:
+        return False
+
+    def state_bytes(self, stages: int, device: DeviceInfo) -> int:
+        return STATE_WORDS * 4
+
+    def join(
+        self,
+        runs: Sequence[Sequence[Stage]],
+        device: DeviceInfo,
+        buffers: int,
+        host_protocol: int | None,
+    ) -> JoinedStages:
+        return join_shared(runs, device.compute_units, buffers, CUDA, host_protocol)

@@ -1,0 +1,47 @@
+"""CUDA C as a language of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.c_style.functions import function_of
+from fourfold.kernel.c_style.ptx import WARP
+from fourfold.kernel.c_style.renderer import render
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import Target
+from fourfold.kernel.cuda.dialect import CUDA
+from fourfold.kernel.cuda.joining import PersistentKernel
+from fourfold.kernel.cuda.prelude import BUILD_OPTIONS, language_version, prelude_text
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.kernel.walk import Node
+
+_CAPABILITIES = Capabilities(
+    language="CUDA C",
+    host_addresses=True,
+    matrix_fragments=True,
+    dot_products=frozenset(("", "ptx")),
+    subgroups={"ptx": WARP},
+)
+
+
+class CudaLanguage:
+    """CUDA C as NVRTC takes it; its version is the compute capability that a program needs."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
+
+    @property
+    def persistent(self) -> Persistent | None:
+        return PersistentKernel()
+
+    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+        return render(kernel, entry, CUDA)
+
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
+        called = {function_of(node) for node in special}
+        return Prelude(prelude_text(called), BUILD_OPTIONS, language_version(called))
+
+
+LANGUAGE: Language = CudaLanguage()

@@ -1,0 +1,33 @@
+"""What goes before kernels in CUDA C: vectors, and functions for what only some GPUs can do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fourfold.kernel.c_style.ptx import ptx_dots, ptx_functions
+from fourfold.kernel.cuda.dialect import CUDA
+from fourfold.kernel.cuda.vectors import LANGUAGE_TEXT
+
+# A GPU fetches by itself what many of its warps ask for.
+_FETCH = """
+#define fetch_ahead(place)
+"""
+FUNCTIONS = {**ptx_dots(CUDA), **ptx_functions(CUDA), "fetch_ahead": _FETCH}
+# Compute capabilities: what all programs need, and those with instructions that came later.
+_LEAST, _AMPERE = "7.5", "8.0"
+_LATER = frozenset(("matrix_multiply", "filter_multiply", "load_streamed"))
+# Quotients and roots as OpenCL has them, which asks for less than the nearest number: both
+# languages then give the same bits.
+BUILD_OPTIONS = "--std=c++17 --prec-div=false --prec-sqrt=false"
+
+
+def prelude_text(called: Collection[str]) -> str:
+    """Vectors, and those functions that kernels call."""
+    names = {*called, "add_few_dots"} if "add_dots" in called else called
+    functions = "".join(text for name, text in FUNCTIONS.items() if name in names)
+    return CUDA.unit(LANGUAGE_TEXT + functions)
+
+
+def language_version(called: Collection[str]) -> str:
+    """The compute capability that such functions need."""
+    return _LEAST if _LATER.isdisjoint(called) else _AMPERE

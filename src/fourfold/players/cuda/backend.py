@@ -1,0 +1,94 @@
+"""CUDA as a back end: NVIDIA's GPUs, and boards of its architectures that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, cast
+
+from fourfold.device import DeviceInfo, Fact
+from fourfold.lazy import lazy_import
+from fourfold.plan import Plan, Program
+
+if TYPE_CHECKING:
+    from fourfold.players.cuda import boards, nvrtc
+    from fourfold.players.cuda import devices as found
+    from fourfold.players.cuda import memory as memories
+    from fourfold.players.cuda import player as players
+    from fourfold.players.cuda import program as programs
+    from fourfold.players.cuda import timer as timers
+    from fourfold.players.protocol import BuiltProgram
+else:
+    # A start on another device has no use for any of them.
+    boards = lazy_import("fourfold.players.cuda.boards")
+    found = lazy_import("fourfold.players.cuda.devices")
+    memories = lazy_import("fourfold.players.cuda.memory")
+    nvrtc = lazy_import("fourfold.players.cuda.nvrtc")
+    players = lazy_import("fourfold.players.cuda.player")
+    programs = lazy_import("fourfold.players.cuda.program")
+    timers = lazy_import("fourfold.players.cuda.timer")
+
+
+class CudaBackend:
+    """GPUs from compute capability 7.5 on."""
+
+    name = "cuda"
+    # Only who asks for 'cuda:0' gets it: until it has run on a GPU, OpenCL stays what an NVIDIA GPU
+    # is played by, and nobody else loads a second driver.
+    listed = False
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return found.devices()
+
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        return boards.find_board(name, units)
+
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """None of its devices is a processor."""
+        return None
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        """It is the primary context, which all libraries of a process share."""
+        return 0
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        """Streams of other libraries are not taken yet."""
+        return None
+
+    def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+        """The architecture and the attributes of a device tell all."""
+        return {name: device.claims[name] for name in names}
+
+    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
+        """There are no trials."""
+
+    def start_compiler(self, device: DeviceInfo) -> None:
+        """It is quick to begin."""
+
+    def live_program(self, device: DeviceInfo, program: Program) -> programs.BuiltModule | None:
+        return programs.live_program(device, program)
+
+    def load_program(
+        self, device: DeviceInfo, program: Program, binary: bytes
+    ) -> programs.BuiltModule | None:
+        return programs.load_binary(device, binary)
+
+    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
+        return True
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        return nvrtc.build(program, device.architectures[0]).pack()
+
+    def make_player(
+        self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
+    ) -> players.Player:
+        return players.Player(device, plan, cast("programs.BuiltModule | None", program))
+
+    def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
+        return memories.CudaMemory(device, size)
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
+        """Memory of other libraries is not taken yet."""
+        return None
+
+    def make_timer(self, device: DeviceInfo, plan: Plan) -> timers.LaunchTimer:
+        return timers.LaunchTimer(device, plan)

@@ -1,0 +1,32 @@
+"""CUDA's driver API by ctypes, as far as a player needs it."""
+
+from __future__ import annotations
+
+from fourfold.players.cuda.binding.calls import API, Error
+from fourfold.players.cuda.binding.device import Context, Device, devices, driver_version
+from fourfold.players.cuda.binding.objects import (
+    DeviceBuffer,
+    Function,
+    Graph,
+    HostBuffer,
+    Launch,
+    Module,
+)
+from fourfold.players.cuda.binding.stream import Event, Stream
+
+__all__ = [
+    "API",
+    "Context",
+    "Device",
+    "DeviceBuffer",
+    "Error",
+    "Event",
+    "Function",
+    "Graph",
+    "HostBuffer",
+    "Launch",
+    "Module",
+    "Stream",
+    "devices",
+    "driver_version",
+]

@@ -1,0 +1,81 @@
+"""CUDA's devices and their primary contexts, which all libraries of a process share."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import byref, c_int, c_size_t, c_void_p
+
+from fourfold.forks import used
+from fourfold.players.cuda.binding.calls import API, call
+
+UNITS, INTEGRATED, MAPS_HOST = 16, 18, 19
+MAJOR, MINOR, COOPERATES = 75, 76, 95
+LOCAL_MEMORY, WORK_GROUP = 8, 1
+
+
+class Device:
+    """One GPU, and what its driver says of it."""
+
+    def __init__(self, ordinal: int) -> None:
+        handle = c_int()
+        call("cuDeviceGet", byref(handle), ordinal)
+        self.handle, self.ordinal = handle, ordinal
+
+    @property
+    def name(self) -> str:
+        text = ctypes.create_string_buffer(256)
+        call("cuDeviceGetName", text, len(text), self.handle)
+        return text.value.decode(errors="replace")
+
+    @property
+    def uuid(self) -> str:
+        found = ctypes.create_string_buffer(16)
+        call("cuDeviceGetUuid", found, self.handle)
+        return found.raw.hex()
+
+    @property
+    def memory(self) -> int:
+        size = c_size_t()
+        call("cuDeviceTotalMem_v2", byref(size), self.handle)
+        return size.value
+
+    def attribute(self, what: int) -> int:
+        value = c_int()
+        call("cuDeviceGetAttribute", byref(value), what, self.handle)
+        return value.value
+
+
+class Context:
+    """The primary context of a device: PyTorch and CuPy work in the same one."""
+
+    def __init__(self, device: Device) -> None:
+        pointer = c_void_p()
+        call("cuDevicePrimaryCtxRetain", byref(pointer), device.handle)
+        self.device, self.pointer = device, pointer
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Makes it that of this thread, and leaves the caller's own as it was."""
+        call("cuCtxPushCurrent_v2", self.pointer)
+        try:
+            yield
+        finally:
+            call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
+
+def devices() -> list[Device]:
+    """All of them; an Error where the driver finds none, OSError where there is no driver."""
+    used.add(API)
+    call("cuInit", 0)
+    count = c_int()
+    call("cuDeviceGetCount", byref(count))
+    return [Device(ordinal) for ordinal in range(count.value)]
+
+
+def driver_version() -> int:
+    """The CUDA that the driver has, as 12040 for 12.4."""
+    version = c_int()
+    call("cuDriverGetVersion", byref(version))
+    return version.value

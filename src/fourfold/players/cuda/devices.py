@@ -1,0 +1,102 @@
+"""CUDA devices: found once, each with the primary context, which all sessions on it share."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
+from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda.architectures import (
+    ALIGNMENT,
+    LEAST,
+    architecture_name,
+    facts_of,
+    is_host_ordered,
+    older_architectures,
+)
+from fourfold.players.cuda.binding import device as attributes
+
+_LEAST_DRIVER = 11040  # what graphs are captured and launched by
+_INSTALL = "install NVIDIA's driver, or use device='auto' for what other drivers offer"
+_OTHERWISE = "use device='opencl:0', which plays on older GPUs, too"
+_UPDATE = "update NVIDIA's driver (525 or newer; on a Jetson a newer JetPack), or use OpenCL"
+
+
+@cache
+def found_devices() -> tuple[tuple[DeviceInfo, cu.Device], ...]:
+    """Every GPU that kernels can be built for, with its facts; a DeviceError if there is none."""
+    check_not_lost(cu.API)
+    try:
+        every = cu.devices()
+        version = cu.driver_version()
+    except OSError as error:
+        what = "CUDA cannot be used: its driver is not there"
+        raise DeviceError(what, str(error), _INSTALL) from error
+    except cu.Error as error:
+        what = "no CUDA device was found" if error.no_device else "CUDA's driver does not start"
+        raise DeviceError(what, str(error), _INSTALL) from error
+    if version < _LEAST_DRIVER:
+        why = f"it has CUDA {_spelled(version)}, and {_spelled(_LEAST_DRIVER)} is needed"
+        raise DeviceError("CUDA's driver is too old", why, _UPDATE)
+    able = [one for one in every if _capability(one) >= LEAST]
+    if every and not able:
+        names = ", ".join(f"{one.name} ({architecture_name(_capability(one))})" for one in every)
+        what, why = "no GPU here is new enough for CUDA kernels", f"there is {names}"
+        raise DeviceError(what, f"{why}; {architecture_name(LEAST)} is needed", _OTHERWISE)
+    return tuple((_facts(one, version), one) for one in able)
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """The facts of every such GPU on this machine."""
+    return tuple(info for info, _ in found_devices())
+
+
+@cache
+def context_of(info: DeviceInfo) -> cu.Context:
+    """The primary context of a device."""
+    if not info.present:
+        why = "it is a board that models are prepared for"
+        raise DeviceError(f"{info.name} is not here", why, "run on 'cuda:0' where such a GPU is")
+    handle = next((device for known, device in found_devices() if known == info), None)
+    if handle is None:
+        raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
+    return cu.Context(handle)
+
+
+def _capability(device: cu.Device) -> tuple[int, int]:
+    return device.attribute(attributes.MAJOR), device.attribute(attributes.MINOR)
+
+
+def _spelled(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _facts(device: cu.Device, version: int) -> DeviceInfo:
+    capability, memory = _capability(device), device.memory
+    cooperates = bool(device.attribute(attributes.COOPERATES))
+    integrated = bool(device.attribute(attributes.INTEGRATED))
+    maps_host = bool(device.attribute(attributes.MAPS_HOST)) and not integrated
+    return DeviceInfo(
+        name=device.name,
+        vendor="NVIDIA",
+        platform="CUDA",
+        driver=_spelled(version),
+        version=architecture_name(capability),
+        kind="gpu",
+        compute_units=device.attribute(attributes.UNITS),
+        memory=memory,
+        max_allocation=memory,
+        max_work_group=device.attribute(attributes.WORK_GROUP),
+        local_memory=device.attribute(attributes.LOCAL_MEMORY),
+        alignment=ALIGNMENT,
+        unified_memory=integrated,
+        claims=facts_of(capability, cooperates, maps_host and is_host_ordered()),
+        api="cuda",
+        language="cuda",
+        language_version=f"{capability[0]}.{capability[1]}",
+        architectures=(architecture_name(capability), *older_architectures(capability)),
+        ordinal=device.ordinal,
+        uuid=device.uuid,
+    )

@@ -1,0 +1,41 @@
+"""A program's code as it is kept: what an architecture runs as it is, and PTX for newer ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fourfold.errors import ModelError
+from fourfold.plan import Container, Section, container_bytes
+
+_SECTIONS = ("architecture", "compiler", "cubin", "ptx")
+
+
+class Image(NamedTuple):
+    """Code for one architecture, who built it, and the same as PTX, which drivers of newer GPUs
+    translate when they load it.
+    """
+
+    architecture: str
+    compiler: str
+    cubin: bytes
+    ptx: bytes
+
+    def pack(self) -> bytes:
+        """All of it as one binary."""
+        texts = (self.architecture.encode(), self.compiler.encode())
+        parts = zip(_SECTIONS, (*texts, self.cubin, self.ptx), strict=True)
+        return container_bytes([Section(name, data) for name, data in parts])
+
+    def code_for(self, architecture: str) -> bytes:
+        """What to load on a GPU: its own code, or PTX."""
+        return self.cubin if architecture == self.architecture else self.ptx
+
+
+def unpack(binary: bytes) -> Image | None:
+    """The image in a binary; None where it is damaged or none at all."""
+    try:
+        file = Container(binary, "a binary")
+        found = [bytes(file.section(number, name)) for number, name in enumerate(_SECTIONS)]
+        return Image(found[0].decode(), found[1].decode(), found[2], found[3])
+    except (ModelError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,165 @@
+"""NVRTC, NVIDIA's compiler as a library: CUDA C in, code for one architecture out.
+
+It needs no GPU. It is asked for to build only: programs that are kept are played without it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from ctypes import CDLL, byref, c_char_p, c_int, c_size_t, c_void_p
+from ctypes.util import find_library
+from functools import cache
+from glob import glob
+from importlib.machinery import PathFinder
+from typing import NamedTuple
+
+from fourfold.errors import BuildError, DeviceError
+from fourfold.plan import Program
+from fourfold.players.cuda.image import Image
+
+INSTALL = "install the compiler by 'pip install fourfold[cuda]', or NVIDIA's CUDA toolkit"
+_PACKAGE = "nvidia"  # whose folders the wheels of NVIDIA's libraries fill
+_FILE = "k.cu"
+_OLDER = "install an older one: pip install nvidia-cuda-nvrtc-cu12"
+_NEWER = "install a newer one: pip install --upgrade nvidia-cuda-nvrtc"
+_COMPILATION = 6  # what it answers where the text is wrong
+# Where toolkits and JetPack put it, beside where the system looks by itself.
+_FOLDERS = (
+    "/usr/local/cuda/lib64",
+    "/usr/local/cuda/targets/aarch64-linux/lib",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+)
+_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so")
+_BUILTINS = "libnvrtc-builtins.so.*"
+_WINDOWS, _WINDOWS_BUILTINS = "nvrtc64_*_0.dll", "nvrtc-builtins64_*.dll"
+_WINDOWS_NAMES = ("nvrtc64_130_0", "nvrtc64_120_0", "nvrtc64_112_0")
+
+
+class Library(NamedTuple):
+    """The loaded compiler: its functions, where it is, and its version."""
+
+    functions: CDLL
+    path: str
+    version: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        return f"NVRTC {self.version[0]}.{self.version[1]}"
+
+
+@cache
+def library() -> Library:
+    """The compiler of this machine; a DeviceError where there is none."""
+    problems = []
+    for path in _candidates():
+        try:
+            _load_builtins(os.path.dirname(path))
+            functions = CDLL(path)
+            return Library(functions, path, _version(functions))
+        except (OSError, AttributeError) as error:
+            problems.append(str(error))
+    why = problems[-1] if problems else "no file of it is in any folder where it could be"
+    raise DeviceError("CUDA kernels cannot be built: NVRTC does not load", why, INSTALL)
+
+
+def build(program: Program, architecture: str) -> Image:
+    """The program for an architecture, 'sm_87'; a BuildError has the compiler's log."""
+    found = library()
+    _check_architecture(found, architecture)
+    options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
+    handle, functions = c_void_p(), found.functions
+    source, name = program.text.encode(), _FILE.encode()
+    _check(found, functions.nvrtcCreateProgram(byref(handle), source, name, 0, None, None))
+    try:
+        given = (c_char_p * len(options))(*(option.encode() for option in options))
+        code = functions.nvrtcCompileProgram(handle, len(options), given)
+        if code == _COMPILATION:
+            what = f"the kernels do not build for {architecture} by {found.name}"
+            raise BuildError(what, _text(functions, handle), program.text)
+        _check(found, code)
+        made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
+        return Image(architecture, found.name, *made)
+    finally:
+        functions.nvrtcDestroyProgram(byref(handle))
+
+
+def supported(found: Library) -> tuple[int, ...]:
+    """The architectures that this compiler knows, as numbers: 75, 80, 86."""
+    count = c_int()
+    _check(found, found.functions.nvrtcGetNumSupportedArchs(byref(count)))
+    numbers = (c_int * count.value)()
+    _check(found, found.functions.nvrtcGetSupportedArchs(numbers))
+    return tuple(numbers)
+
+
+def _check_architecture(found: Library, architecture: str) -> None:
+    """A DeviceError where this compiler does not know an architecture."""
+    number, known = int(architecture.removeprefix("sm_")), supported(found)
+    if number not in known:
+        what = f"{found.name} builds nothing for {architecture}"
+        why = f"it knows {', '.join(f'sm_{one}' for one in known)}"
+        raise DeviceError(what, why, _OLDER if number < min(known) else _NEWER)
+
+
+def _candidates() -> Iterator[str]:
+    """Where it may be, in this order: what pip installed, what the system finds, toolkits."""
+    windows = sys.platform == "win32"
+    wanted = _WINDOWS if windows else "libnvrtc.so.*"
+    for folder in _package_folders():
+        for inner in ("cu*/lib", "cuda_nvrtc/lib", "cu*/bin/*", "cu*/bin", "cuda_nvrtc/bin"):
+            yield from sorted(glob(os.path.join(folder, inner, wanted)), reverse=True)
+    if windows:
+        yield from filter(None, map(find_library, _WINDOWS_NAMES))
+        return
+    for place in _FOLDERS:
+        yield from (
+            os.path.join(place, name) for name in _NAMES if os.path.exists(f"{place}/{name}")
+        )
+    yield from _NAMES
+
+
+def _package_folders() -> Sequence[str]:
+    """Where NVIDIA's wheels put their files, without importing anything."""
+    found = PathFinder.find_spec(_PACKAGE)
+    return [*(found.submodule_search_locations or ())] if found is not None else []
+
+
+def _load_builtins(folder: str) -> None:
+    """The compiler asks for this library by its bare name, which only finds one that is loaded."""
+    pattern = _WINDOWS_BUILTINS if sys.platform == "win32" else _BUILTINS
+    for path in sorted(glob(os.path.join(folder, pattern))) if folder else ():
+        CDLL(path, mode=ctypes.RTLD_GLOBAL)
+
+
+def _version(functions: CDLL) -> tuple[int, int]:
+    major, minor = c_int(), c_int()
+    functions.nvrtcVersion(byref(major), byref(minor))
+    return major.value, minor.value
+
+
+def _check(found: Library, code: int) -> None:
+    if code:
+        found.functions.nvrtcGetErrorString.restype = c_char_p
+        why = (found.functions.nvrtcGetErrorString(code) or b"").decode()
+        raise DeviceError(f"{found.name} failed", f"{why} ({found.path})", INSTALL)
+
+
+def _text(functions: CDLL, handle: c_void_p) -> str:
+    """What the compiler said."""
+    size = c_size_t()
+    functions.nvrtcGetProgramLogSize(handle, byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    functions.nvrtcGetProgramLog(handle, log)
+    return log.value.decode(errors="replace")
+
+
+def _bytes(found: Library, handle: c_void_p, what: str) -> bytes:
+    size = c_size_t()
+    _check(found, getattr(found.functions, f"nvrtcGet{what}Size")(handle, byref(size)))
+    data = ctypes.create_string_buffer(size.value)
+    _check(found, getattr(found.functions, f"nvrtcGet{what}")(handle, data))
+    return data.raw

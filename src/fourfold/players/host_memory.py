@@ -1,0 +1,80 @@
+"""The memory of a device that is the host itself, and runs that take a way through the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fourfold.plan import Port
+from fourfold.players.dlpack_devices import CPU
+from fourfold.players.protocol import Outputs
+
+Run = Callable[[Sequence[np.ndarray], Sequence[np.ndarray | None] | None], Outputs]
+
+
+class HostMemory:
+    """Bytes of the host's memory, where that is all that a device has."""
+
+    shape: tuple[int, ...] | None = None
+    dtype: np.dtype | None = None
+    dlpack_device = (CPU, 0)
+
+    def __init__(self, size: int) -> None:
+        self._bytes = np.zeros(size, np.uint8)
+        self.size = size
+        self.host: np.ndarray | None = self._bytes
+
+    @property
+    def handle(self) -> int:
+        """Its address."""
+        return self._bytes.ctypes.data
+
+    def read(self, array: np.ndarray) -> None:
+        array.reshape(-1).view(np.uint8)[:] = self._bytes[: array.nbytes]
+
+    def write(self, array: np.ndarray) -> None:
+        self._bytes[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def run_through_host(
+    run: Run, ports: tuple[Sequence[Port], Sequence[Port]], arrays: Sequence[Any], into: Any
+) -> Outputs:
+    """A run of somebody who takes arrays only: what is in a device's memory is fetched before it,
+    and brought there after it.
+    """
+    inputs, outputs = ports
+    given = fetch_inputs(arrays, inputs)
+    if into is None:
+        return run(given, None)
+    pairs = zip(into, outputs, strict=True)
+    targets = [_new(port) if _is_memory(target) else target for target, port in pairs]
+    results = run(given, targets)
+    for result, target in zip(results, into, strict=True):
+        if _is_memory(target):
+            target.write(result)
+    return [
+        target if _is_memory(target) else one for one, target in zip(results, into, strict=True)
+    ]
+
+
+def fetch_inputs(arrays: Sequence[Any], ports: Sequence[Port]) -> list[np.ndarray]:
+    """All inputs as arrays."""
+    return [_fetched(one, port) for one, port in zip(arrays, ports, strict=True)]
+
+
+def _is_memory(given: Any) -> bool:
+    return given is not None and not isinstance(given, np.ndarray)
+
+
+def _fetched(given: Any, port: Port) -> np.ndarray:
+    if isinstance(given, np.ndarray):
+        return given
+    array = _new(port)
+    given.read(array)
+    return array
+
+
+def _new(port: Port) -> np.ndarray:
+    return np.empty(port.type.shape, port.type.dtype.numpy)

@@ -1,0 +1,88 @@
+"""Memory of an OpenCL device as other packages have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.players.dlpack import device_kind, device_tensor
+from fourfold.players.dlpack_devices import OPENCL
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.device_memory import OpenCLMemory
+from fourfold.players.opencl.devices import context_of
+
+_TYPE, _SIZE, _CONTEXT = 0x1100, 0x1102, 0x1106
+_BUFFER, _IMAGE_2D = 0x10F0, 0x10F1
+_TEXEL, _WIDTH, _HEIGHT = 0x1111, 0x1114, 0x1115
+
+
+def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
+    """What a caller has of a device's memory: a `pyopencl.Buffer`, `Image` or `array.Array`, a
+    cl_mem as a number, a DLPack tensor on OpenCL. None where it is nothing of the kind.
+    """
+    if isinstance(given, OpenCLMemory):
+        _check_context(info, given.buffer)
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return _of_handle(info, given)
+    if hasattr(given, "base_data") and hasattr(given, "strides"):
+        return _of_array(info, given)
+    if hasattr(given, "int_ptr"):
+        found = _of_handle(info, given.int_ptr)
+        found.owner = given
+        return found
+    if device_kind(given) != OPENCL:
+        return None
+    tensor = device_tensor(given)
+    if tensor.device != OPENCL:  # what has it says otherwise, but a pointer is no cl_mem
+        return None
+    found = _of_handle(info, tensor.data)
+    found.start, found.shape, found.dtype = tensor.start, tensor.shape, tensor.dtype
+    found.size, found.owner = found.size - tensor.start, tensor
+    return found
+
+
+def _of_handle(info: DeviceInfo, handle: int) -> OpenCLMemory:
+    """Memory behind a cl_mem."""
+    try:
+        buffer = cl.Buffer.held(handle)
+        kind = buffer.number(_TYPE)
+    except cl.Error as error:
+        what, why = f"{handle:#x} is no memory of OpenCL", str(error)
+        raise InputError(what, why, "pass a pyopencl.Buffer, or its int_ptr") from error
+    _check_context(info, buffer)
+    if kind == _BUFFER:
+        return OpenCLMemory(info, buffer, buffer.number(_SIZE))
+    if kind != _IMAGE_2D:
+        what, why = "the memory is neither a buffer nor an image of two dimensions", f"{kind:#x}"
+        raise InputError(what, f"its cl_mem_object_type is {why}", "copy it into a buffer")
+    width, height = buffer.image_number(_WIDTH), buffer.image_number(_HEIGHT)
+    size = width * height * buffer.image_number(_TEXEL)
+    return OpenCLMemory(info, buffer, size, texels=(width, height))
+
+
+def _of_array(info: DeviceInfo, given: Any) -> OpenCLMemory:
+    """Memory of a `pyopencl.array.Array`."""
+    if not given.flags.c_contiguous:
+        what, why = "the array does not lie in one piece", f"its strides are {given.strides}"
+        raise InputError(what, why, "pass array.copy()")
+    found = _of_handle(info, given.base_data.int_ptr)
+    found.start, found.size = given.offset, found.size - given.offset
+    found.shape, found.dtype = tuple(given.shape), np.dtype(given.dtype)
+    found.owner = given
+    return found
+
+
+def _check_context(info: DeviceInfo, buffer: cl.Buffer) -> None:
+    """Memory can be used in the context that it was made in, and nowhere else."""
+    own = context_of(info).pointer
+    if own is not None and buffer.number(_CONTEXT) != own.value:
+        raise InputError(
+            "the memory belongs to another OpenCL context than the session",
+            "kernels of one context do not reach memory of another, even on the same device",
+            "open the session on yours: Session(model, device=queue); or make the memory in "
+            "pyopencl.Context.from_int_ptr(session.context_handle)",
+        )

@@ -1,0 +1,196 @@
+"""A slot: memory for what goes in and out of one run in flight, and kernels that know it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import FourfoldError
+from fourfold.plan import Plan, Port, padded
+from fourfold.plan.host_protocol import DONE, READY, pieces
+from fourfold.players.chunked_copy import copied
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes, port_buffers
+from fourfold.players.opencl.launch_queue import LaunchQueue
+from fourfold.players.opencl.port_memory import (
+    CopiedMemory,
+    MappedMemory,
+    PinnedMemory,
+    PortMemory,
+    SharedMemory,
+)
+
+MOST_POLLS = 20000  # of the flag that the kernel is done; then the driver waits
+DOING = "running the model"
+Guard = Callable[[str, Callable[[], Any]], Any]
+
+
+class SlotQueues(NamedTuple):
+    """Where runs in flight put in their launches, and their uploads: in a queue beside that where a
+    GPU has one launch for all of a run, during which the next one's inputs come. Many launches take
+    the host longer than uploads take.
+    """
+
+    launches: LaunchQueue
+    uploads: cl.Queue
+
+    @staticmethod
+    def of(context: cl.Context, launches: LaunchQueue, info: DeviceInfo, plan: Plan) -> SlotQueues:
+        beside = info.is_discrete and counts_bytes(plan)
+        return SlotQueues(launches, cl.Queue(context) if beside else launches.queue)
+
+
+class SlotMemory:
+    """The memory of every port of a plan, for one run in flight.
+
+    A CPU whose buffers may stay mapped shares it. A GPU that shares the host's memory is handed it
+    and hands it back. A GPU with memory of its own gets copies of pinned memory, unless the plan's
+    kernels reach host memory by themselves: outputs are written there, and inputs are read from
+    there, or are `staged`: copied before the kernel begins, while others still run.
+    """
+
+    def __init__(
+        self,
+        context: cl.Context,
+        queue: cl.Queue,
+        info: DeviceInfo,
+        plan: Plan,
+        buffers: Sequence[cl.Buffer],
+        staged: bool,
+    ) -> None:
+        self._context, self._queue, self._info, self._plan = context, queue, info, plan
+        self._buffers, self._staged, self._own = buffers, staged, port_buffers(plan)
+        inputs = {port.buffer for port in plan.inputs}
+        outputs = {port.buffer for port in plan.outputs}
+        self._ways = {n: (n in inputs, n in outputs) for n in inputs | outputs}
+        self.ports: dict[int, PortMemory] = {}
+        for port in (*plan.inputs, *plan.outputs):
+            if port.buffer not in self.ports:
+                self.ports[port.buffer] = self._make(port)
+        self.flags: memoryview | None = None
+        kinds = [buffer.kind for buffer in plan.buffers]
+        self._protocol = kinds.index("host_protocol") if "host_protocol" in kinds else None
+        if self._protocol is not None:
+            self._make_flags(self._protocol)
+
+    def _make(self, port: Port) -> PortMemory:
+        info, size, ways = self._info, padded(port.type.bytes), self._ways[port.buffer]
+        reached = self._plan.buffers[port.buffer].kind == "host"
+        if port.buffer not in self._own:
+            memory = np.empty(size, np.uint8)
+            return CopiedMemory(self._buffers[port.buffer], memory, port, ways)
+        if reached and not (self._staged and ways[0]):
+            return SharedMemory(self._context, self._queue, port, by_address=True)
+        if info.is_cpu and info.persistent_mapping:
+            return SharedMemory(self._context, self._queue, port, by_address=False)
+        if info.kind == "gpu" and info.unified_memory:
+            return MappedMemory(self._context, self._queue, port)
+        tested = info.knows("self_test") and "staging" not in info.self_test
+        if info.is_discrete and tested:
+            memory = np.asarray(PinnedMemory(self._context, self._queue, size))
+        else:
+            memory = np.empty(size, np.uint8)
+        return CopiedMemory(cl.Buffer(self._context, size), memory, port, ways)
+
+    @property
+    def is_downloaded(self) -> bool:
+        """Whether outputs are not yet where the host finds them when the last kernel is done."""
+        found = [self.ports[port.buffer] for port in self._plan.outputs]
+        return not all(isinstance(one, SharedMemory) for one in found)
+
+    def _make_flags(self, number: int) -> None:
+        """Flags that tell a kernel that all of its inputs are there."""
+        size = self._plan.buffers[number].bytes
+        self._flags = np.asarray(PinnedMemory(self._context, self._queue, size))
+        self._flags[:] = 0
+        self.flags = self._flags.data.cast("I")
+        kinds = self._plan.buffers
+        hosted = [p for p in self._plan.inputs if kinds[p.buffer].kind == "host"]
+        self.flags[READY] = sum(pieces(port.type.bytes) for port in hosted)
+
+    def places(self) -> dict[int, Place]:
+        """Where kernels find each buffer."""
+        found = {number: memory.place for number, memory in self.ports.items()}
+        if self._protocol is not None:
+            found[self._protocol] = Place(None, self._flags.ctypes.data)
+        return found
+
+
+class Slot:
+    """One run in flight; see the protocol. `guard` makes errors of the driver our own."""
+
+    def __init__(
+        self,
+        memory: SlotMemory,
+        plan: Plan,
+        queues: SlotQueues,
+        bound: BoundKernels,
+        calls: list[cl.Call],
+        guard: Guard,
+    ) -> None:
+        self._memory, self._queues, self._bound, self._calls = memory, queues, bound, calls
+        self._guard = guard
+        self._flags = None if memory.is_downloaded else memory.flags  # by which the kernel tells
+        self.inputs = tuple(memory.ports[port.buffer].host for port in plan.inputs)
+        self.outputs = tuple(memory.ports[port.buffer].host for port in plan.outputs)
+        self._done: cl.Event | None = None
+
+    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+        self.end()  # somebody may have stopped waiting for the run before
+        for host, array in zip(self.inputs, arrays, strict=True):
+            if array is not None:
+                copied(array, host)
+        try:
+            self._done = self._guard(DOING, self._put_in)
+        except BaseException:
+            with suppress(cl.Error):  # the driver may still use memory of this slot
+                self._queues.uploads.finish()
+                self._queues.launches.queue.finish()
+            raise
+
+    def _put_in(self) -> cl.Event:
+        """Each queue is told to begin, since the others wait for it and nobody waits here."""
+        memory, (launches, uploads) = self._memory, self._queues
+        sent = [port.send(uploads) for port in memory.ports.values()]
+        before = next((event for event in reversed(sent) if event is not None), None)
+        if uploads is launches.queue:
+            before = None
+        elif before is not None:
+            uploads.flush()
+        if memory.flags is not None:
+            memory.flags[DONE] = 0
+        done = launches.launch_after(before, self._calls)
+        if self._flags is None:
+            fetched = [port.fetch(launches.queue) for port in memory.ports.values()]
+            done = next((event for event in reversed(fetched) if event is not None), done)
+        launches.queue.flush()
+        return done
+
+    @property
+    def done(self) -> bool:
+        flags, done = self._flags, self._done
+        if done is None or (flags is not None and flags[DONE]):
+            return True
+        is_done: bool = self._guard(DOING, lambda: done.done)
+        return is_done
+
+    def end(self, spin: bool = False) -> Sequence[np.ndarray]:
+        done = self._done
+        if done is not None and not (spin and self._spin()):
+            self._guard(DOING, done.wait)
+        self._done = None
+        return self.outputs
+
+    def _spin(self) -> bool:
+        """Look again and again whether the kernel says that it is done."""
+        flags = self._flags
+        return flags is not None and any(flags[DONE] for _ in range(MOST_POLLS))
+
+    def close(self) -> None:
+        with suppress(FourfoldError):
+            self.end()
+        self._calls = []

@@ -1,0 +1,74 @@
+"""Nodes that pick the best boxes of those that overlap, with all that belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fourfold.op.rules import Reduce
+from fourfold.ops.arg_max import ArgMax
+from fourfold.ops.blend_rows import BlendRows
+from fourfold.ops.gather_elements import GatherElements
+from fourfold.ops.non_max_suppression import NonMaxSuppression
+from fourfold.postprocess.grown_graph import GrownGraph
+from fourfold.processing.boxes import Picking
+
+Results = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Values of all boxes: corners [batch,N,4], scores and classes [batch,N,1], and what else
+    belongs to each, [batch,N,columns].
+    """
+
+    corners: str
+    scores: str
+    classes: str | None = None
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
+def best_class(grown: GrownGraph, scores: str, axis: int = 2) -> tuple[str, str]:
+    """The best class of each box, and its score, both [batch,N,1]."""
+    batch, *sizes = grown.shape(scores)
+    count = sizes[2 - axis]
+    if sizes[axis - 1] == 1:  # one class, which then is the best
+        column = grown.reshape(scores, batch, count, 1)
+        attributes = ArgMax(2, keep_dims=True)
+        return grown.add("arg_max", column, attributes=attributes, part="class"), column
+    kinds = grown.add("arg_max", scores, attributes=ArgMax(axis, keep_dims=True), part="class")
+    if axis == 1:  # a transpose that the model ends with can go behind both of these
+        best = grown.add("reduce_max", scores, attributes=Reduce((1,), True), part="score")
+    else:
+        gather = GatherElements(axis)
+        best = grown.add("gather_elements", scores, kinds, attributes=gather, part="score")
+    return grown.reshape(kinds, batch, count, 1), grown.reshape(best, batch, count, 1)
+
+
+def pick(grown: GrownGraph, option: Picking, boxes: Boxes, blend: bool = False) -> Results:
+    """What is left of the boxes, by the names that the caller sees."""
+    batch, most = grown.shape(boxes.corners)[0], option.most
+    compared = boxes.classes if option.by_class else None
+    indices, count, owners = grown.add_all(
+        "non_max_suppression",
+        *(boxes.corners, boxes.scores, *(() if compared is None else (compared,))),
+        attributes=NonMaxSuppression(most, float(option.score), float(option.overlap)),
+        parts=("indices", "counts", "owners"),
+    )
+
+    def rows(value: str, part: str) -> str:
+        return grown.add("gather_rows", value, indices, part=part)
+
+    def places(value: str, part: str) -> str:
+        if not blend:
+            return rows(value, part)
+        weights = (value, boxes.scores, owners)
+        return grown.add("blend_rows", *weights, attributes=BlendRows(most), part=part)
+
+    found = {"boxes": places(boxes.corners, "boxes")}
+    found["scores"] = grown.reshape(rows(boxes.scores, "best"), batch, most, part="scores")
+    if boxes.classes is not None:
+        kinds = rows(boxes.classes, "kinds")
+        found["classes"] = grown.reshape(kinds, batch, most, part="classes")
+    found |= {name: places(value, name) for name, value in boxes.others.items()}
+    return {**found, "count": grown.reshape(count, batch, part="count")}

@@ -1,0 +1,94 @@
+"""TensorInfo: what a caller needs to know of an input or output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.plan import Port
+from fourfold.types import Quantization, Shape
+
+if TYPE_CHECKING:
+    from fourfold.metadata import TensorMetadata
+
+    ReadMetadata = Callable[[], TensorMetadata | None]
+
+
+def _nothing() -> None:
+    """Most models say nothing of their tensors."""
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What a caller needs to know of an input or output.
+
+    `signature` has the sizes of an input with -1 where the model leaves one open; it is empty
+    where the model leaves none open. `pixels` says in words what the bytes of a picture hold, and
+    is empty for all else. An array of text has the type `object`. What the model's metadata say
+    is read when it is asked for.
+    """
+
+    name: str
+    shape: Shape
+    dtype: np.dtype
+    quantization: Quantization | None = None
+    signature: Shape = ()
+    pixels: str = ""
+    read_metadata: ReadMetadata = field(default=_nothing, compare=False, repr=False)
+
+    @property
+    def metadata(self) -> TensorMetadata | None:
+        """What the model says of it; None where it says nothing."""
+        return self.read_metadata()
+
+    @property
+    def description(self) -> str:
+        found = self.metadata
+        return "" if found is None else found.description
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of its classes: of the places along its last axis, or of its numbers."""
+        found = self.metadata
+        return () if found is None else found.label_texts() or found.label_texts(kind="value")
+
+    def admits(self, shape: Shape) -> bool:
+        """Whether the model itself says that the input may have this shape."""
+        if not self.signature or len(shape) != len(self.signature):
+            return False
+        return all(own in (-1, size) for own, size in zip(self.signature, shape, strict=True))
+
+    def takes(self, shape: Shape) -> bool:
+        """Whether an array of this shape can be passed: the model has it, or changes to it."""
+        return shape == self.shape or self.admits(shape)
+
+    @property
+    def is_text(self) -> bool:
+        return self.dtype.kind == "O"
+
+
+def describe_ports(
+    ports: Sequence[Port],
+    names: Sequence[str],
+    signatures: Sequence[Shape] = (),
+    pixels: Mapping[str, str] | None = None,
+    read: Callable[[int], TensorMetadata | None] | None = None,
+) -> tuple[TensorInfo, ...]:
+    """What a caller needs to know of a plan's inputs or outputs, by the model's own names."""
+    known, pixels = dict(zip(names, signatures, strict=False)), pixels or {}
+    return tuple(
+        TensorInfo(
+            name=name,
+            shape=port.type.shape,
+            dtype=port.type.dtype.array_dtype,
+            quantization=port.quantization,
+            signature=known.get(name, ()),
+            pixels=pixels.get(name, ""),
+            read_metadata=_nothing if read is None else partial(read, place),
+        )
+        for place, (port, name) in enumerate(zip(ports, names, strict=True))
+    )

@@ -1,0 +1,86 @@
+"""Views of what goes in and out: arrays that a caller fills and reads where kernels do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fourfold.players import Slot
+from fourfold.runtime.in_flight import Flight, Results
+
+
+class Views:
+    """Arrays of two slots at most: while a run in one of them is in flight, the other is filled.
+    For one thread at a time.
+    """
+
+    def __init__(
+        self,
+        open_slot: Callable[[], Slot],
+        names: tuple[Sequence[str], Sequence[str]],
+        after_run: Callable[[], None],
+    ) -> None:
+        self._open_slot, self._after_run = open_slot, after_run
+        self._inputs, self._outputs = map(list, names)
+        self._slots = [open_slot()]
+        self._flights: list[Flight | None] = [None, None]
+        self._filled = 0  # the slot whose inputs the caller has
+        self._played = 0  # the one whose outputs are the latest
+
+    def input_array(self, name: str) -> np.ndarray:
+        """Memory that the next run reads. That of a run in flight is left alone: what its other
+        inputs hold is there in the next one's, too.
+        """
+        flight = self._flights[self._filled]
+        if flight is not None and not flight.done:
+            self._turn()
+        return self._slots[self._filled].inputs[self._inputs.index(name)]
+
+    def _turn(self) -> None:
+        before = self._slots[self._filled]
+        self._filled = 1 - self._filled
+        if self._filled == len(self._slots):
+            self._slots.append(self._open_slot())
+        self._settle(self._filled)
+        for mine, theirs in zip(self._slots[self._filled].inputs, before.inputs, strict=True):
+            np.copyto(mine, theirs)
+
+    def output_array(self, name: str) -> np.ndarray:
+        """Where the latest run leaves an output."""
+        return self._slots[self._played].outputs[self._outputs.index(name)]
+
+    def play(self) -> Results:
+        """Run what is there; the outputs where they are."""
+        self._start()
+        results = self._slots[self._played].end(spin=True)
+        self._after_run()
+        return dict(zip(self._outputs, results, strict=True))
+
+    def begin(self) -> Flight:
+        """Begin a run of what is there."""
+        slot = self._start()
+        flight = Flight(slot, self._outputs, lambda flight: self._after_run())
+        self._flights[self._filled] = flight
+        return flight
+
+    def _start(self) -> Slot:
+        self._settle(self._filled)
+        self._played, slot = self._filled, self._slots[self._filled]
+        slot.begin([None] * len(self._inputs))
+        return slot
+
+    def _settle(self, number: int) -> None:
+        """Let a run end, and have its results, before its memory is used again."""
+        flight, self._flights[number] = self._flights[number], None
+        if flight is not None:
+            flight.wait()
+
+    def drain(self) -> None:
+        for number in range(len(self._slots)):
+            self._settle(number)
+
+    def close(self) -> None:
+        self.drain()
+        for slot in self._slots:
+            slot.close()

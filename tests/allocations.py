@@ -1,0 +1,47 @@
+"""Counts what is set aside on an OpenCL device and what is given back."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from fourfold.players.opencl import binding as cl
+from fourfold.players.opencl.binding import objects
+
+READ_ONLY, HOST = 1 << 2, 1 << 4  # flags of buffers: constants are read only
+
+
+class Allocations:
+    """The sizes of all buffers that were made since, but for those in host memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._held: dict[int | None, int] = {}
+        self.sizes: list[int] = []  # in the order in which they were made
+        self.constants: list[int] = []
+        make, release = cl.Buffer._make, objects.Handle.release
+
+        def noted(
+            buffer: cl.Buffer, context: cl.Context, flags: int, size: int, at: object
+        ) -> None:
+            make(buffer, context, flags, size, at)  # type: ignore[arg-type]
+            if flags & HOST:
+                return
+            assert buffer.pointer is not None
+            self._held[buffer.pointer.value] = size
+            self.sizes.append(size)
+            self.constants += [size] if flags & READ_ONLY else []
+
+        def freed(handle: objects.Handle) -> None:
+            if handle.pointer is not None:
+                self._held.pop(handle.pointer.value, None)
+            release(handle)
+
+        monkeypatch.setattr(cl.Buffer, "_make", noted)
+        monkeypatch.setattr(objects.Handle, "release", freed)
+
+    @property
+    def held(self) -> int:
+        """Bytes that were not given back."""
+        gc.collect()
+        return sum(self._held.values())

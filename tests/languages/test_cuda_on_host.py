@@ -1,0 +1,67 @@
+"""Ops in CUDA C, built by the C++ compiler of this machine, against their NumPy references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cuda_on_host import COMPILER, play_on_host
+from op_kernels import WITH_KERNELS
+from ops.test_ops import JUMPING, TOLERANCE, complaint, trial
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.op.registry import registry
+from fourfold.players.cuda.boards import find_board
+from fourfold.rewrite import rewrite
+
+BOARD = find_board("sm_90", units=1)
+assert BOARD is not None
+PLAIN = replace(BOARD, matrix_units=False, resident=False, reaches_host=False, subgroups="")
+# Each of these has something that the others lack: conversions, choices, whole numbers, truth,
+# local memory, exchange within a warp, dot products of bytes, products of fragments.
+FEW = ("cast", "conv2d", "depthwise_conv2d", "floor_mod", "gelu", "mean", "select", "softmax")
+SHORT = [
+    name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in WITH_KERNELS
+]
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+
+
+def check(name: str, device: DeviceInfo, options: KernelOptions, folder: Path) -> None:
+    op = registry()[name]
+    item = trial(op, op.cases)
+    plan = make_plan(rewrite(item.graph), device, options)
+    assert plan.requirements.language == "cuda"
+    results = play_on_host(plan, item.inputs, folder)
+    wrong = []
+    for result, (output, wanted) in zip(results, item.expected.items(), strict=True):
+        case = op.cases[int(output[3:].split("_")[0])]
+        found = complaint(result, wanted, TOLERANCE[options.precision] * case.tolerance)
+        wrong += [f"{case.inputs} {case.attributes}: {found}"] if found else []
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_in_full_precision(name: str, tmp_path: Path) -> None:
+    check(name, PLAIN, KernelOptions("fp32"), tmp_path)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_with_matrix_units_and_warps(name: str, tmp_path: Path) -> None:
+    check(name, BOARD, KernelOptions("mixed", form="list"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_in_half_precision(name: str, tmp_path: Path) -> None:
+    if name in JUMPING:
+        pytest.skip("what half precision rounds may jump to the next whole number")
+    check(name, PLAIN, KernelOptions("fp16"), tmp_path)
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_as_one_launch(name: str, tmp_path: Path) -> None:
+    """The persistent kernel, with a single group: its table, its stages, barriers and flags."""
+    check(name, BOARD, KernelOptions("mixed", form="one"), tmp_path)

@@ -1,0 +1,33 @@
+"""Players write outputs where the caller wants them, and leave what nobody wants."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_networks import small_network
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.players import find_device, make_player
+from fourfold.rewrite import rewrite
+
+
+@pytest.mark.parametrize("launches", ["list", "one"])
+@pytest.mark.parametrize("interpreted", [False, True], ids=["driver", "interpreted"])
+def test_outputs_go_where_they_are_wanted(
+    device: DeviceInfo, interpreted: bool, launches: str
+) -> None:
+    target = find_device("interpret") if interpreted else device
+    plan = make_plan(rewrite(small_network()), target, KernelOptions(form=launches))
+    player = make_player(target, plan)
+    x = np.random.default_rng(3).uniform(-1, 1, plan.inputs[0].type.shape).astype(np.float32)
+    expected = player.run([x])
+    into = np.full((2, 5), np.nan, np.float32)
+    player.poison()
+    result = player.run([x], [None, into[1:]])
+    assert result[0] is None
+    assert np.shares_memory(result[1], into)
+    np.testing.assert_array_equal(into[1:], expected[1])
+    assert np.isnan(into[0]).all()
+    player.close()

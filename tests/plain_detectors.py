@@ -1,0 +1,90 @@
+"""Detectors decoded in NumPy the way that people write it behind a model: for tests to compare."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Detections(NamedTuple):
+    """What is left for one picture: corners (top, left, bottom, right), scores, classes, and the
+    numbers of the boxes.
+    """
+
+    boxes: np.ndarray
+    scores: np.ndarray
+    classes: np.ndarray
+    places: np.ndarray
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x.astype(np.float64)))
+
+
+def overlap(a: np.ndarray, b: np.ndarray) -> float:
+    tall = min(a[2], b[2]) - max(a[0], b[0])
+    wide = min(a[3], b[3]) - max(a[1], b[1])
+    if tall <= 0 or wide <= 0:
+        return 0.0
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)]
+    return float(tall * wide / (sum(areas) - tall * wide))
+
+
+def best_boxes(
+    boxes: np.ndarray,
+    table: np.ndarray,
+    limits: tuple[float, float, int],
+    by_class: bool,
+) -> Detections:
+    """Each box with its best class, the best score first, less those that overlap a better one."""
+    score, most_overlap, most = limits
+    classes, scores = table.argmax(1), table.max(1)
+    kept: list[int] = []
+    for place in np.argsort(-scores, kind="stable"):
+        if scores[place] < score or len(kept) == most:
+            break
+        rivals = [one for one in kept if not by_class or classes[one] == classes[place]]
+        if all(overlap(boxes[one], boxes[place]) <= most_overlap for one in rivals):
+            kept.append(int(place))
+    places = np.array(kept, int)
+    return Detections(boxes[places], scores[places], classes[places], places)
+
+
+def corners(centres: np.ndarray) -> np.ndarray:
+    """From y, x, height, width."""
+    y, x, height, width = centres.T
+    return np.stack([y - height / 2, x - width / 2, y + height / 2, x + width / 2], 1)
+
+
+def ssd_corners(offsets: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+    y, x, height, width = anchors.T
+    ty, tx, th, tw = (offsets / np.array((10, 10, 5, 5))).T
+    centres = (ty * height + y, tx * width + x, np.exp(th) * height, np.exp(tw) * width)
+    return corners(np.stack(centres, 1))
+
+
+def mediapipe_rows(raw: np.ndarray, anchors: np.ndarray, size: int) -> np.ndarray:
+    """Corners and key points (y, x) of each cell's box."""
+    middles = anchors[:, None, :2]
+    points = raw.reshape(len(raw), -1, 2)[:, :, ::-1] / size
+    boxes = np.concatenate([points[:, 0] + middles[:, 0], points[:, 1]], 1)
+    rows = [corners(boxes), (points[:, 2:] + middles).reshape(len(raw), -1)]
+    return np.concatenate(rows, 1)
+
+
+def blended(
+    rows: np.ndarray, scores: np.ndarray, limits: tuple[float, float, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """MediaPipe's weighted suppression: each box is the mean of those that it stands for."""
+    score, most_overlap, most = limits
+    left = [int(one) for one in np.argsort(-scores, kind="stable") if scores[one] >= score]
+    found, best = [], []
+    while left and len(found) < most:
+        first = left[0]
+        mine = [one for one in left if overlap(rows[first, :4], rows[one, :4]) > most_overlap]
+        mine = mine if first in mine else [first, *mine]
+        found.append(np.average(rows[mine], 0, scores[mine]))
+        best.append(scores[first])
+        left = [one for one in left if one not in mine]
+    return np.array(found).reshape(-1, rows.shape[1]), np.array(best)

@@ -1,0 +1,46 @@
+"""Equal constants of a process are one array; a byte of difference keeps them apart."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+from tiny_plan import line
+
+from fourfold.plan import Container, container_bytes, read_plan
+from fourfold.plan.record import plan_sections
+from fourfold.plan.shared_constants import CHUNK, share_constants
+
+
+def block(last: int = 0) -> np.ndarray:
+    made = np.arange(CHUNK + 64, dtype=np.uint32).view(np.uint8)
+    made[-1] = last
+    return made
+
+
+def test_equal_blocks_become_one() -> None:
+    first = share_constants(block())
+    assert share_constants(block()) is first
+    assert share_constants(first) is first
+    assert share_constants(block(last=7)) is not first
+
+
+def test_what_is_shared_cannot_be_changed() -> None:
+    assert not share_constants(block(last=9)).flags.writeable
+
+
+def test_nobody_is_kept_alive() -> None:
+    first = share_constants(block(last=3))
+    known = weakref.ref(first)
+    del first
+    gc.collect()
+    assert known() is None
+    assert np.array_equal(share_constants(block(last=3)), block(last=3))
+
+
+def test_a_plan_that_is_read_twice_has_its_constants_once() -> None:
+    file = container_bytes(plan_sections(line(a=3.0, b=41.0)))
+    first, second = (read_plan(Container(bytes(file), "it"), 0, 1, 2).plan for _ in range(2))
+    assert first.constants is second.constants
+    assert np.array_equal(first.constants, line(a=3.0, b=41.0).plan.constants)

@@ -1,0 +1,273 @@
+"""CUDA's back end with an imagined driver: bad set-ups end in a fix, plans are played right."""
+
+from __future__ import annotations
+
+import gc
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_on_host import COMPILER, HostKernels
+from fake_cuda import FakeCuda
+from ops.test_ops import complaint, trial
+
+from fourfold.device import PROBED, DeviceInfo
+from fourfold.errors import DeviceError, InputError
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.op.registry import registry
+from fourfold.plan import Plan
+from fourfold.players import ask_facts, backends, find_device, find_target
+from fourfold.players.cuda import devices as found
+from fourfold.players.cuda import nvrtc, program
+from fourfold.players.cuda.binding import loader
+from fourfold.players.cuda.boards import BOARDS, find_board
+from fourfold.players.cuda.image import Image, unpack
+from fourfold.rewrite import rewrite
+from fourfold.store.keys import loadable_parts, program_parts
+
+IMAGE = Image("sm_90", "NVRTC 13.0", b"code", b"ptx")
+Install = Callable[[FakeCuda], FakeCuda]
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+
+
+def forget() -> None:
+    gc.collect()
+    found.found_devices.cache_clear()
+    found.context_of.cache_clear()
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Makes a driver that of this machine, for one test."""
+
+    def use(driver: FakeCuda) -> FakeCuda:
+        forget()
+        monkeypatch.setattr(loader, "library", lambda: driver)
+        monkeypatch.setattr(loader, "quick_library", lambda: driver)
+        return driver
+
+    yield use
+    forget()
+
+
+def absent() -> None:
+    raise OSError("libcuda.so.1: cannot open shared object file")
+
+
+def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget()
+    monkeypatch.setattr(loader, "library", absent)
+    with pytest.raises(DeviceError, match="driver is not there") as caught:
+        find_device("cuda:0")
+    assert "libcuda" in caught.value.why
+    assert "install NVIDIA's driver" in caught.value.fix
+
+
+def test_nobody_gets_cuda_who_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was loaded"))
+    assert not backends()["cuda"].listed
+
+
+@pytest.mark.parametrize(
+    ("driver", "failures", "words"),
+    [
+        (FakeCuda(version=11000), {}, ("too old", "CUDA 11.0", "update NVIDIA's driver")),
+        (FakeCuda(capability=(6, 1)), {}, ("new enough", "sm_61", "opencl:0")),
+        (FakeCuda(), {"cuInit": 100}, ("no CUDA device", "cuInit", "install NVIDIA's driver")),
+        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not fit together", "install")),
+    ],
+)
+def test_bad_set_ups(
+    driver: FakeCuda, failures: dict[str, int], words: tuple[str, ...], install: Install
+) -> None:
+    install(driver).failures.update(failures)
+    with pytest.raises(DeviceError) as caught:
+        find_device("cuda")
+    for part, word in zip(
+        (caught.value.what, caught.value.why, caught.value.fix), words, strict=True
+    ):
+        assert word in part
+
+
+def test_facts_are_told_by_the_architecture(install: Install) -> None:
+    install(FakeCuda(capability=(8, 6), units=28))
+    device = ask_facts(find_device("cuda:0"), PROBED)
+    assert (device.name, device.compute_units, device.api) == ("Imagined GPU", 28, "cuda")
+    assert (device.language, device.language_version) == ("cuda", "8.6")
+    assert device.architectures == ("sm_86", "sm_80", "sm_75")
+    assert device.matrix_units
+    assert device.resident
+    assert device.reaches_host == (platform.machine() in ("x86_64", "AMD64"))
+
+
+def test_what_came_later_is_no_fact_of_older_gpus(install: Install) -> None:
+    install(FakeCuda(capability=(7, 5)))
+    device = ask_facts(find_device("cuda:0"), PROBED)
+    assert (device.matrix_units, device.resident, device.reaches_host) == (False, False, False)
+
+
+class Played:
+    """An op's cases as a plan for the imagined GPU, and the kernels of the plan."""
+
+    def __init__(
+        self, driver: FakeCuda, folder: Path, op: str = "softmax", limit: int | None = None
+    ) -> None:
+        """`limit` is how much the GPU allocates at once, if less than it says."""
+        self.op, self.device = registry()[op], find_device("cuda:0")
+        self.item = trial(self.op, self.op.cases)
+        small = replace(self.device, max_allocation=limit or self.device.max_allocation)
+        self.plan: Plan = make_plan(rewrite(self.item.graph), small, KernelOptions())
+        driver.images[IMAGE.cubin] = HostKernels(self.plan, folder)
+
+    def open(self) -> object:
+        backend = backends()["cuda"]
+        made = backend.load_program(self.device, self.plan.program, IMAGE.pack())
+        return backend.make_player(self.device, self.plan, made)
+
+
+@needs_compiler
+def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path)
+    player = case.open()
+    player.poison()
+    for _ in range(2):
+        driver.launched.clear()
+        results = player.run(case.item.inputs)
+        assert driver.launched == [launch.entry for launch in case.plan.launches]
+        for result, wanted in zip(results, case.item.expected.values(), strict=True):
+            assert complaint(result, wanted, 2e-5) is None
+    given = [np.empty_like(results[0]), *[None] * (len(results) - 1)]
+    again = player.run(case.item.inputs, given)
+    assert again[0] is given[0]
+    assert again[1:] == given[1:]
+    np.testing.assert_array_equal(given[0], results[0])
+    assert player.profile(case.item.inputs, 1) == pytest.approx([2e-3] * len(case.plan.launches))
+    assert unpack(player.binary()) == IMAGE
+    player.close()
+    assert driver.held == {}
+    assert driver.contexts == 0
+
+
+@needs_compiler
+def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path, "fully_connected", limit=4096)
+    assert sum(buffer.kind == "constants" for buffer in case.plan.buffers) > 1
+    player = case.open()
+    results = player.run(case.item.inputs)
+    for result, wanted in zip(results, case.item.expected.values(), strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    player.close()
+    assert driver.held == {}
+
+
+@needs_compiler
+def test_out_of_memory_gives_all_back(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path)
+    driver.memory = sum(buffer.bytes for buffer in case.plan.buffers) // 2
+    with pytest.raises(DeviceError, match="out of memory") as caught:
+        case.open()
+    assert "close other sessions" in caught.value.fix
+    assert driver.held == {}
+    assert driver.contexts == 0
+
+
+@needs_compiler
+def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path)
+    player = case.open()
+    driver.failures["cuStreamSynchronize"] = 719
+    with pytest.raises(DeviceError, match="failed while running") as caught:
+        player.run(case.item.inputs)
+    assert "start the process again" in caught.value.fix
+    driver.failures.clear()
+    player.close()
+
+
+@pytest.mark.parametrize("binary", [b"", b"\x7fELF", IMAGE._replace(cubin=b"other").pack()])
+def test_a_binary_that_cannot_be_loaded_is_built_anew(binary: bytes, install: Install) -> None:
+    install(FakeCuda())
+    device = find_device("cuda:0")
+    assert program.load_binary(device, binary) is None
+
+
+def test_newer_gpus_load_ptx() -> None:
+    image = unpack(IMAGE.pack())
+    assert image == IMAGE
+    assert image.code_for("sm_90") == b"code"
+    assert image.code_for("sm_120") == b"ptx"
+
+
+def board(name: str, units: int | None = None) -> DeviceInfo:
+    made = find_board(name, units)
+    assert made is not None
+    return made
+
+
+def test_binaries_are_found_by_architecture(install: Install) -> None:
+    """Whatever board and driver they were made for; those of older ones come after."""
+    install(FakeCuda(capability=(8, 9)))
+    device, plan = (
+        find_device("cuda:0"),
+        make_plan(
+            rewrite(trial(registry()["relu"], registry()["relu"].cases).graph),
+            board("sm_86"),
+            KernelOptions(),
+        ),
+    )
+    keys = loadable_parts(plan.program, device)
+    assert keys[0] == program_parts(plan.program, board("sm_89"))
+    assert program_parts(plan.program, board("sm_86")) in keys
+    assert program_parts(plan.program, board("sm_90")) not in keys
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_boards(name: str) -> None:
+    made = find_target(f"cuda:{name}")
+    assert made.architectures == (name,)
+    assert made.probed == PROBED
+    assert not made.present
+    assert made.matrix_units == (name != "sm_75")
+    assert find_target(f"cuda:{name}", 5).compute_units == 5
+
+
+def test_an_unknown_board_names_those_that_are_known() -> None:
+    with pytest.raises(InputError, match="sm_87") as caught:
+        find_target("cuda:sm_86x".replace("x", "0"))
+    assert "cuda:sm_" in caught.value.fix
+
+
+def test_only_boards_are_told_their_units() -> None:
+    with pytest.raises(InputError, match="units"):
+        find_target("auto", 8)
+
+
+def test_nothing_is_played_on_a_board_that_is_not_there() -> None:
+    forget()
+    with pytest.raises(DeviceError, match="not here"):
+        found.context_of(board("sm_87"))
+
+
+def test_without_nvrtc_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc.library.cache_clear()
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so.13"]))
+    with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
+        backends()["cuda"].build_binary(board("sm_87"), plan_program())
+    assert "pip install fourfold[cuda]" in caught.value.fix
+    nvrtc.library.cache_clear()
+
+
+def plan_program() -> program.Program:
+    return program.Program("", "")
+
+
+def test_keys_of_other_devices_stay_as_they_were() -> None:
+    device = replace(board("sm_87"), architectures=())
+    assert program_parts(plan_program(), device)["driver"] == "any"

@@ -1,0 +1,181 @@
+"""Arrays of PyTorch, TensorFlow, JAX and Pillow themselves, where those are installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tflite_writer as writer
+from tiny_matrix import WEIGHTS, matrix, numbers
+
+import fourfold
+from fourfold.errors import InputError
+from fourfold.runtime.arrays import as_array
+from fourfold.runtime.fitting import fit_array
+from fourfold.runtime.tensor_info import TensorInfo
+
+X = numbers(1)
+
+
+def library(name: str) -> Any:
+    return pytest.importorskip(name, reason=f"the package {name} is not installed")
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[fourfold.Session]:
+    with fourfold.Session(matrix(), "cpu", cache=None) as made:
+        yield made
+
+
+def takes(session: fourfold.Session, given: Any) -> None:
+    for inputs in (given, [given], {"x": given}):
+        np.testing.assert_allclose(session.run(inputs)["y"], X @ WEIGHTS.T, atol=1e-6)
+
+
+def test_tensors_of_pytorch(session: fourfold.Session) -> None:
+    torch = library("torch")
+    tensor = torch.from_numpy(X.copy())
+    assert as_array(tensor, "it").ctypes.data == tensor.data_ptr()
+    takes(session, tensor)
+    takes(session, tensor.t().contiguous().t())
+    takes(session, tensor.double())
+    states = {
+        "x.detach()": torch.nn.Parameter(tensor),
+        "x.float()": tensor.bfloat16(),
+        "x.to_dense()": tensor.to_sparse(),
+        "x.detach().to_dense()": tensor.to_sparse().requires_grad_(),
+        "x.cpu()": tensor.to("meta"),
+    }
+    for fix, given in states.items():
+        with pytest.raises(InputError) as caught:
+            session.run(given)
+        assert caught.value.fix == f"pass {fix}"
+    with pytest.raises(InputError) as caught:
+        session.run(tensor[0])
+    assert caught.value.what == "input 'x' has shape (4,), not (2, 4)"
+
+
+def test_tensors_of_tensorflow(session: fourfold.Session) -> None:
+    tf = library("tensorflow")
+    takes(session, tf.constant(X))
+    takes(session, tf.Variable(X))
+    with pytest.raises(InputError, match="SparseTensor, whose memory NumPy cannot reach"):
+        session.run(tf.sparse.from_dense(X))
+
+
+def test_arrays_of_jax(session: fourfold.Session) -> None:
+    jnp = library("jax.numpy")
+    given = jnp.asarray(X)
+    assert as_array(given, "it").ctypes.data == given.unsafe_buffer_pointer()
+    takes(session, given)
+    with pytest.raises(InputError, match=r"has shape \(4,\)"):
+        session.run(given[0])
+    np.testing.assert_allclose(
+        session.run(given.astype(jnp.bfloat16))["y"], X @ WEIGHTS.T, atol=0.05
+    )
+
+
+def test_a_traced_array_of_jax_has_no_numbers(session: fourfold.Session) -> None:
+    jax = library("jax")
+    with pytest.raises(InputError, match="cannot be read as an array"):
+        jax.jit(session.run)(X)
+
+
+def pictures() -> bytes:
+    """y = x + x, where x is a picture."""
+    shape, steps = (1, 5, 7, 3), {"scale": (1.0,), "zero_point": (0,)}
+    return writer.write(
+        [writer.Tensor("x", shape, "uint8", **steps), writer.Tensor("y", shape, "uint8", **steps)],
+        [writer.Operator("ADD", ["x", "x"], ["y"], "AddOptions")],
+        ["x"],
+        ["y"],
+    )
+
+
+def test_pictures_of_pillow() -> None:
+    image = library("PIL.Image")
+    array = np.random.default_rng(3).integers(0, 100, (5, 7, 3), np.uint8)
+    picture = image.fromarray(array)
+    with fourfold.Session(pictures(), "cpu", cache=None) as session:
+        for inputs in (picture, [picture], {"x": picture}):
+            np.testing.assert_array_equal(session.run(inputs)["y"][0], 2 * array)
+        cases = {
+            "pass image.convert('RGB')": [picture.convert("L"), picture.convert("RGBA")],
+            "pass image.resize((7, 5))": [picture.resize((9, 9))],
+            "pass image.convert('RGB').resize((7, 5))": [picture.convert("L").resize((9, 9))],
+        }
+        for fix, wrong in cases.items():
+            for one in wrong:
+                with pytest.raises(InputError) as caught:
+                    session.run(one)
+                assert caught.value.fix == fix
+        with pytest.raises(InputError, match="mode 'P'"):
+            session.run(picture.convert("P"))
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 1), (1, 5, 7), (1, 5, 7, 1)])
+def test_a_gray_picture_gets_the_axes_that_the_input_has(shape: tuple[int, ...]) -> None:
+    picture = library("PIL.Image").new("L", (7, 5), 3)
+    found = fit_array(TensorInfo("x", shape, np.dtype(np.uint8)), picture, set())
+    np.testing.assert_array_equal(found, np.full(shape, 3, np.uint8))
+
+
+def test_a_picture_where_channels_come_first() -> None:
+    picture = library("PIL.Image").new("RGB", (7, 5), (1, 2, 3))
+    info = TensorInfo("x", (1, 3, 5, 7), np.dtype(np.uint8))
+    with pytest.raises(InputError) as caught:
+        fit_array(info, picture, set())
+    assert caught.value.fix == "pass np.asarray(image).transpose(2, 0, 1)[None]"
+
+
+def test_a_picture_for_floats_is_told_of_pixels() -> None:
+    picture = library("PIL.Image").new("RGB", (7, 5))
+    info = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.float32))
+    with pytest.raises(InputError, match="is uint8, not float32") as caught:
+        fit_array(info, picture, set())
+    assert "fourfold.Pixels(...)" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("order", "fix"),
+    [
+        ("bgr", "open the session with order='rgb', or pass an array"),
+        ("rgba", "pass image.convert('RGBA')"),
+    ],
+)
+def test_a_picture_is_in_the_order_of_its_mode(order: str, fix: str) -> None:
+    picture = library("PIL.Image").new("RGB", (7, 5))
+    info = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.uint8), pixels=f"{order}, mean 0, std 1")
+    with pytest.raises(InputError, match=f"pixels in the order {order}") as caught:
+        fit_array(info, picture, set())
+    assert caught.value.fix == fix
+    plain = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.uint8), pixels="rgb, mean 0, std 1")
+    assert fit_array(plain, picture, set()).shape == (1, 5, 7, 3)
+
+
+def test_results_go_into_tensors_of_pytorch(session: fourfold.Session) -> None:
+    torch = library("torch")
+    tensor = torch.empty(2, 3)
+    assert session.run(X, out=tensor)["y"] is tensor
+    np.testing.assert_allclose(tensor.numpy(), X @ WEIGHTS.T, atol=1e-6)
+    strided = torch.empty(3, 2).t()
+    session.run(X, out={"y": strided})
+    np.testing.assert_array_equal(strided.numpy(), tensor.numpy())
+    with pytest.raises(InputError, match="which is no memory"):
+        session.run(X, out=torch.nn.Parameter(tensor))
+
+
+def test_arrays_that_nobody_may_change_are_no_place_for_results(session: fourfold.Session) -> None:
+    jnp = library("jax.numpy")
+    with pytest.raises(InputError, match=r"cannot be written to|which is no memory"):
+        session.run(X, out=jnp.zeros((2, 3)))
+
+
+def test_variables_of_tensorflow_are_no_place_for_results(session: fourfold.Session) -> None:
+    """They give copies."""
+    tf = library("tensorflow")
+    for given in (tf.Variable(np.zeros((2, 3), np.float32)), tf.zeros((2, 3))):
+        with pytest.raises(InputError, match=r"cannot be written to|which is no memory"):
+            session.run(X, out=given)

@@ -1,0 +1,112 @@
+"""Files prepared for boards that are not there: made without a GPU, found and played on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from cuda_on_host import COMPILER, HostKernels
+from fake_cuda import FakeCuda
+from small_networks import small_onnx
+
+import fourfold
+from fourfold.cli import main
+from fourfold.plan import Program
+from fourfold.players import find_device
+from fourfold.players.cuda import devices as found
+from fourfold.players.cuda import nvrtc
+from fourfold.players.cuda.binding import loader
+from fourfold.players.cuda.image import Image, unpack
+from fourfold.store.keys import program_parts
+from fourfold.store.prepared import Prepared
+
+
+def stand_in(program: Program, architecture: str) -> Image:
+    """An image as NVRTC would have built it."""
+    return Image(architecture, "NVRTC 13.0", f"code for {architecture}".encode(), b"ptx")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(nvrtc, "build", stand_in)
+    path = tmp_path / "small.onnx"
+    path.write_bytes(small_onnx())
+    return path
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    found.found_devices.cache_clear()
+    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was loaded"))
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    made = FakeCuda(capability=(8, 7), units=8)
+    for name in ("library", "quick_library"):
+        monkeypatch.setattr(loader, name, lambda: made)
+    found.found_devices.cache_clear()
+    yield made
+    found.found_devices.cache_clear()
+    found.context_of.cache_clear()
+
+
+def prepare(model: Path, *arguments: str) -> Result:
+    output = str(model.with_suffix(".fourfold"))
+    words = ["prepare", str(model), "-o", output, "--only-here", *arguments]
+    return CliRunner().invoke(main, words, standalone_mode=False)
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_a_file_for_an_architecture(model: Path) -> None:
+    done = prepare(model, "--device", "cuda:sm_87", "--units", "16")
+    assert done.exception is None, done.output
+    assert "any sm_87" in done.output
+    prepared = Prepared.open(str(model.with_suffix(".fourfold")))
+    (row,) = [one for one in prepared.index["plans"] if one["made_for"]["name"] == "any sm_87"]
+    assert row["made_for"]["compute_units"] == 16
+    plan = prepared.plan(row).plan
+    assert plan.requirements.language == "cuda"
+    (binary,) = [one for one in prepared.index["binaries"] if "architecture" in one["parts"]]
+    assert binary["parts"]["architecture"] == "sm_87"
+    image = unpack(bytes(prepared.file.section(binary["section"], "binary")))
+    assert image is not None
+    assert image.cubin == b"code for sm_87"
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_tuning_needs_the_board_itself(model: Path) -> None:
+    done = prepare(model, "--device", "cuda:sm_87", "--tune", "rapid")
+    assert "tune on the board" in done.output
+    assert not model.with_suffix(".fourfold").exists()
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_kernels_of_a_board_can_be_shown(model: Path) -> None:
+    words = ["explain", str(model), "--stage", "kernels", "--device", "cuda:sm_87"]
+    done = CliRunner().invoke(main, words, standalone_mode=False)
+    assert done.exception is None
+    assert "__global__ void" in done.output
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_path: Path) -> None:
+    """Without the model and without the compiler, whatever the board is called."""
+    prepare(model, "--device", "cuda:sm_87")
+    file = str(model.with_suffix(".fourfold"))
+    prepared, device = Prepared.open(file), find_device("cuda:0")
+    plan = prepared.plan(prepared.best(0, fourfold.players.probe(device))).plan
+    assert prepared.binary(program_parts(plan.program, device)) is not None
+    driver.images[b"code for sm_87"] = HostKernels(plan, tmp_path)
+    image = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float32)
+    with fourfold.Session(file, device="cuda:0") as session:
+        results = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)})
+    with fourfold.Session(str(model), device="interpret") as session:
+        wanted = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)})
+    assert driver.launched
+    for name, array in wanted.items():
+        np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
+    assert driver.held == {}
