@@ -29,7 +29,7 @@ _NEW_SHARE = 0.1  # of an average, what a new array has of it
 _CANDIDATES = 96  # limits that are tried
 _LEVELS = 256
 _STEP_BINS = 16  # of the histogram, where all of it is half as wide as 256 steps
-_INNER = 99.999  # the percentile whose steps tell how closely distributions are compared
+_INNER, _FAR = 99.999, 8  # how many times as far out as this percentile an outlier is
 
 
 class RangeEstimator(Protocol):
@@ -213,11 +213,9 @@ def _most_telling(histogram: Histogram) -> Range:
 
 
 def _bins_of_a_step(histogram: Histogram) -> int:
-    """How many bins about a step takes, of a range without the few numbers that are furthest out;
-    a power of two.
-    """
+    """How many bins about a step takes, of a range without the few outliers: a power of two."""
     inner = _without_furthest(_INNER, histogram.rounded_counts, histogram.edges)
-    share = max(-inner.low, inner.high) / histogram.reach
+    share = min(_FAR * max(-inner.low, inner.high) / histogram.reach, 1.0)
     return 1 << round(math.log2(max(share * _STEP_BINS, 1.0)))
 
 
