@@ -161,7 +161,7 @@ def contestants(
     ]
     plain, session = opened
     _, height, width, _ = plain.inputs[0].shape
-    picture = read_picture(ROOT / "docs" / "faces.jpg", (width, height), 3)[None]
+    picture = read_picture(ROOT / "docs" / "faces.jpg", 3, (width, height))[None]
     image = picture / np.float32(127.5) - 1
     if noise:
         image = np.random.default_rng(2).uniform(-1, 1, image.shape).astype(np.float32)

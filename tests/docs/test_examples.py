@@ -2,7 +2,7 @@
 to bottom.
 
 A block is run when `run` stands behind its language. `model.tflite`, `animals.tflite`,
-`detector.tflite`, `quantized.tflite` and `lstm.tflite` are small models made here.
+`detector.tflite`, `quantized.tflite`, `lstm.tflite` and `yolo.tflite` are small models made here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from detector_networks import yolo_v5
 from docs.blocks import ROOT, blocks
 from docs.tiny_model import (
     tiny_described_model,
@@ -32,6 +33,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
     (tmp_path / "animals.tflite").write_bytes(tiny_described_model())
     (tmp_path / "lstm.tflite").write_bytes(sequence_lstm())
+    (tmp_path / "yolo.tflite").write_bytes(yolo_v5())
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": page.stem}
     for block in blocks(page):

@@ -33,7 +33,7 @@ def photographs(size: tuple[int, int]) -> list[np.ndarray]:
     pytest.importorskip("PIL", reason="Pillow reads photographs")
     names = ("grace_hopper.bmp", "cats_and_dogs.jpg", "squat.bmp", "burger.jpg")
     paths = [FACES, *(SHARED / "inputs" / name for name in names)]
-    return [read_picture(path, (size[1], size[0]), 3)[None] for path in paths if path.is_file()]
+    return [read_picture(path, 3, (size[1], size[0]))[None] for path in paths if path.is_file()]
 
 
 def both(
@@ -52,21 +52,21 @@ def near(found: np.ndarray, wanted: np.ndarray) -> None:
     assert not found[len(wanted) :].any()
 
 
-@pytest.mark.parametrize("where", ["device", "mixed", "cpu"])
+DETECTORS = {
+    "face": ("face_detection_short_range", 128, -1),
+    "hand": ("palm_detection_lite", 192, 0),
+    "pose": ("pose_detection", 224, -1),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "family", "size", "spread"),
-    [
-        ("face_detection_short_range", "face", 128, (-1, 1)),
-        ("palm_detection_lite", "hand", 192, (0, 1)),
-        ("pose_detection", "pose", 224, (-1, 1)),
-    ],
+    ("family", "where"),
+    [*((family, "device") for family in DETECTORS), ("face", "mixed"), ("face", "cpu")],
 )
-def test_mediapipe(
-    name: str, family: str, size: int, spread: tuple[int, int], where: str, device: DeviceInfo
-) -> None:
+def test_mediapipe(family: str, where: str, device: DeviceInfo) -> None:
+    name, size, low = DETECTORS[family]
     path, anchors = path_of(f"tflite/{name}.tflite"), cell_anchors((size, size), *FAMILIES[family])
-    low, high = spread
-    arrays = [low + (high - low) * one / np.float32(255) for one in photographs((size, size))]
+    arrays = [low + (1 - low) * one / np.float32(255) for one in photographs((size, size))]
     option = processing.MediaPipeBoxes(*LIMITS, family=family)
     how = {"device": "cpu"} if where == "cpu" else {"device": device}
     how |= {"precision": "mixed"} if where == "mixed" else {}

@@ -16,7 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 PATIENCE = 300.0  # seconds for a scenario, on however busy a machine
 CHILD_PATIENCE = 60.0  # for what a child does
 HANGS = "it hangs"
-GREETING = "INFO: "  # what LiteRT says on stderr when all is well
+GREETINGS = ("INFO: ", "=== Rusticl")  # what LiteRT and Mesa say on stderr when all is well
 
 
 def play(scenario: str, *arguments: object, cache: Path | None = None) -> Any:
@@ -43,7 +43,7 @@ def play(scenario: str, *arguments: object, cache: Path | None = None) -> Any:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return HANGS
-    problems = "\n".join(line for line in problems.splitlines() if not line.startswith(GREETING))
+    problems = "\n".join(line for line in problems.splitlines() if not line.startswith(GREETINGS))
     assert (process.returncode, problems) == (0, ""), f"{process.returncode}: {problems}"
     return json.loads(told.splitlines()[-1])
 

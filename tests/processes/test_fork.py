@@ -11,6 +11,9 @@ from processes.children import play
 from fourfold.device import DeviceInfo
 
 REFUSED = "DeviceError: opencl was opened before this process was forked"
+SPAWN, FORKSERVER = (
+    pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")
+)
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
@@ -64,12 +67,12 @@ def test_forks_while_other_threads_use_a_store_in_memory() -> None:
     assert play("with_a_memory_store") == [True] * 8
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", FORKSERVER])
 def test_a_session_is_sent_to_processes(device: DeviceInfo, cache: Path, method: str) -> None:
     assert play("sent_to_processes", device.address, method, cache=cache) == [True] * 6
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", SPAWN, FORKSERVER])
 def test_workers_open_their_own(device: DeviceInfo, cache: Path, method: str) -> None:
     assert play("opened_by_workers", device.address, method, cache=cache) == [True] * 4
 
@@ -108,3 +111,7 @@ def test_destructors_of_an_engine_do_not_hold_a_child_up(tmp_path: Path) -> None
 
 def test_threads_that_copy_are_made_anew() -> None:
     assert play("copies_by_threads") == [True, True, True]
+
+
+def test_locks_of_other_threads_are_open() -> None:
+    assert play("locks_of_other_threads") == ["taken"] * 4

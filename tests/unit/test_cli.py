@@ -86,7 +86,7 @@ class FakeSession:
         self.opened.append({"model": model, "device": device, "precision": precision})
         self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
         if pixels is not None:
-            self.inputs = (Port("image", (1, 4, 6, pixels.bytes), "u1", str(pixels)),)
+            self.inputs = (Port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)
 
     def __enter__(self) -> FakeSession:
         return self
@@ -222,7 +222,7 @@ def test_run_passes_frames_on(invoke: Invoke, model: str, tmp_path: Path) -> Non
         shapes.append(json.loads(result.output)["outputs"][0]["min"])
     assert shapes == pytest.approx([125.0, 125.0, 125.0, 157.5])
     result = invoke("run", model, "--input", tmp_path / "orange.png", "--pixels", "nv12")
-    assert "it takes frames in nv12, as a camera gives them" in result.stderr
+    assert "it takes frames in nv12, as a camera gives them, 36 bytes" in result.stderr
     for words in (("--pixels", "auto", "--fit", "crop"), ("--frame-size", "8:10")):
         result = invoke("run", model, *words)
         assert (result.exit_code, "fix:" in result.stderr) == (2, True)
@@ -241,6 +241,16 @@ def test_a_frame_keeps_its_size_where_any_may_come(tmp_path: Path) -> None:
         frame = read_frame(path, "x", shape, pixels)
         assert (frame.shape, frame.dtype) == (found, np.uint8)
         assert frame[1, 2, 3].tolist() == bgra
+
+
+def test_raw_frames_of_a_camera(tmp_path: Path) -> None:
+    pixels, shape = Pixels(order="nv12", size=(4, 6)), (2, 6, 6)
+    path = tmp_path / "frame.yuv"
+    path.write_bytes(bytes(range(72)))
+    assert np.array_equal(read_frame(path, "x", shape, pixels).ravel(), np.arange(72))
+    path.write_bytes(bytes(71))
+    with pytest.raises(InputError, match="as a camera gives them, 72 bytes"):
+        read_frame(path, "x", shape, pixels)
 
 
 def test_bench_and_prepare_scale_bytes_only(invoke: Invoke, model: str, tmp_path: Path) -> None:
@@ -442,6 +452,14 @@ def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expect
     array = read_image(tmp_path / "grey.png", "x", (2, 3, 5, 1), dtype, Scaling())
     assert array.shape == (2, 3, 5, 1)
     assert array.flat[7] == pytest.approx(expected)
+
+
+def test_a_picture_for_channels_first(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (9, 9), (255, 51, 0)).save(tmp_path / "orange.png")
+    array = read_image(tmp_path / "orange.png", "x", (2, 3, 5, 7), "f4", Scaling())
+    assert array.shape == (2, 3, 5, 7)
+    assert array[1, :, 4, 6].tolist() == pytest.approx([1, 0.2, 0])
 
 
 def test_a_picture_does_not_fit_every_input(tmp_path: Path) -> None:

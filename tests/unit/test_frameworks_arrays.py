@@ -136,3 +136,46 @@ def test_a_picture_for_floats_is_told_of_pixels() -> None:
     with pytest.raises(InputError, match="is uint8, not float32") as caught:
         fit_array(info, picture, set())
     assert "fourfold.Pixels(...)" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("order", "fix"),
+    [
+        ("bgr", "open the session with order='rgb', or pass an array"),
+        ("rgba", "pass image.convert('RGBA')"),
+    ],
+)
+def test_a_picture_is_in_the_order_of_its_mode(order: str, fix: str) -> None:
+    picture = library("PIL.Image").new("RGB", (7, 5))
+    info = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.uint8), pixels=f"{order}, mean 0, std 1")
+    with pytest.raises(InputError, match=f"pixels in the order {order}") as caught:
+        fit_array(info, picture, set())
+    assert caught.value.fix == fix
+    plain = TensorInfo("x", (1, 5, 7, 3), np.dtype(np.uint8), pixels="rgb, mean 0, std 1")
+    assert fit_array(plain, picture, set()).shape == (1, 5, 7, 3)
+
+
+def test_results_go_into_tensors_of_pytorch(session: fourfold.Session) -> None:
+    torch = library("torch")
+    tensor = torch.empty(2, 3)
+    assert session.run(X, out=tensor)["y"] is tensor
+    np.testing.assert_allclose(tensor.numpy(), X @ WEIGHTS.T, atol=1e-6)
+    strided = torch.empty(3, 2).t()
+    session.run(X, out={"y": strided})
+    np.testing.assert_array_equal(strided.numpy(), tensor.numpy())
+    with pytest.raises(InputError, match="which is no memory"):
+        session.run(X, out=torch.nn.Parameter(tensor))
+
+
+def test_arrays_that_nobody_may_change_are_no_place_for_results(session: fourfold.Session) -> None:
+    jnp = library("jax.numpy")
+    with pytest.raises(InputError, match=r"cannot be written to|which is no memory"):
+        session.run(X, out=jnp.zeros((2, 3)))
+
+
+def test_variables_of_tensorflow_are_no_place_for_results(session: fourfold.Session) -> None:
+    """They give copies."""
+    tf = library("tensorflow")
+    for given in (tf.Variable(np.zeros((2, 3), np.float32)), tf.zeros((2, 3))):
+        with pytest.raises(InputError, match=r"cannot be written to|which is no memory"):
+            session.run(X, out=given)

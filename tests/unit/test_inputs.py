@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,8 +31,15 @@ def info(shape: Shape = (2, 4), dtype: Any = np.float32, **more: Any) -> TensorI
     return TensorInfo(more.pop("name", "x"), shape, np.dtype(dtype), **more)
 
 
+def match(
+    infos: Sequence[TensorInfo], inputs: object, told: set[str] | None = None
+) -> tuple[list[np.ndarray], dict[str, Shape]]:
+    """What is passed, where no device has any memory."""
+    return match_inputs(infos, inputs, set() if told is None else told, lambda info, given: None)
+
+
 def matched(inputs: object, *infos: TensorInfo) -> list[np.ndarray]:
-    return match_inputs(infos or (info(),), inputs, set())[0]
+    return match(infos or (info(),), inputs)[0]
 
 
 def test_an_array_that_fits_is_passed_on_itself() -> None:
@@ -64,7 +71,7 @@ def test_what_is_one_array_and_what_a_list_of_inputs(
     inputs: object, shapes: list[Shape], expected: list[Any]
 ) -> None:
     infos = [info(shape, name=f"x{number}") for number, shape in enumerate(shapes)]
-    found = match_inputs(infos, inputs, set())[0]
+    found = match(infos, inputs)[0]
     assert [array.tolist() for array in found] == expected
 
 
@@ -82,7 +89,7 @@ def test_what_is_one_array_and_what_a_list_of_inputs(
 def test_another_number_of_arrays(inputs: object, count: int, what: str, fix: str) -> None:
     infos = [info(name=f"x{number}") for number in range(count)]
     with pytest.raises(InputError, match=what) as caught:
-        match_inputs(infos, inputs, set())
+        match(infos, inputs)
     assert fix in caught.value.fix
 
 
@@ -114,7 +121,7 @@ def test_numbers_of_one_kind_are_converted_and_the_log_says_so_once(
     expected = np.array(values, array.dtype.newbyteorder("=")).astype(wanted)
     with caplog.at_level(logging.WARNING, "fourfold"):
         for _ in range(3):
-            (found,), _ = match_inputs([info((len(values),), wanted)], array, told)
+            (found,), _ = match([info((len(values),), wanted)], array, told)
             assert found.dtype == np.dtype(wanted)
             np.testing.assert_array_equal(found, expected)
     assert [record.getMessage() for record in caplog.records] == [
@@ -192,6 +199,20 @@ def test_integers_stay_what_they_are_or_are_refused(array: np.ndarray, wanted: A
 
 def _range(kind: Any) -> range:
     return range(np.iinfo(kind).min, int(np.iinfo(kind).max) + 1)
+
+
+STEPPED = st.tuples(*[st.sampled_from([slice(None), slice(None, None, -1), slice(1, 4, 2)])] * 3)
+
+
+@drawn(steps=STEPPED, axes=st.permutations(range(3)), order=st.sampled_from(["C", "F"]))
+def test_an_array_is_the_same_however_it_lies(
+    steps: tuple[slice, ...], axes: list[int], order: Any
+) -> None:
+    x = np.array(np.arange(60, dtype=np.float32).reshape(3, 4, 5), order=order)
+    x = x[steps].transpose(axes)
+    (found,) = matched(x, info(x.shape))
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, x)
 
 
 @pytest.mark.parametrize(

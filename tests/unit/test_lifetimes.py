@@ -17,6 +17,7 @@ from fourfold.errors import DeviceError, InputError
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import ports
 from fourfold.players.opencl.player import Player
+from fourfold.runtime.in_flight import RunsInFlight
 
 X = numbers(1)
 USES: dict[str, Callable[[fourfold.Session], object]] = {
@@ -151,3 +152,25 @@ def _run_until_closed(
                 told.append("wrong")
     except fourfold.FourfoldError as error:
         told.append(error.what)
+
+
+class AtOnce:
+    """A slot whose run has ended as soon as it began."""
+
+    done = True
+    inputs = outputs = (X,)
+
+    def begin(self, arrays: object) -> None: ...
+    def end(self, spin: bool = False) -> tuple[np.ndarray, ...]:
+        return self.outputs
+
+    def close(self) -> None: ...
+
+
+def test_a_run_is_in_flight_until_all_is_done_for_it() -> None:
+    """Who closes waits for what is in flight, and then lets go of what is used after a run."""
+    seen: list[int] = []
+    flights = RunsInFlight(AtOnce, ["y"], lambda: seen.append(len(flights._flying)))
+    flights.begin([X], limit=1).wait()
+    assert seen == [1]
+    assert not flights._flying

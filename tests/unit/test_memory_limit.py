@@ -136,3 +136,26 @@ def test_of_a_prepared_file_a_plan_that_keeps_it(device: DeviceInfo, tmp_path: P
     with pytest.raises(DeviceError, match=r"no plan in .* keeps memory_limit") as refused:
         fourfold.Session(str(file), device, "fp32", memory_limit=small - 1)
     assert "needs" in refused.value.why
+
+
+def test_runs_in_flight_keep_it(device: DeviceInfo, allocations: Allocations) -> None:
+    found = fourfold.estimate(matrix(), device, cache=None)
+    each = found.inputs + found.outputs
+    limit = found.total + 2 * each
+    inputs = [numbers(seed) for seed in range(9)]
+    with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as session:
+        futures = [session.run_async(x) for x in inputs]
+        streamed = [*session.stream(iter(inputs), depth=7)]
+        assert session._instance.device_share.bytes == limit
+    for x, future, result in zip(inputs, futures, streamed, strict=True):
+        np.testing.assert_allclose(future.result()["y"], x @ WEIGHTS.T, atol=1e-6)
+        np.testing.assert_allclose(result["y"], x @ WEIGHTS.T, atol=1e-6)
+    assert allocations.held == 0
+
+
+def test_without_room_for_one_run_in_flight_that_is_said(device: DeviceInfo) -> None:
+    limit = fourfold.estimate(matrix(), device, cache=None).total
+    with fourfold.Session(matrix(), device, cache=None, memory_limit=limit) as session:
+        with pytest.raises(DeviceError, match="no room for a run in flight"):
+            session.run_async(numbers(1)).result()
+        np.testing.assert_allclose(session.run(numbers(1))["y"], numbers(1) @ WEIGHTS.T, atol=1e-6)

@@ -229,15 +229,18 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
             found.append(request.compile_options.outputs)
             super().__init__(request, **more)
 
-    monkeypatch.setattr("fourfold.session.ModelInstance", Noted)
+    monkeypatch.setattr("fourfold.runtime.lifetime.ModelInstance", Noted)
     return found
 
 
-@pytest.mark.parametrize("place", ["device", "cpu"])
+@pytest.mark.parametrize("place", ["list", "one", "cpu"])
 def test_what_only_others_need_is_not_computed(
     device: DeviceInfo, place: str, made: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = device if place == "device" else "cpu"
+    """On a device as a list of launches and as one, and in an engine for the CPU."""
+    where: Any = "cpu" if place == "cpu" else device
+    if place != "cpu":
+        monkeypatch.setenv("FOURFOLD_LAUNCHES", place)
     with fourfold.Session(heads(), where, cache=None) as session:
         whole = session._instance
         monkeypatch.setattr(whole.player, "run", None)
@@ -247,8 +250,9 @@ def test_what_only_others_need_is_not_computed(
         assert cut is not None
         assert [info.name for info in cut.outputs] == ["scores"]
         assert [info.name for info in cut.inputs] == ["x", "z"]
-        if place == "device":
+        if place == "list":
             assert [launch.node.split()[0] for launch in cut.plan.launches] == ["scores"]
+        assert cut.plan.stages == (0 if place == "cpu" else 1)
     assert made == [(), ("scores",)]
 
 
@@ -392,7 +396,7 @@ def test_where_there_is_no_room_for_it_the_whole_is_played(
     with fourfold.Session(heads(), device, cache=None) as session:
         instances = session._instances
 
-        def full(request: Any) -> ModelInstance:
+        def full(request: Any, **more: Any) -> ModelInstance:
             raise DeviceError("out of memory", "it is full", "close others")
 
         monkeypatch.setattr(instances, "_make", full)

@@ -6,6 +6,7 @@ That is done here, or on the device, which then takes bytes.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from fourfold.pictures import MODES, read_picture
 from fourfold.pixels import AUTO, ORDERS, YUV_ORDERS, Pixels, PixelsOfPicture
 
 RANGE = "0,1"
+RAW = (".yuv", ".nv12", ".nv21", ".raw")
 ORDER_CHOICE = click.Choice((*ORDERS, *YUV_ORDERS, AUTO))
 ORDER_HELP = (
     "What bytes of a picture hold: they go in as they are, and the model scales them. 'auto': as "
@@ -138,7 +140,13 @@ def _numbers(option: str, text: str, count: int | None = None) -> tuple[float, .
 def read_image(
     path: Path, name: str, shape: tuple[int, ...], dtype: Any, by: Scaling
 ) -> np.ndarray:
-    """The picture as an array for the input `name` of [batch,] height, width, channels."""
+    """The picture as an array for the input `name` of [batch,] height, width, channels, or with the
+    channels first.
+    """
+    if len(shape) == 4 and shape[3] not in MODES and shape[1] in MODES:
+        batch, channels, height, width = shape
+        found = read_image(path, name, (batch, height, width, channels), dtype, by)
+        return np.ascontiguousarray(np.moveaxis(found, -1, 1))
     _check_shape(path, name, shape)
     height, width, channels = shape[-3:]
     if any(len(part) not in (0, 1, channels) for part in (by.mean, by.std)):
@@ -154,15 +162,26 @@ def read_image(
 def read_frame(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
     """The picture as bytes for an input that takes them: in its own size where any may come."""
     if pixels.is_yuv:
-        what = f"the picture {path.name} cannot become input '{name}'"
-        why = f"it takes frames in {pixels.order}, as a camera gives them"
-        raise InputError(what, why, "save a frame as an array of uint8 in a .npy file")
+        return _raw_frames(path, name, shape, pixels)
     _check_shape(path, name, shape)
     any_size = pixels.fit is not None and pixels.size is None
     bytes_ = read_picture(path, pixels.bytes, None if any_size else (shape[-2], shape[-3]))
     if pixels.order.startswith("bgr"):
         bytes_ = bytes_[..., [2, 1, 0, 3][: pixels.bytes]]
     return np.ascontiguousarray(np.broadcast_to(bytes_, (*shape[:-3], *bytes_.shape)))
+
+
+def _raw_frames(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
+    """The bytes of a file that holds nothing but frames."""
+    found = np.fromfile(path, np.uint8)
+    if path.suffix.lower() not in RAW or found.size != math.prod(shape):
+        what = f"the file {path.name} cannot become input '{name}' of shape {list(shape)}"
+        why = f"it takes frames in {pixels.order}, as a camera gives them, {math.prod(shape)} bytes"
+        fix = (
+            f"pass a file of raw frames ({', '.join(RAW)}), and their --frame-size, or a .npy file"
+        )
+        raise InputError(what, why, fix)
+    return found.reshape(shape)
 
 
 def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:

@@ -53,6 +53,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
             "shapes": plan["shapes"],
             "pixels": plan["pixels"],
             "signature": plan.get("signature", ""),
+            "postprocess": plan.get("postprocess", ""),
             "generic": plan["generic"],
             "requirements": plan["requirements"],
             "bytes": sum(sizes(number) for number in plan["sections"]),
@@ -127,6 +128,9 @@ def _show(report: dict[str, Any]) -> None:
     }
     if pictures:
         show_table("inputs that take bytes", ("model", "input", "pixels"), sorted(pictures))
+    behind = {(_title(one), one["postprocess"]) for one in report["plans"] if one["postprocess"]}
+    if behind:
+        show_table("what is made of outputs", ("model", "post-processing"), sorted(behind))
     binaries = [
         (
             one["device"]["device"],

@@ -1,8 +1,9 @@
 """Run a model once, and show or save what comes out.
 
-Inputs are arrays (.npy), pictures, or text files of a text a line, by name; those that are not
-given are random. A picture is resized to the input's height and width, and scaled as the model's
-metadata say, or to 0..1. Outputs are shown by the labels that the model comes with.
+Inputs are arrays (.npy), pictures, raw frames of a camera (.yuv, with --pixels and --frame-size) or
+text files of a text a line, by name; those that are not given are random. A picture is resized to
+the input's height and width, and scaled as the model's metadata say, or to 0..1. Outputs are shown
+by the labels that the model comes with.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def _file_part(problem: PlacementProblem, partition: Partition) -> HybridPart:
 
 
 def _ports(problem: PlacementProblem, names: Iterable[str]) -> tuple[Port, ...]:
-    grids = problem.graph.quantization
+    bytes_ = problem.loaded.pictures  # what comes as bytes counts no steps
+    grids = {k: grid for k, grid in problem.graph.quantization.items() if k not in bytes_}
     return tuple(Port(name, problem.type(name), 0, grids.get(name)) for name in names)
 
 

@@ -61,7 +61,8 @@ def _too_large(title: str, smallest: Plan, options: CompileOptions) -> DeviceErr
     assert limit is not None
     weights, arena = smallest.bytes("constants"), smallest.bytes("arena")
     ports = smallest.bytes("input") + smallest.bytes("output")
-    halves = "" if smallest.precision != "fp32" else " precision='mixed',"
+    tried = limit.any_precision or options.precision != "fp32"
+    halves = "" if tried else " precision='mixed',"
     return DeviceError(
         f"{title} does not fit into memory_limit={limit.bytes}",
         f"the smallest plan needs {needed} bytes on the device: {weights} of weights, {arena} of"

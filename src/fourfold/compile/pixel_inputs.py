@@ -144,12 +144,12 @@ def real_shapes(
             why = f"its pixels are {pixels.order}{sizes}: {describe_frames(pixels.order)}"
             raise InputError(what, why, "change the shape, or the pixels")
         if name in own and (shape or pixels.into):
-            wanted = _model_shape(name, pixels, shape, own[name])
+            wanted = _model_shape(pixels, shape, own[name])
             found |= {} if wanted == own[name].shape else {name: wanted}
     return found
 
 
-def _model_shape(name: str, pixels: Pixels, shape: Shape, own: InputSizes) -> Shape:
+def _model_shape(pixels: Pixels, shape: Shape, own: InputSizes) -> Shape:
     """What the model takes, where frames of this shape come, or of any."""
     batch, size = shape[0] if shape else own.shape[0], pixels.size_of(shape)
     if pixels.fit is not None or size is None:

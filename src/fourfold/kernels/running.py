@@ -15,6 +15,9 @@ from fourfold.kernel.view import View
 from fourfold.kernels.grid import group_for
 from fourfold.kernels.lines import line_grid
 from fourfold.kernels.reduce import least
+from fourfold.op import Case, Types, Variant
+from fourfold.op.rules import NUMBERS, Infer, require_axis, require_kind, takes
+from fourfold.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -45,24 +48,64 @@ PRODUCT = Total(
 )
 
 
+def running_type(op: str) -> Infer:
+    """Numbers in, as many of them out."""
+
+    @takes(op, 1)
+    def infer(attributes: RunningTotal, x: TensorType) -> Types:
+        require_kind(op, NUMBERS, x)
+        require_axis(op, attributes.axis, x.rank)
+        return (x,)
+
+    return infer
+
+
 def running_reference(
-    attributes: RunningTotal, total: np.ufunc, start: float, x: np.ndarray
-) -> np.ndarray:
-    """`total` is NumPy's function for two values."""
-    turned = np.flip(x, attributes.axis) if attributes.reverse else x
-    totals = np.asarray(total.accumulate(turned, attributes.axis, x.dtype))
-    if attributes.exclusive:
-        first = np.full_like(np.take(totals, [0], attributes.axis), start)
-        rest = np.delete(totals, -1, attributes.axis)
-        totals = np.concatenate([first, rest], attributes.axis)
-    return np.flip(totals, attributes.axis) if attributes.reverse else totals
+    total: Total, function: np.ufunc
+) -> Callable[[RunningTotal, np.ndarray], np.ndarray]:
+    """`function` is NumPy's for a total and one more value."""
+
+    def reference(attributes: RunningTotal, x: np.ndarray) -> np.ndarray:
+        turned = np.flip(x, attributes.axis) if attributes.reverse else x
+        totals = np.asarray(function.accumulate(turned, attributes.axis, x.dtype))
+        if attributes.exclusive:
+            first = np.full_like(np.take(totals, [0], attributes.axis), total.start)
+            rest = np.delete(totals, -1, attributes.axis)
+            totals = np.concatenate([first, rest], attributes.axis)
+        return np.flip(totals, attributes.axis) if attributes.reverse else totals
+
+    return reference
 
 
-def build_running(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
-    if attributes.axis == context.input.rank - 1:
-        _along_channels(context, attributes, total)
-    else:
-        _along_pixels(context, attributes, total)
+def running_walk(total: Total) -> tuple[Variant, ...]:
+    """The variant of a running total."""
+
+    def build(context: NodeContext) -> None:
+        attributes = context.attributes
+        assert isinstance(attributes, RunningTotal)
+        if attributes.axis == context.input.rank - 1:
+            _along_channels(context, attributes, total)
+        else:
+            _along_pixels(context, attributes, total)
+
+    return (Variant("walk", build),)
+
+
+def running_cases(make: Callable[..., RunningTotal]) -> tuple[Case, ...]:
+    """Along every kind of axis, from either end; few numbers are multiplied with each other."""
+    return (
+        Case(("f32[7]",), make(0)),
+        Case(("f32[3,5]",), make(1, exclusive=True)),
+        Case(("f32[3,5]",), make(1, reverse=True)),
+        Case(("f32[3,13]",), make(1, exclusive=True, reverse=True), low=-1.5, high=1.5),
+        Case(("f32[3,5]",), make(0)),
+        Case(("f32[2,5,7,13]",), make(1)),
+        Case(("f32[2,5,7,13]",), make(2, exclusive=True)),
+        Case(("f32[2,5,7,3]",), make(0, reverse=True)),
+        Case(("f32[2,1,3,5,7]",), make(3, exclusive=True, reverse=True)),
+        Case(("i32[3,11]",), make(1, exclusive=True), low=-2, high=3),
+        Case(("i32[3,11]",), make(0, exclusive=True), low=-29, high=29),
+    )
 
 
 def _from(

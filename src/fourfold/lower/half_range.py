@@ -160,7 +160,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("exp", "relu"), _above),
     # Every window has numbers of the image, whatever it is padded with.
     "max_pool2d": _above,
-    "div": lambda operands: _mixed(operands[:1]),
+    **dict.fromkeys(("div", "exact_div"), lambda operands: _mixed(operands[:1])),
     "maximum": _larger,
     "minimum": _smaller,
     "negate": lambda operands: _negated(operands[0]),

@@ -80,20 +80,20 @@ def _places(
     Neighbouring work-items take neighbouring rows. Rows beyond the last are the last one again.
     """
     rows = context.output.shape[-2]
-    most = min(ROWS, rows)
-    tiles = -(-rows // most)
+    high = min(ROWS, rows)
+    tiles = -(-rows // high)
     matrices = context.output.pixels // rows
     group = (1, 1)
     if not context.device.is_cpu:
-        most = min(GPU_GROUP, context.device.max_work_group)
-        wide = min(GPU_ROWS, most, 1 << (tiles * matrices - 1).bit_length())
-        group = (wide, min(most // wide, 1 << (context.output.slices - 1).bit_length()))
+        items = min(GPU_GROUP, context.device.max_work_group)
+        wide = min(GPU_ROWS, items, 1 << (tiles * matrices - 1).bit_length())
+        group = (wide, min(items // wide, 1 << (context.output.slices - 1).bit_length()))
     x, slice_ = kernel.ids(tiles * matrices, context.output.slices, local=group)
     step = kernel.size("tiles", tiles)
     tile, batch = kernel.let(x % step, "tile"), kernel.let(x // step, "batch")
     last = kernel.size("last_row", rows - 1)
-    places = [tile + n * step for n in range(most)]
-    if rows % most:
+    places = [tile + n * step for n in range(high)]
+    if rows % high:
         places[-1] = minimum(places[-1], last)
         places[1:-1] = [minimum(place, last) for place in places[1:-1]]
     return [kernel.let(place, "row") for place in places], slice_, batch

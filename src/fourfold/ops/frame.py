@@ -49,11 +49,6 @@ class Frame:
     fill: tuple[float, ...] = (0.0, 0.0, 0.0)
     matrix: str = "bt601"
 
-    @property
-    def read_channels(self) -> int:
-        """How many channels a pixel has as it is read."""
-        return 3 if self.order in YUV_ORDERS else len(self.fill)
-
 
 @takes("frame", 1)
 def infer(attributes: Frame, x: TensorType) -> Types:
@@ -174,9 +169,11 @@ def build(context: NodeContext) -> None:
             kernel.set(total, const(0.0, "float", 4))
             with kernel.loop(rows.count, title="down") as down:
                 row, height = rows.tap(y, down)
+                line = kernel.variable(const(0.0, "float", 4), "line")
                 with kernel.loop(columns.count, title="along") as along:
                     column, width = columns.tap(x, along)
-                    kernel.add(total, pixels.load(image, row, column) * (height * width))
+                    kernel.add(line, pixels.load(image, row, column) * width)
+                kernel.add(total, line * height)
         lanes = [const(0.0, kernel.real)] * 4
         for lane, one in enumerate(attributes.channels):
             scaled = (total.lane(one.byte) - zeros[lane]) * scales[lane]

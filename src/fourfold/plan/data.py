@@ -134,6 +134,11 @@ class Plan:
             return np.zeros(buffer.bytes, np.uint8)
         return self.constants[buffer.start : buffer.start + buffer.bytes]
 
+    def constants_in(self, buffer: Buffer) -> np.ndarray:
+        """The bytes that a buffer of constants holds: all of them, or its part."""
+        start = buffer.start or 0
+        return self.constants[start : start + buffer.bytes]
+
     def bytes(self, kind: str) -> int:
         """The size of all buffers of a kind."""
         return sum(buffer.bytes for buffer in self.buffers if buffer.kind == kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import RLock
 from weakref import ref
 
 import numpy as np
@@ -12,7 +11,7 @@ from fourfold.forks import ForkSafeLock
 CHUNK = 1 << 20  # bytes that are compared before the next ones are looked at
 
 _live: dict[int, list[ref[np.ndarray]]] = {}  # by their size in bytes
-_lock = ForkSafeLock(RLock)
+_lock = ForkSafeLock()
 
 
 def share_constants(constants: np.ndarray) -> np.ndarray:

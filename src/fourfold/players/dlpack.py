@@ -55,6 +55,7 @@ class DeviceTensor:
         self._managed = managed
         tensor = managed.contents
         self.data, self.start = int(tensor.data or 0), int(tensor.start)
+        self.device = int(tensor.device)
         self.shape = tuple(tensor.shape[: tensor.rank])
         self.dtype = _dtype(tensor)
         strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else None

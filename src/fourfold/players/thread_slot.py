@@ -38,9 +38,9 @@ class ThreadSlot:
         return self._run is None or self._run.done()
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
-        run, self._run = self._run, None
-        if run is not None:
-            self.outputs = tuple(run.result())
+        if self._run is not None:
+            self.outputs = tuple(self._run.result())
+            self._run = None  # not before: another thread may ask meanwhile whether it is done
         return self.outputs
 
     def close(self) -> None:

@@ -19,9 +19,14 @@ from fourfold.types import DType, Shape, TensorType
 
 
 class GrownGraph:
-    """A graph and what was put behind it. All nodes with one title are placed together."""
+    """A graph and what was put behind it. All nodes that are added are placed together, by a title
+    that no value or node of the graph has.
+    """
 
     def __init__(self, graph: Graph, title: str) -> None:
+        taken = {*graph.types, *(node.name for node in graph.nodes)}
+        while title in taken:
+            title += "_"
         self._graph, self._title = graph, title
         self._types, self._constants = dict(graph.types), dict(graph.constants)
         self._nodes = list(graph.nodes)

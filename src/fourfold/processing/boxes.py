@@ -76,7 +76,7 @@ class YoloBoxes(Picking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_size(self)
+        object.__setattr__(self, "size", checked_size(self, self.size))
         if self.classes is not None:
             require_whole(self, "classes", 1)
 
@@ -97,7 +97,7 @@ class YoloHeads(Picking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_size(self)
+        object.__setattr__(self, "size", checked_size(self, self.size))
         require_name(self, "form", HEADS)
         rows = tuple(positive_numbers(self, "anchors", one) for one in self.anchors)
         sizes = {len(one) for one in rows}
@@ -129,7 +129,7 @@ class DecodedBoxes(Picking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_size(self)
+        object.__setattr__(self, "size", checked_size(self, self.size))
         require_name(self, "order", tuple(ORDERS))
 
 
@@ -156,7 +156,7 @@ class SsdBoxes(Picking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_size(self)
+        object.__setattr__(self, "size", checked_size(self, self.size))
         object.__setattr__(self, "scales", positive_numbers(self, "scales", self.scales, 4))
         if not isinstance(self.anchors, SsdAnchors):
             object.__setattr__(self, "anchors", _anchor_rows(self.anchors))
@@ -197,5 +197,5 @@ class MediaPipeBoxes(Picking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_size(self)
+        object.__setattr__(self, "size", checked_size(self, self.size))
         require_name(self, "family", tuple(FAMILIES))

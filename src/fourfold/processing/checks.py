@@ -64,9 +64,9 @@ def positive_numbers(
     return found
 
 
-def checked_size(option: object) -> None:
-    """The field `size`: height and width of the picture that the model sees, or None."""
-    given = getattr(option, "size")  # noqa: B009 - options with a size have no type in common
-    if given is not None:
-        found = positive_numbers(option, "size", given, 2)
-        object.__setattr__(option, "size", tuple(int(one) for one in found))
+def checked_size(option: object, given: object) -> tuple[int, int] | None:
+    """Height and width of the picture that the model sees, where the caller says them."""
+    if given is None:
+        return None
+    height, width = positive_numbers(option, "size", given, 2)
+    return int(height), int(width)

@@ -58,7 +58,7 @@ def checked_postprocess(given: object) -> PostprocessOption | None:
         if not isinstance(one, _KINDS) and given is not None:
             what = f"postprocess{f' of {name!r}' if name else ''} is {one!r}"
             why = f"it is one of {', '.join(kind.__name__ for kind in _KINDS)}"
-            fix = "pass fourfold.processing.TopK(5), for one, or a dict of such by output"
+            fix = "from fourfold import processing; pass processing.TopK(5), or a dict by output"
             raise InputError(what, why, fix)
     return given or None  # type: ignore[return-value]
 

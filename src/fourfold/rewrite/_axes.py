@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from fourfold.kernels.running import RunningTotal
 from fourfold.op.axis_orders import Order, full_rank, inverse, joined_axes, permuted
 from fourfold.op.rules import Reduce
 from fourfold.ops.arg_max import ArgMax
 from fourfold.ops.concat import Concat
-from fourfold.ops.cumsum import Cumsum
 from fourfold.ops.mirror_pad import MirrorPad
 from fourfold.ops.pad import Pad
 from fourfold.ops.slice import Slice
@@ -40,7 +40,7 @@ def moved_attributes(op: str, attributes: object, order: Order) -> object | None
         return Reduce(axes, keep_dims=True) if attributes.keep_dims else None
     if isinstance(attributes, ArgMax) and not attributes.keep_dims:
         return None
-    if isinstance(attributes, ArgMax | Concat | Cumsum):
+    if isinstance(attributes, ArgMax | Concat | RunningTotal):
         return replace(attributes, axis=order[attributes.axis])
     if isinstance(attributes, Slice):
         sides = (attributes.begin, attributes.size, attributes.strides)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fourfold.errors import InputError
+from fourfold.players.dlpack import device_kind
+from fourfold.players.dlpack_devices import NAMES, ON_HOST
 
-HOST_MEMORY = (1, 3, 11, 13)  # numbers that DLPack gives to devices whose memory the CPU reaches
-DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI", 15: "WebGPU"}
 NUMPY_WAYS = ("__array__", "__array_interface__", "__array_struct__")
 NUMPY_FLOATS = ("torch.float16", "torch.float32", "torch.float64")
 # What an object can raise that offers a way to its memory and then does not give it.
@@ -70,11 +70,10 @@ def _buffer(value: Any) -> np.ndarray:
 
 def gpu_of(value: Any) -> str:
     """The API of the GPU in whose memory an object lies; '' where the CPU can read it."""
-    try:
-        number = int(value.__dlpack_device__()[0])
-    except FAILURES:  # it does not speak DLPack, or not where it is
+    kind = device_kind(value)
+    if kind is None:
         return "CUDA" if hasattr(value, "__cuda_array_interface__") else ""
-    return "" if number in HOST_MEMORY else DEVICES.get(number, f"device {number} of DLPack")
+    return "" if kind in ON_HOST else NAMES.get(kind, f"device {kind} of DLPack")
 
 
 def is_picture(value: Any) -> bool:

@@ -28,7 +28,7 @@ def can_cut(plan: Plan, hybrid: HybridPlan | None) -> bool:
     """
     if hybrid is not None:
         return len(hybrid.parts) == 1 and hybrid.states == ()
-    return not any(buffer.kind in ("variable", "state") for buffer in plan.buffers)
+    return not any(buffer.kind == "variable" for buffer in plan.buffers)
 
 
 def cut_request(request: Request, outputs: Sequence[str], store: Store | None) -> Request | None:

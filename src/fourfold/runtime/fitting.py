@@ -14,6 +14,7 @@ from fourfold.runtime.shape_hints import shape_error
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import Shape
 
+ORDERS = {"RGB": "rgb", "RGBA": "rgba", "L": "gray"}  # of bytes, by the mode of a picture
 LITERALS = (list, tuple, int, float, complex)  # Python's own numbers, which have no dtype
 
 
@@ -60,9 +61,23 @@ def _picture(info: TensorInfo, image: Any) -> np.ndarray:
         what = f"input {info.name!r} is a picture of mode {image.mode!r}"
         why = "its bytes are numbers of colours in a palette"
         raise InputError(what, why, "pass image.convert('RGB')")
+    _check_order(info, image)
     array = np.asarray(image)
     forms = (array, array[None], array[..., None], array[None, ..., None])
     return next((one for one in forms if info.takes(one.shape)), array)
+
+
+def _check_order(info: TensorInfo, image: Any) -> None:
+    """Where the session scales the bytes of pictures itself, they are in an order of its own."""
+    order = info.pixels.partition(",")[0]
+    if not order or ORDERS.get(image.mode) == order:
+        return
+    mode = next((mode for mode, known in ORDERS.items() if known == order), None)
+    fix = f"pass image.convert({mode!r})"
+    if mode is None:
+        fix = f"open the session with order={ORDERS.get(image.mode, 'rgb')!r}, or pass an array"
+    what = f"input {info.name!r} is a picture of mode {image.mode!r}"
+    raise InputError(what, f"the session was opened for pixels in the order {order}", fix)
 
 
 def _picture_error(info: TensorInfo, image: Any) -> InputError:

@@ -66,16 +66,22 @@ class RunsInFlight:
     """The slots of a model that is ready. `begin` is for one thread at a time."""
 
     def __init__(
-        self, open_slot: Callable[[], Slot], names: Sequence[str], after_run: Callable[[], None]
+        self,
+        open_slot: Callable[[], Slot],
+        names: Sequence[str],
+        after_run: Callable[[], None],
+        is_full: Callable[[], bool] = lambda: False,
     ) -> None:
+        """Where memory `is_full`, no more slots are opened as long as there is one to wait for."""
         self._open_slot, self._names, self._after_run = open_slot, names, after_run
+        self._is_full = is_full
         self._lock = threading.Lock()
         self._free: deque[Slot] = deque()
         self._flying: deque[Flight] = deque()
 
     def begin(self, arrays: Sequence[np.ndarray], limit: int) -> Flight:
         """Begin a run. Where as many as `limit` are in flight, the first is waited for."""
-        while len(flying := tuple(self._flying)) >= limit:
+        while (flying := tuple(self._flying)) and (len(flying) >= limit or self._lacks_slots):
             flying[0].wait()
         with self._lock:
             slot = self._free.popleft() if self._free else None
@@ -87,11 +93,15 @@ class RunsInFlight:
             self._flying.append(flight)
         return flight
 
+    @property
+    def _lacks_slots(self) -> bool:
+        return not self._free and self._is_full()
+
     def _ended(self, flight: Flight) -> None:
+        self._after_run()  # first, since who drains waits for those that fly, and closes then
         with self._lock:
             self._flying.remove(flight)
             self._free.append(flight.slot)
-        self._after_run()
 
     def drain(self) -> None:
         """Wait for all."""

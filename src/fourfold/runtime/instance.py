@@ -17,6 +17,7 @@ from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
+from fourfold.runtime.device_share import DeviceShare
 from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
@@ -168,10 +169,16 @@ class ModelInstance:
         self._binaries.after_run(self.player)
 
     @cached_property
+    def device_share(self) -> DeviceShare:
+        """What it has of the device's memory."""
+        return DeviceShare(self.plan, self.request.compile_options.memory_limit)
+
+    @cached_property
     def flights(self) -> in_flight.RunsInFlight:
         """The runs that have begun and are not waited for."""
         names = [info.name for info in self.outputs]
-        return in_flight.RunsInFlight(self._open_slot, names, self._after_run)
+        full = partial(getattr, self.device_share, "is_full")
+        return in_flight.RunsInFlight(self._open_slot, names, self._after_run, full)
 
     @cached_property
     def views(self) -> views.Views:
@@ -181,6 +188,7 @@ class ModelInstance:
 
     def _open_slot(self, staged: bool = True) -> players.Slot:
         if self._hybrid is None:
+            self.device_share.take_slot()
             slot = cast(players.Player, self.player).open_slot(staged)
             if slot is not None:
                 return slot

@@ -75,7 +75,7 @@ class InstanceCache:
 
     @property
     def _held(self) -> int:
-        return sum(instance.plan.device_bytes for instance in self._instances.values())
+        return sum(instance.device_share.bytes for instance in self._instances.values())
 
     def cut_to(self, outputs: Sequence[str]) -> ModelInstance | None:
         """The current model without what only other outputs need; None where that is nothing, or

@@ -35,13 +35,15 @@ def run_wanted(
     into: list[Any] = []
     views: list[tuple[TensorInfo, np.ndarray]] = []
     for info in instance.outputs:
+        if info.name not in names:
+            into.append(None)
+            continue
         one, array = given.get(info.name), None
-        on_device = memory.take(info, one) if info.name in names else None
+        on_device = memory.take(info, one)
         if one is not None and on_device is None:
             array = _checked(info, one, instance.in_parts)
             views.append((info, array))
-        target = on_device or _target(info, array, arrays)
-        into.append(target if info.name in names else None)
+        into.append(on_device or _target(info, array, arrays))
     if len(views) > 1:
         _refuse_overlaps(views)
     found = instance.run_into(arrays, into)

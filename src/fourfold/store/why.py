@@ -22,6 +22,7 @@ MEANING = {
     "name": "it was kept for another device",
     "pixels": "other pixels= were passed",
     "placement": "other placement options were passed",
+    "postprocess": "another postprocess= was passed",
     "precision": "it was kept for another precision",
     "quantized": "another quantized= was passed",
     "shapes": "it was kept for other input shapes",

@@ -194,6 +194,7 @@ def test_models_that_take_bytes_get_them_rounded(
         fourfold.Session(model, place, cache=None) as plain,
         fourfold.Session(model, place, cache=None, pixels=pixels) as session,
     ):
+        assert session.inputs[0].quantization is None
         found, wanted = session.run(given)["y"], plain.run(bytes_)["y"]
     assert found.dtype == dtype
     apart = np.abs(found.astype(int) - wanted)  # a byte is another one where it was a tie

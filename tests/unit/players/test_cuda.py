@@ -113,12 +113,21 @@ def test_what_came_later_is_no_fact_of_older_gpus(install: Install) -> None:
 class Played:
     """An op's cases as a plan for the imagined GPU, and the kernels of the plan."""
 
-    def __init__(self, driver: FakeCuda, folder: Path, form: str = "list") -> None:
-        self.op = registry()["softmax"]
+    def __init__(
+        self,
+        driver: FakeCuda,
+        folder: Path,
+        op: str = "softmax",
+        limit: int | None = None,
+        form: str = "list",
+    ) -> None:
+        """`limit` is how much the GPU allocates at once, if less than it says."""
+        self.op = registry()[op]
         self.device = ask_facts(find_device("cuda:0"), PROBED)
         self.item = trial(self.op, self.op.cases)
+        small = replace(self.device, max_allocation=limit or self.device.max_allocation)
         options = KernelOptions(form=form)
-        self.plan: Plan = make_plan(rewrite(self.item.graph), self.device, options)
+        self.plan: Plan = make_plan(rewrite(self.item.graph), small, options)
         driver.images[IMAGE.cubin] = HostKernels(self.plan, folder)
 
     def open(self) -> Player:
@@ -165,6 +174,19 @@ def test_kernels_that_ask_the_host(install: Install, tmp_path: Path) -> None:
     for result, wanted in zip(results, case.item.expected.values(), strict=True):
         assert complaint(result, wanted, 2e-5) is None
     assert player.profile(case.item.inputs, 1) == pytest.approx([2e-3])
+    player.close()
+    assert driver.held == {}
+
+
+@needs_compiler
+def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path, "fully_connected", limit=4096)
+    assert sum(buffer.kind == "constants" for buffer in case.plan.buffers) > 1
+    player = case.open()
+    results = player.run(case.item.inputs)
+    for result, wanted in zip(results, case.item.expected.values(), strict=True):
+        assert complaint(result, wanted, 2e-5) is None
     player.close()
     assert driver.held == {}
 

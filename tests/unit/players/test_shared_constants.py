@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from allocations import Allocations
 from tiny_matrix import WEIGHTS, matrix, numbers
+from tiny_plan import line
 
 import fourfold
 from fourfold.device import DeviceInfo
-from fourfold.plan import Buffer
+from fourfold.plan import CONSTANTS
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.shared_constants import upload_constants
@@ -65,28 +66,26 @@ def test_the_first_may_go_before_the_others_come(
 
 
 def test_other_weights_are_others(device: DeviceInfo, allocations: Allocations) -> None:
-    context = context_of(device)
-    one, other = np.arange(64, dtype=np.uint8), np.arange(64, dtype=np.uint8)
-    other[63] = 1
-    block = Buffer("constants", "constants", 64)
-    buffers = [upload_constants(context, array, block) for array in (one, other, one)]
+    context, one, other = context_of(device), line(a=2.0).plan, line(a=3.0).plan
+    block = one.buffers[CONSTANTS]
+    buffers = [upload_constants(context, plan, block) for plan in (one, other, one)]
     assert buffers[0].pointer is buffers[2].pointer is not buffers[1].pointer
     found = np.empty(64, np.uint8)
     cl.Queue(context).read(buffers[1], found)
-    assert np.array_equal(found, other)
+    assert np.array_equal(found, other.constants)
     assert allocations.constants == [64, 64]
 
 
 def test_threads_that_come_at_once_upload_once(
     device: DeviceInfo, allocations: Allocations
 ) -> None:
-    context, constants = context_of(device), np.zeros(1 << 20, np.uint8)
+    context, plan = context_of(device), line().plan
     held: list[cl.Buffer] = []
     together = threading.Barrier(8)
 
     def upload() -> None:
         together.wait()
-        held.append(upload_constants(context, constants, Buffer("constants", "constants", 1 << 20)))
+        held.append(upload_constants(context, plan, plan.buffers[CONSTANTS]))
 
     threads = [threading.Thread(target=upload) for _ in range(8)]
     for thread in threads:
@@ -94,4 +93,4 @@ def test_threads_that_come_at_once_upload_once(
     for thread in threads:
         thread.join()
     assert len(held) == 8
-    assert allocations.constants == [1 << 20]
+    assert allocations.constants == [64]

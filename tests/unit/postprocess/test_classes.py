@@ -131,3 +131,21 @@ def test_whole_numbers_are_no_scores() -> None:
     with pytest.raises(InputError, match="'y' cannot be processed") as caught:
         fourfold.Session(model, "cpu", cache=None, postprocess=processing.TopK(2))
     assert "i32[1,7]" in caught.value.why
+
+
+def test_a_model_may_have_values_of_that_name() -> None:
+    """Nodes of the model and those behind it stay apart, also where placement names them."""
+    model = writer.write(
+        [writer.Tensor(name, (1, 7)) for name in ("x", "postprocess", "y")],
+        [
+            writer.Operator("NEG", ["x"], ["postprocess"]),
+            writer.Operator("RELU", ["postprocess"], ["y"]),
+        ],
+        inputs=["x"],
+        outputs=["y"],
+    )
+    x = np.random.default_rng(4).normal(0, 1, (1, 7)).astype(np.float32)
+    with fourfold.Session(model, "cpu", cache=None, postprocess=processing.TopK(1)) as session:
+        assert session.run(x)["classes"].tolist() == [[int(x.argmin())]]
+        names = [row.name for row in session.placement.rows]
+    assert names == ["postprocess", "y", "postprocess_"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,10 @@ def test_a_prepared_file_has_it(model: Path, device: DeviceInfo) -> None:
     with pytest.raises(InputError, match="was not prepared for the post-processing 'yolo'") as told:
         run(path, device, postprocess=processing.YoloBoxes())
     assert told.value.why == f"it was prepared for: {TEXT}"
+    shown = CliRunner().invoke(main, ["inspect", str(path)]).output
+    assert "what is made of outputs" in shown
+    rows = json.loads(CliRunner().invoke(main, ["inspect", str(path), "--json"]).output)["plans"]
+    assert {one["postprocess"] for one in rows} == {TEXT}
 
 
 def test_a_prepared_file_has_several(model: Path, device: DeviceInfo) -> None:
@@ -178,3 +185,46 @@ def test_an_estimate_knows_it(model: Path, device: DeviceInfo) -> None:
     )
     assert plain.outputs == 192 * 8 * 4
     assert few.outputs < 7 * 7 * 4 + 512
+
+
+def test_only_some_of_what_is_made_is_fetched(model: Path, device: DeviceInfo) -> None:
+    with fourfold.Session(model, device, cache=None, postprocess=OPTION) as session:
+        wanted = session.run(X)
+        found = session.run(X, outputs=["count", "boxes"])
+        assert sorted(found) == ["boxes", "count"]
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, wanted[name])
+        into = np.zeros((1, 7, 4), np.float32)
+        session.run(X, out={"boxes": into})
+        np.testing.assert_array_equal(into, wanted["boxes"])
+        with pytest.raises(InputError, match="predictions"):
+            session.run(X, outputs=["predictions"])
+
+
+CHILD = """
+import sys, numpy as np, fourfold
+from fourfold import processing
+option = processing.YoloBoxes(0.3, 0.4, 7, normalized=True)
+with fourfold.Session(sys.argv[1], cache=sys.argv[2], postprocess=option) as session:
+    found = session.run(np.zeros((1, 32, 48, 3), np.float32))
+print(session.origin, *(name for name in sys.modules if name in sys.argv[3:]))
+"""
+HEAVY = (
+    *("fourfold.compile", "fourfold.formats", "fourfold.graph", "fourfold.ops"),
+    *("fourfold.rewrite", "fourfold.lower", "fourfold.kernel", "fourfold.postprocess"),
+)
+
+
+def test_a_warm_start_compiles_nothing(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
+    run(model, device, cache=tmp_path / "store", postprocess=OPTION)
+    words = [model, tmp_path / "store", *HEAVY]
+    command = [sys.executable, "-c", CHILD, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["store"], done.stderr
+
+
+def test_another_process_gets_it(model: Path, device: DeviceInfo) -> None:
+    with fourfold.Session(model, device, cache=None, postprocess=OPTION) as session:
+        wanted = session.run(X)
+        with pickle.loads(pickle.dumps(session)) as again:
+            same(again.run(X), wanted)

@@ -44,7 +44,7 @@ class Buffers:
                 self._staging[port.buffer] = cu.HostBuffer(padded(port.type.bytes))
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.kind == "constants" and self.plan.constants.nbytes:
-                self._stream.write(self.address(number), self.plan.constants)
+                self._stream.write(self.address(number), self.plan.constants_in(buffer))
             elif buffer.kind == "state":
                 self._stream.fill(self.address(number), 0, padded(buffer.bytes) // 4)
         self.reset()

@@ -26,8 +26,7 @@ class Buffers:
         self._first_pieces = _first_pieces(plan)
         for buffer, memory in self._all():
             if buffer.kind == "constants":
-                start = buffer.start or 0
-                memory.fill(plan.constants[start : start + buffer.bytes])
+                memory.fill(plan.constants_in(buffer))
         self.reset()
 
     def forget(self) -> None:

@@ -14,7 +14,6 @@ from fourfold.forks import check_not_lost
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.facts import facts_of
 
-_UNITS = 0x1002  # CL_DEVICE_MAX_COMPUTE_UNITS
 _INSTALL = (
     "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
@@ -54,15 +53,15 @@ _parts: dict[DeviceInfo, cl.Device] = {}
 @cache
 def device_part(info: DeviceInfo, units: int) -> DeviceInfo | None:
     """So many units of a device as one of its own; None where the driver cannot part it."""
-    whole = next((device for known, device in found_devices() if known == info), None)
     try:
-        handle = None if whole is None else whole.part(units)
+        handle = _handle(info).part(units)
     except cl.Error:
         return None
-    if handle is None:
-        return None
     part = replace(facts_of(handle), ordinal=info.ordinal, index=info.index)
-    return part if _parts.setdefault(part, handle).number(_UNITS) == units else None
+    if part.compute_units != units:
+        return None
+    _parts[part] = handle
+    return part
 
 
 def context_of(info: DeviceInfo) -> cl.Context:

@@ -37,6 +37,8 @@ def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
     if device_kind(given) != OPENCL:
         return None
     tensor = device_tensor(given)
+    if tensor.device != OPENCL:  # what has it says otherwise, but a pointer is no cl_mem
+        return None
     found = _of_handle(info, tensor.data)
     found.start, found.shape, found.dtype = tensor.start, tensor.shape, tensor.dtype
     found.size, found.owner = found.size - tensor.start, tensor

@@ -71,7 +71,7 @@ class Player:
                     "use precision='mixed', a smaller input shape, or another device",
                 )
             if buffer.kind == "constants":
-                made = upload_constants(self._context, self.plan.constants, buffer)
+                made = upload_constants(self._context, self.plan, buffer)
             elif buffer.kind in ("variable", "state"):
                 start = self.plan.start_of(buffer)
                 made = cl.Buffer.of(self._context, start, writable=True)

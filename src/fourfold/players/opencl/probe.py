@@ -20,6 +20,7 @@ from fourfold.players.opencl.trials import (
     try_subgroups,
 )
 from fourfold.players.opencl.waiting_trials import try_waiting
+from fourfold.store.log import log_once
 
 _IN_A_PROCESS = {
     "images": lambda info: (try_images(info),),
@@ -36,9 +37,12 @@ def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
     found: dict[str, Fact] = {}
     for told, trial in TRIALS.items():
         if not set(told).isdisjoint(names):
-            with suppress(Unanswered):
+            try:
                 answer = trial(info)
-                found |= {name: answer[name] for name in told if name in answer}
+            except Unanswered as error:
+                log_once(f"a trial of {', '.join(told)} on {info.name} gave no answer: {error}")
+                continue
+            found |= {name: answer[name] for name in told if name in answer}
     return found
 
 

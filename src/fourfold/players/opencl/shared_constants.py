@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from fourfold.plan import Buffer
+from fourfold.plan import Buffer, Plan
 from fourfold.players.opencl import binding as cl
 
 
@@ -33,16 +33,15 @@ class SharedBuffer(cl.Buffer):
         self.__dict__.pop("_held", None)
 
 
-def upload_constants(context: cl.Context, constants: np.ndarray, buffer: Buffer) -> cl.Buffer:
+def upload_constants(context: cl.Context, plan: Plan, buffer: Buffer) -> cl.Buffer:
     """The constants in a buffer of a plan as another player of this context has them, else a new
     copy of them.
     """
-    start = buffer.start or 0
-    key = (context, id(constants), start, buffer.bytes)
+    key = (context, id(plan.constants), buffer.start or 0, buffer.bytes)
     with _lock:
         held = _live.get(key)
         if held is None:
-            held = _Upload.of(context, constants[start : start + buffer.bytes])
-            held.array = constants
+            held = _Upload.of(context, plan.constants_in(buffer))
+            held.array = plan.constants
             _live[key] = held
         return SharedBuffer(held)

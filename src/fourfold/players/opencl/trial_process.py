@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from fourfold.device import DeviceInfo
 from fourfold.players.opencl.devices import devices
@@ -29,25 +30,27 @@ class TrialProcess:
         command = [sys.executable, "-c", CHILD, module, str(info.ordinal), info.name, what]
         try:
             self._process = subprocess.Popen(
-                [*command, *sys.path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                [*command, *sys.path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
         except OSError as error:
             raise Unanswered(str(error)) from error
 
     def answers(self) -> Facts:
-        """What it found out, all of it or as far as it came before it hung or died."""
+        """What it found out, all of it or as far as it came before it hung or died. Drivers may say
+        something, too, before or between: that is no answer.
+        """
         try:
-            told, _ = self._process.communicate(timeout=PATIENCE)
+            told, complaint = self._process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            told, _ = self._process.communicate()
+            told, complaint = self._process.communicate()
         found: dict[str, bool | int | str] = {}
-        try:
-            for line in told.splitlines():
+        for line in told.splitlines():
+            with suppress(ValueError, TypeError):
                 found |= json.loads(line)
-        except (ValueError, TypeError) as error:
-            if not found:
-                raise Unanswered(f"{told!r} is no answer") from error
+        if not found:
+            last = (told + complaint).decode(errors="replace").strip().splitlines()[-1:]
+            raise Unanswered(f"it ended with {self._process.returncode}, saying {last}")
         return found
 
 

@@ -57,7 +57,7 @@ class Grid:
             scale, zero = known
             attributes = Quantize(scale, low - zero, high - zero, zero, to)
             return op.add("quantize", value, attributes=attributes, part=part)
-        steps = op.add("div", value, self.scale, part=f"{part}_ratio")
+        steps = op.add("exact_div", value, self.scale, part=f"{part}_ratio")
         steps = op.add("round", steps, part=f"{part}_whole")
         if self.zero is not None:
             steps = op.add("add", steps, self.zero, part=f"{part}_shifted")
@@ -124,7 +124,7 @@ def dequantize_by_arithmetic(op: Operation) -> None:
 
 
 def quantize_by_arithmetic(op: Operation) -> None:
-    """QuantizeLinear as div, round and cast."""
+    """QuantizeLinear as exact_div, round and cast."""
     axis, zero = _axis(op), op.optional(2)
     asked = op.attribute("output_dtype", 0)
     to = graph_dtype(asked) if asked else DType.U8
@@ -144,8 +144,8 @@ def dynamic_quantize_linear(op: Operation) -> None:
         for limit, name in (("reduce_max", "maximum"), ("reduce_min", "minimum"))
     )
     range_ = op.add("sub", most, least, part="range")
-    scale = op.add("div", range_, op.add_constant(255.0, "steps"), part="scale")
-    ratio = op.add("div", op.add("negate", least, part="below"), scale, part="ratio")
+    scale = op.add("exact_div", range_, op.add_constant(255.0, "steps"), part="scale")
+    ratio = op.add("exact_div", op.add("negate", least, part="below"), scale, part="ratio")
     point = op.add("round", ratio, part="point")
     grid = Grid(op, scale, point)
     op.give_value(grid.steps(x, DType.U8, "steps_of"))

@@ -25,6 +25,7 @@ _SAME = {
     "ceil": "Ceil",
     "cos": "Cos",
     "div": "Div",
+    "exact_div": "Div",
     "elu": "Elu",
     "equal": "Equal",
     "erf": "Erf",

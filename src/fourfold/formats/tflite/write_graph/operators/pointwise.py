@@ -65,7 +65,7 @@ def multiply(to: NodeWriter) -> None:
     to.give("MUL", to.all_inputs(), activation=to.activation)
 
 
-@writes("div", fuses=True)
+@writes("div", "exact_div", fuses=True)
 def divide(to: NodeWriter) -> None:
     """DIV with its activation."""
     to.give("DIV", to.all_inputs(), activation=to.activation)
