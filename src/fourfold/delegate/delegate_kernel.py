@@ -19,6 +19,7 @@ from fourfold.session import Session
 from fourfold.types import Shape
 
 SESSIONS = 4  # shapes for which a partition stays ready
+LARGE = 1 << 16  # bytes of results from which it pays to have them written where they go
 
 
 class DelegateKernel:
@@ -70,9 +71,7 @@ class DelegateKernel:
         return self._session is not None
 
     def invoke(self, base: int) -> None:
-        """From the interpreter's tensors to the interpreter's tensors, but for those that are in
-        the device's memory.
-        """
+        """Run on the interpreter's tensors, and on those that are in the device's memory."""
         if not self._outputs:
             return  # it is about constants, which are part of who reads them
         if self._session is None:
@@ -82,10 +81,19 @@ class DelegateKernel:
         self._results = None
         if self._keeps or self._bound:
             self._results = self._run_on_device(self._session, base)
+        else:
+            self._run_on_host(self._session, base)
+            self._results = {}
+
+    def _run_on_host(self, session: Session, base: int) -> None:
+        """Run from the interpreter's tensors to the interpreter's tensors."""
+        arrays = [view.array(base) for view in self._inputs]
+        targets = [view.array(base) for view in self._outputs]
+        if sum(target.nbytes for target in targets) >= LARGE:
+            session.run(arrays, out=targets)
             return
-        ends = ([view.array(base) for view in ends] for ends in (self._inputs, self._outputs))
-        self._session.run(next(ends), out=next(ends))
-        self._results = {}
+        for target, result in zip(targets, session.run(arrays).values(), strict=True):
+            np.copyto(target, result, casting="no")
 
     def _run_on_device(self, session: Session, base: int) -> dict[int, DeviceArray]:
         """Run with memory of the device for what is bound or kept there: those outputs by number.
