@@ -13,7 +13,7 @@ from fourfold.delegate.session_factory import SessionFactory
 from fourfold.delegate.tensor_view import TensorView
 from fourfold.errors import DeviceError
 from fourfold.runtime.device_array import DeviceArray
-from fourfold.runtime.device_memory import bound_array
+from fourfold.runtime.device_memory import MemoryBinding, bind_memory
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.session import Session
 from fourfold.types import Shape
@@ -32,11 +32,11 @@ class DelegateKernel:
         self._sessions: OrderedDict[tuple[Shape, ...], Session] = OrderedDict()
         self._session: Session | None = None
         self._keeps = factory.options.allow_buffer_handle_output
-        self._bound: Mapping[int, object] = {}
+        self._bound: Mapping[int, MemoryBinding] = {}
         self._results: dict[int, DeviceArray] | None = None  # None before it has run
         self.context = 0
 
-    def join(self, context: int, bound: Mapping[int, object]) -> None:
+    def join(self, context: int, bound: Mapping[int, MemoryBinding]) -> None:
         """Be part of an interpreter's graph, in which tensors may be `bound` to memory."""
         self.context, self._bound = context, bound
 
@@ -121,10 +121,8 @@ class DelegateKernel:
 
     def _place(self, info: TensorInfo, view: TensorView, base: int) -> DeviceArray | np.ndarray:
         """Where a tensor is: in memory that it is bound to, or with the interpreter."""
-        memory = self._bound.get(view.border.number)
-        if memory is None:
-            return view.array(base)
-        return bound_array(self._factory.device, info, memory)
+        binding = self._bound.get(view.border.number)
+        return view.array(base) if binding is None else binding.array(self._factory.device, info)
 
     def _is_new(self, border: BorderTensor) -> bool:
         """Whether an output gets new memory of the device in every run."""
@@ -145,13 +143,13 @@ class DelegateKernel:
             view = next(view for view in self._outputs if view.border.number == number)
             array.numpy(view.array(Host(self.context).base))
 
-    def check_memory(self, number: int, memory: object) -> DeviceArray:
-        """Memory for the input or output with this number; an InputError if it is not fit."""
+    def bind(self, number: int, memory: object) -> MemoryBinding:
+        """Hold memory for the tensor with this number; an InputError where it does not fit."""
         assert self._session is not None
         borders = (*self.file.inputs, *self.file.outputs)
         infos = (*self._session.inputs, *self._session.outputs)
         place = next(i for i, border in enumerate(borders) if border.number == number)
-        return bound_array(self._factory.device, infos[place], memory)
+        return bind_memory(self._factory.device, infos[place], memory)
 
     def close(self) -> None:
         """Free what the device holds for it."""

@@ -9,9 +9,10 @@ from fourfold.delegate.claimable_graph import BorderTensor, ClaimableGraph
 from fourfold.delegate.delegate_kernel import DelegateKernel
 from fourfold.errors import InputError, nearest
 from fourfold.runtime.device_array import DeviceArray
+from fourfold.runtime.device_memory import MemoryBinding
 
 INPUT, OUTPUT = "input", "output"
-Bound = dict[int, object]  # memory by the numbers of tensors
+Bound = dict[int, MemoryBinding]  # by the numbers of tensors
 
 
 class FoundTensor(NamedTuple):
@@ -89,9 +90,8 @@ class DeviceTensors:
         if memory is None:
             bound.pop(found.number, None)
             return
-        for kernel in users:
-            array = kernel.check_memory(found.number, memory)
-        bound[found.number] = array if isinstance(memory, int) else memory
+        bindings = [kernel.bind(found.number, memory) for kernel in users]
+        bound[found.number] = bindings[0]
 
     def _find(self, which: str | int, kind: str) -> FoundTensor:
         """The input or output that a caller means, in the one graph that has it."""

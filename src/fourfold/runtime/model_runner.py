@@ -117,8 +117,7 @@ class ModelRunner(AsyncRuns):
             if memory is None:
                 self._bound.pop(name, None)
                 return
-            array = device_memory.bound_array(self.device, infos[name], memory)
-            self._bound[name] = array if isinstance(memory, int) else memory
+            self._bound[name] = device_memory.bind_memory(self.device, infos[name], memory)
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,
