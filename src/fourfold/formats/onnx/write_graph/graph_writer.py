@@ -52,6 +52,14 @@ class FlatImage:
         return np.ascontiguousarray(parts.transpose(self.order).reshape(weights.shape))
 
 
+def _left_open(model: WritableModel, shape: Shape) -> Shape:
+    """The sizes of an output: none is known where more than the batch is open."""
+    if any(OPEN in sizes[1:] for sizes in model.open_sizes):
+        return (OPEN,) * len(shape)
+    batch = any(sizes[:1] == (OPEN,) for sizes in model.open_sizes)
+    return (OPEN, *shape[1:]) if batch and shape else shape
+
+
 class GraphWriter(OperatorList):
     """The values of a graph in the file: which tensor is which of them, in which order of axes."""
 
@@ -203,13 +211,7 @@ class GraphWriter(OperatorList):
         if not made or self.names.get(tensor) in self.model.output_names:
             tensor = self.add("Identity", tensor)
         self.names[tensor] = name
-        return Port(name, element_of(dtype), self._left_open(type_.shape))
-
-    def _left_open(self, shape: Shape) -> Shape:
-        """The sizes of an output: none is known where more than the batch is open."""
-        if any(OPEN in sizes[1:] for sizes in self.model.open_sizes):
-            return (OPEN,) * len(shape)
-        return (OPEN, *shape[1:]) if self.open_batch and shape else shape
+        return Port(name, element_of(dtype), _left_open(self.model, type_.shape))
 
     def _stored_output(self, value: str) -> str:
         origin, own = self._origin(value)
