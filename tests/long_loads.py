@@ -205,6 +205,7 @@ def crowd_of_threads(
         outcome.before, outcome.after = before, handles.resources()
     outcome.done, outcome.wrong = outcome.done + first.done, outcome.wrong + first.wrong
     outcome.stuck, outcome.errors = outcome.stuck + first.stuck, first.errors + outcome.errors
+    outcome.seconds += first.seconds
     return outcome
 
 

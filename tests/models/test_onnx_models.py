@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_models import SHAPES
 
 import fourfold
 from fourfold.device import DeviceInfo
@@ -13,24 +14,12 @@ from fourfold.errors import InputError
 from fourfold.formats import ReadOptions, read_model
 from fourfold.ops.transpose import Transpose
 from fourfold.rewrite import rewrite
-from fourfold.types import Shape, TensorType
+from fourfold.types import TensorType
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "models" / "onnx"
 TOLERANCES = {"fp32": 1e-4, "mixed": 1e-2}  # of the range of an output
-SHAPES: dict[str, dict[str, Shape]] = {
-    "FastestDet": {},
-    "basic_pitch": {},
-    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 160, 192)},
-    "ch_ppocr_mobile_v2.0_cls_mobile": {"x": (1, 3, 48, 192)},
-    "magika_v1": {},
-    "mnv3_detection_opt": {},
-    "sig_bak_ovr": {},
-    "silero_vad_16k_op15": {"input": (1, 576)},
-    "super_resolution": {},
-    "version-RFB-320": {},
-}
 LARGE = ("sig_bak_ovr", "basic_pitch", "super_resolution")  # these are run in one precision
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_models import SHAPES, WRITABLE_ONNX
 from stored_answers import check_answers, stored
 from whole_models import CAFFE, MODELS, PADDLE, WholeModel
 
@@ -24,17 +25,6 @@ onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 TOLERANCE = 1e-4  # of the range of an output
 LEAST_RANGE = 1e-2  # noise has no text in it, and the sigmoid of ONNX Runtime is right to 1e-7
 ROUNDED = 5e-3  # the mean difference where LiteRT computes with integers that it rounds
-ONNX: dict[str, dict[str, Shape]] = {
-    "FastestDet": {},
-    "basic_pitch": {},
-    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 96, 128)},
-    "ch_ppocr_mobile_v2.0_cls_mobile": {"x": (1, 3, 48, 192)},
-    "magika_v1": {},
-    "mnv3_detection_opt": {},
-    "sig_bak_ovr": {},
-    "super_resolution": {},
-    "version-RFB-320": {},
-}
 FLOAT = (
     "ad01_fp32",
     "basic_pitch",
@@ -165,10 +155,10 @@ def transposes(content: bytes) -> int:
     return sum(node.op_type == "Transpose" for node in onnx.load_from_string(content).graph.node)
 
 
-@pytest.mark.parametrize("name", ONNX)
+@pytest.mark.parametrize("name", WRITABLE_ONNX)
 def test_onnx(name: str) -> None:
     path = path_of("onnx", name)
-    model = read(path, ONNX[name])
+    model = read(path, SHAPES[name])
     content, arrays = written(model), inputs(model)
     largest, _ = differences(run(content, arrays), run(str(path), arrays))
     assert largest <= TOLERANCE

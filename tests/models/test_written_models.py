@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx_models import SHAPES, WRITABLE_ONNX
 from runtimes import interpreter
 
 from fourfold.cpu.reference import NumpyPart
@@ -14,7 +15,6 @@ from fourfold.formats import Model, ReadOptions, formats, read_model
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph
 from fourfold.rewrite import WRITABLE
-from fourfold.types import Shape
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
@@ -24,17 +24,6 @@ QUICK = ("ad01_int8", "kws_ref_model", "okay_nabu", "pnet", "resnet8_cifar_float
 # LiteRT's hybrid LSTM rounds what its gates read as a whole; written as layers, each does.
 ROUNDED = {"dtln_1_dynamic": 3e-2}
 UNKNOWN = {"selfie_segmentation"}  # an operator of MediaPipe, which LiteRT does not have
-ONNX: dict[str, dict[str, Shape]] = {
-    "FastestDet": {},
-    "basic_pitch": {},
-    "ch_PP-OCRv4_det_infer": {"x": (1, 3, 96, 160)},
-    "ch_ppocr_mobile_v2.0_cls_mobile": {"x": (1, 3, 48, 192)},
-    "magika_v1": {},
-    "mnv3_detection_opt": {},
-    "sig_bak_ovr": {},
-    "super_resolution": {},
-    "version-RFB-320": {},
-}
 QUICK_ONNX = ("ch_ppocr_mobile_v2.0_cls_mobile", "magika_v1")
 RUNS = 3  # what is kept between runs counts from the second one
 
@@ -129,13 +118,13 @@ def check_mean(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         assert apart <= 0.05 * max(float(np.ptp(right.astype(np.float64))), 1e-4)
 
 
-@pytest.mark.parametrize("name", marked(list(ONNX), QUICK_ONNX))
+@pytest.mark.parametrize("name", marked(list(WRITABLE_ONNX), QUICK_ONNX))
 def test_onnx_models(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
     path = FOLDER / "onnx" / f"{name}.onnx"
     if not path.is_file():
         pytest.skip(f"{path.name} is not at hand")
-    model = read_model(path, ReadOptions(ONNX[name]))
+    model = read_model(path, ReadOptions(SHAPES[name]))
     generator, main = np.random.default_rng(5), model.main
     details = [
         {"dtype": main.types[one].dtype.numpy, "shape": main.types[one].shape}

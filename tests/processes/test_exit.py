@@ -24,5 +24,10 @@ def test_sessions_that_nobody_closed(device: DeviceInfo, cache: Path, scenario: 
 
 @pytest.mark.parametrize("kind", ["daemon", "waited for"])
 def test_threads_that_still_run(device: DeviceInfo, cache: Path, kind: str) -> None:
-    for _ in range(3):
-        assert play("with_threads_at_the_end", device.address, kind, cache=cache) is True
+    assert play("with_threads_at_the_end", device.address, kind, cache=cache) is True
+
+
+@pytest.mark.slow
+def test_threads_that_still_run_at_any_moment(device: DeviceInfo, cache: Path) -> None:
+    told = [play("with_threads_at_the_end", device.address, "daemon", cache=cache) for _ in "12345"]
+    assert told == [True] * 5

@@ -11,6 +11,9 @@ from processes.children import play
 from fourfold.device import DeviceInfo
 
 REFUSED = "DeviceError: opencl was opened before this process was forked"
+SPAWN, FORKSERVER = (
+    pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")
+)
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
 
@@ -64,12 +67,12 @@ def test_forks_while_other_threads_use_a_store_in_memory() -> None:
     assert play("with_a_memory_store") == [True] * 8
 
 
-@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["spawn", FORKSERVER])
 def test_a_session_is_sent_to_processes(device: DeviceInfo, cache: Path, method: str) -> None:
     assert play("sent_to_processes", device.address, method, cache=cache) == [True] * 6
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", ["fork", SPAWN, FORKSERVER])
 def test_workers_open_their_own(device: DeviceInfo, cache: Path, method: str) -> None:
     assert play("opened_by_workers", device.address, method, cache=cache) == [True] * 4
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fourfold.device import DeviceInfo
 from fourfold.kernel.kernel import Kernel
 from fourfold.plan import Argument, BufferUse
+
+GPU_ITEMS = 256  # work-items of a group that shares stages with others
+TABLE_ROWS = 1024  # bytes of local memory for the rows of a table, and more than they take
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,3 +31,13 @@ class Stage:
         pairs = zip(self.kernel.grid, self.kernel.local, strict=True)
         counts = [size // local for size, local in pairs]
         return counts + [1] * (3 - len(counts))
+
+
+def group_memory(device: DeviceInfo, items: int) -> int:
+    """The bytes of local memory that a group of so many work-items may have. Where all kernels of a
+    plan may become one launch, several small groups run side by side in one of its own, which
+    holds two rows of its table, too.
+    """
+    if not device.resident:
+        return device.local_memory
+    return (device.local_memory - TABLE_ROWS) // max(1, GPU_ITEMS // items)

@@ -17,12 +17,15 @@ import numpy as np
 
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage import Stage
+from fourfold.kernel.statement import LocalArray
 from fourfold.plan import BufferUse
 
 HEAD = 6
 ARRIVES, AWAITS = 1, 2  # bits of a row: a group says that it has come so far; it waits for all
 CHUNKS = 16  # how finely each part of a stage is cut where groups claim it
 LARGEST = 2**31 - 1  # that a row holds
+_BYTES = {"float": 4, "int": 4, "uint": 4, "bool": 4, "half": 2}
+_VECTOR = 16  # bytes: local memory is given out in such
 
 
 class Distribution(NamedTuple):
@@ -102,3 +105,21 @@ def count_barriers(distributions: Sequence[Distribution]) -> tuple[int, int]:
     flags = [how.second for how in distributions]
     waits = [before for before, bits in pairwise(flags) if bits & AWAITS]
     return len(waits), sum(not before & ARRIVES for before in waits)
+
+
+def local_memory(kernels: Sequence[Kernel], persistent: int) -> int:
+    """Bytes of local memory of a work-group.
+
+    A `persistent` one of so many work-items runs smaller groups side by side, and has two rows of
+    its table there, too.
+    """
+    most = 0
+    for kernel in kernels:
+        arrays = [item for item in kernel.body if isinstance(item, LocalArray)]
+        beside = max(persistent // kernel.local_items, 1)
+        most = max(most, beside * sum(map(_array_bytes, arrays)))
+    return most + (2 * 4 * row_stride(kernels) if persistent else 0)
+
+
+def _array_bytes(array: LocalArray) -> int:
+    return -(-array.size * array.width * _BYTES[array.kind] // _VECTOR) * _VECTOR

@@ -7,12 +7,10 @@ from math import prod
 
 from fourfold.kernel.context import Target
 from fourfold.kernel.expression import Expression
-from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.stage_table import row_stride
+from fourfold.kernel.stage_table import local_memory
 from fourfold.kernel.statement import (
     DiagonalMultiply,
     DotAccumulate,
-    LocalArray,
     MatrixMultiply,
     StoreRounded,
     StoreRoundedBlock,
@@ -40,8 +38,6 @@ _FACTS: dict[object, str] = {
     "load_bytes": "packs_bytes",
     "load_taps": "packs_bytes",
 }
-_BYTES = {"float": 4, "int": 4, "uint": 4, "bool": 4, "half": 2}
-_VECTOR = 16  # bytes: local memory is given out in such
 
 
 def find_requirements(written: Written, buffers: Sequence[Buffer], target: Target) -> Requirements:
@@ -63,7 +59,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
         reaches_host=host,
         address_bits=64 if host else 0,
         work_group=group,
-        local_memory=_local_memory(written.kernels, group if written.resident_groups else 0),
+        local_memory=local_memory(written.kernels, group if written.resident_groups else 0),
         buffer_bytes=max((buffer.bytes for buffer in buffers), default=0),
         alignment=CONSTANT_ALIGNMENT,
         images=hardest_images(_images(written.launches)),
@@ -79,24 +75,6 @@ def _used_facts(special: Iterable[Node]) -> set[str]:
         elif item.op != "load_words" or len(item.operands) > 2:  # what is read anyhow needs nothing
             nodes.add(item.op)
     return {_FACTS[node] for node in nodes if node in _FACTS}
-
-
-def _local_memory(kernels: Sequence[Kernel], persistent: int) -> int:
-    """Bytes of local memory of a work-group.
-
-    A `persistent` one of so many work-items runs smaller groups side by side, and has two rows of
-    its table there, too.
-    """
-    most = 0
-    for kernel in kernels:
-        arrays = [item for item in kernel.body if isinstance(item, LocalArray)]
-        beside = max(persistent // kernel.local_items, 1)
-        most = max(most, beside * sum(map(_array_bytes, arrays)))
-    return most + (2 * 4 * row_stride(kernels) if persistent else 0)
-
-
-def _array_bytes(array: LocalArray) -> int:
-    return -(-array.size * array.width * _BYTES[array.kind] // _VECTOR) * _VECTOR
 
 
 def _images(launches: Iterable[Launch]) -> Iterable[ImageNeed]:

@@ -7,6 +7,7 @@ many samples nor large models take much memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,7 +94,7 @@ class Calibration:
         return self._observations()
 
     def _look(self, group: Sequence[str], samples: Samples, steps: ProgressCounter) -> None:
-        with GraphRunner(with_outputs(self.graph, group), self.device) as runner:
+        with closing(GraphRunner(with_outputs(self.graph, group), self.device)) as runner:
             for arrays in samples:
                 values = {**arrays, **runner.run(arrays)}
                 for name in group:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -130,7 +131,7 @@ class Quantizer:
         names = dict(zip(self.model.main.results, self.model.output_names, strict=True))
         inputs = dict(zip(self.model.main.arguments, self.model.input_names, strict=True))
         with (
-            GraphRunner(self.model.main, self.device) as runner,
+            closing(GraphRunner(self.model.main, self.device)) as runner,
             Session(content, device, "fp32", cache=None) as session,
         ):
             for number, arrays in enumerate(self.judge):

@@ -11,6 +11,7 @@ The last three look at a histogram, which grows with what it sees: one pass is e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +28,8 @@ _HALF_BINS = 4096  # on either side of zero
 _NEW_SHARE = 0.1  # of an average, what a new array has of it
 _CANDIDATES = 96  # limits that are tried
 _LEVELS = 256
+_STEP_BINS = 16  # of the histogram, where all of it is half as wide as 256 steps
+_INNER, _FAR = 99.999, 8  # how many times as far out as this percentile an outlier is
 
 
 class RangeEstimator(Protocol):
@@ -136,7 +139,7 @@ def make_estimator(name: str) -> Callable[[], RangeEstimator]:
         "minmax": MinMax,
         "moving-average": MovingAverage,
         "mse": partial(Histogram, partial(_search, _squared_error)),
-        "entropy": partial(Histogram, partial(_search, _divergence)),
+        "entropy": partial(Histogram, _most_telling),
     }
     if kind == "percentile":
         return partial(Histogram, partial(_percentile, _percent(number)))
@@ -162,10 +165,13 @@ def _limits(array: np.ndarray) -> Range:
 
 
 def _percentile(percent: float, histogram: Histogram) -> Range:
+    return _without_furthest(percent, histogram.counts, histogram.edges)
+
+
+def _without_furthest(percent: float, counts: np.ndarray, edges: np.ndarray) -> Range:
     """What leaves as many numbers out on either side as the percentile says."""
-    total = np.concatenate([[0], np.cumsum(histogram.counts)]) / histogram.counts.sum()
+    total = np.concatenate([[0], np.cumsum(counts)]) / max(counts.sum(), 1)
     outside = (1 - percent / 100) / 2
-    edges = histogram.edges
     low = edges[np.searchsorted(total, outside, side="right") - 1]
     last = int(np.searchsorted(total, 1 - outside, side="left"))
     high = edges[min(last, len(edges) - 1)]
@@ -194,6 +200,25 @@ def _drawn_in(range_: Range, high: bool) -> Iterator[Range]:
         yield Range(range_.low, drawn) if high else Range(drawn, range_.high)
 
 
+def _most_telling(histogram: Histogram) -> Range:
+    """The range of least divergence among those that clamp both sides at the same distance."""
+    whole = histogram.exact.range()
+
+    def clamped(part: int) -> Range:
+        limit = histogram.reach * (1 - part / _CANDIDATES)
+        return Range(max(min(whole.low, 0.0), -limit), min(max(whole.high, 0.0), limit))
+
+    ranges = [clamped(part) for part in range(_CANDIDATES)]
+    return min(ranges, key=partial(_divergence, histogram, _bins_of_a_step(histogram)))
+
+
+def _bins_of_a_step(histogram: Histogram) -> int:
+    """How many bins about a step takes, of a range without the few outliers: a power of two."""
+    inner = _without_furthest(_INNER, histogram.rounded_counts, histogram.edges)
+    share = min(_FAR * max(-inner.low, inner.high) / histogram.reach, 1.0)
+    return 1 << round(math.log2(max(share * _STEP_BINS, 1.0)))
+
+
 def _squared_error(histogram: Histogram, range_: Range) -> float:
     """The mean square of what rounding to 256 numbers, and clamping to them, takes away."""
     step = (range_.high - range_.low) / (_LEVELS - 1)
@@ -203,11 +228,16 @@ def _squared_error(histogram: Histogram, range_: Range) -> float:
     return float((counts * beyond**2).sum() + counts[inside].sum() * step**2 / 12)
 
 
-def _divergence(histogram: Histogram, range_: Range) -> float:
-    """How much is lost when the distribution, clamped to the range, is told in 256 numbers."""
+def _divergence(histogram: Histogram, merged: int, range_: Range) -> float:
+    """How much is lost when the distribution, clamped to the range, is told in 256 numbers.
+
+    They are compared with so many bins `merged`. In finer ones the shape of a peak that is
+    narrower than a step would be lost as well, and a range win that has room for it alone.
+    """
     if range_.high <= range_.low:
         return float("inf")
-    centres, counts = histogram.centres, histogram.rounded_counts.astype(np.float64)
+    centres = histogram.centres.reshape(-1, merged).mean(1)
+    counts = histogram.rounded_counts.reshape(-1, merged).sum(1).astype(np.float64)
     inside = (centres >= range_.low) & (centres <= range_.high)
     kept = counts[inside]
     if kept.size < 2 or not kept.sum():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 
 import numpy as np
 
@@ -35,7 +34,7 @@ def find_runner(device: str | int | DeviceInfo | None) -> DeviceInfo | None:
 
 
 class GraphRunner:
-    """A graph made ready on a device; it is let go by `close` or `with`."""
+    """A graph made ready on a device, until `close` lets go of it."""
 
     def __init__(self, graph: Graph, device: DeviceInfo | None) -> None:
         self._graph = graph
@@ -52,17 +51,6 @@ class GraphRunner:
     def close(self) -> None:
         if self._player is not None:
             self._player.close()
-
-    def __enter__(self) -> GraphRunner:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _player(graph: Graph, device: DeviceInfo) -> players.Player | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from fourfold.device import DeviceInfo
@@ -38,14 +39,14 @@ class LossTrials:
         """The loss when these layers alone stay float."""
         nodes = {n for one in self.assigner.layers if one.name in exact for n in one.nodes}
         meter = LossMeter(self.score)
-        with GraphRunner(simulate(storage, nodes), self.plain_device) as runner:
+        with closing(GraphRunner(simulate(storage, nodes), self.plain_device)) as runner:
             for number, arrays in enumerate(self.samples):
                 meter.add(number, self._float_outputs(number), runner.run(arrays))
         return meter.loss()
 
     def _float_outputs(self, number: int) -> Arrays:
         if not self.expected:
-            with GraphRunner(self.assigner.graph, self.device) as runner:
+            with closing(GraphRunner(self.assigner.graph, self.device)) as runner:
                 self.expected = [runner.run(arrays) for arrays in self.samples]
         return self.expected[number]
 
@@ -72,7 +73,7 @@ def find_sensitive(
     steps.expect(len(loose))
     costs: dict[str, float] = {}
     # As long as one player of these kernels lives, no other has to build them.
-    with GraphRunner(simulate(storage), trials.plain_device):
+    with closing(GraphRunner(simulate(storage), trials.plain_device)):
         for name in loose:
             costs[name] = trials.loss(set(names) - {name}, storage).value
             steps.done(f"measuring {name}")

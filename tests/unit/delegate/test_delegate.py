@@ -101,6 +101,24 @@ def test_a_whole_model(name: str, plain: bool) -> None:
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
 
 
+def test_large_results_are_written_where_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegate_kernel, "LARGE", 1)
+    asked: list[object] = []
+    plain = Session.run
+
+    def noted(session: Session, inputs: object, **more: object) -> object:
+        asked.append(more.get("out"))
+        return plain(session, inputs, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Session, "run", noted)
+    ours = interpreter(LITERT, tiny_model(), GpuDelegate(tiny_model()))
+    expected = run(interpreter(LITERT, tiny_model()), [IMAGE])
+    for _ in range(2):
+        np.testing.assert_allclose(run(ours, [IMAGE])[0], expected[0], atol=1e-6)
+    assert all(isinstance(one, list) for one in asked)
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("name", RUNTIMES)
 @pytest.mark.parametrize(("most", "claimed"), [(1, 1), (2, 2)])
 def test_a_model_in_parts(name: str, most: int, claimed: int) -> None:

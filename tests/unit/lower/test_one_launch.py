@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from fake_devices import H200
 from random_graphs import build
 
 from fourfold.device import DeviceInfo
@@ -70,6 +71,32 @@ def test_more_groups_than_a_row_can_hold_keep_the_list() -> None:
         kernel.grid, kernel.local = grid, (1,) * len(grid)
         refused = PersistentKernel().refuses([Stage(kernel, uses)], SPINS)
         assert refused == (None if fits else "memory is too large for the table")
+
+
+def test_groups_side_by_side_share_the_local_memory() -> None:
+    """A group of one launch runs several small ones at once, each with arrays of its own."""
+    deep = """
+input x: f32[1,7,7,1024]
+const w: f32[1024,1,1,1024]
+a = conv2d(x, w)
+b = conv2d(a, w)
+c = conv2d(b, w)
+d = conv2d(c, w)
+output d
+"""
+    shares = make_plan(build(deep), H200, KernelOptions(form="one"))
+    assert shares.requirements.resident_groups
+    assert 0 < shares.requirements.local_memory <= H200.local_memory
+
+
+def test_what_needs_more_local_memory_stays_a_list() -> None:
+    kernel = Kernel("large", literal=True)
+    kernel.grid, kernel.local = (64,), (64,)
+    kernel.local_array("held", "float", 4, 512)
+    for size, fits in [(4 * 512 * 16 + 1024, True), (4 * 512 * 16, False)]:
+        device = replace(H200, local_memory=size)
+        refused = PersistentKernel().refuses([Stage(kernel, ())], device)
+        assert (refused is None) == fits, refused
 
 
 @pytest.mark.parametrize("shape", ["2147483776,1", "3,2147483653", "1,65536,32770,1"])

@@ -66,6 +66,15 @@ def test_entropy_clamps_a_far_outlier() -> None:
     assert 2.5 < found.high < 100
 
 
+def test_entropy_keeps_both_tails_of_a_narrow_peak() -> None:
+    """Finer bins than steps gave -1.9 to 0.02 for them: the peak, and one of its tails."""
+    random = np.random.default_rng(1)
+    peak, tails = 0.01 * random.standard_normal(180_000), random.laplace(size=20_000)
+    found = estimate("entropy", np.concatenate([peak, tails]).astype(np.float32))
+    assert found.low < -3
+    assert found.high > 3
+
+
 @pytest.mark.parametrize("name", ["mse", "entropy"])
 def test_zeros_do_not_narrow_a_range(name: str) -> None:
     """What a relu leaves is mostly zeros, which are on every grid."""

@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.kernel.c_style.sharing import ENTRY, sharing_text
 from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.language import JoinedRun, JoinedStages
-from fourfold.kernel.stage import Stage
-from fourfold.kernel.stage_table import count_barriers, fill_table, is_too_large, row_stride, shared
+from fourfold.kernel.stage import GPU_ITEMS, Stage
+from fourfold.kernel.stage_table import (
+    count_barriers,
+    fill_table,
+    is_too_large,
+    local_memory,
+    row_stride,
+    shared,
+)
 from fourfold.plan import CONSTANTS
 
-GPU_ITEMS = 256  # work-items of a group that shares stages with others
 MOST_BUFFERS = 128  # one is chosen among all, and compilers take no expressions of any depth
 
 
-def refuses_sizes(stages: Sequence[Stage], items: int) -> str | None:
+def refuses_sizes(stages: Sequence[Stage], items: int, device: DeviceInfo) -> str | None:
     """Why groups of so many work-items cannot run these stages, or None."""
     for size in (stage.kernel.local_items for stage in stages):
         if size > items or items % size:
             return f"a kernel wants groups of {size}"
+    if local_memory([stage.kernel for stage in stages], items) > device.local_memory:
+        return "kernels side by side need more local memory than there is"
     uses = [use for stage in stages for use in stage.buffers]
     if len({use.buffer for use in uses}) > MOST_BUFFERS:
         return "there are too many inputs and outputs"

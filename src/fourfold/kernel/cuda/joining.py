@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
-from fourfold.kernel.c_style.joining import GPU_ITEMS, join_shared, refuses_sizes
+from fourfold.kernel.c_style.joining import join_shared, refuses_sizes
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.language import JoinedStages
-from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage import GPU_ITEMS, Stage
 
 
 class PersistentKernel:
@@ -19,7 +19,7 @@ class PersistentKernel:
         """Why these stages cannot be one launch, or None."""
         if not device.resident:
             return "groups of this device cannot wait for each other in a known way"
-        return refuses_sizes(stages, GPU_ITEMS)
+        return refuses_sizes(stages, GPU_ITEMS, device)
 
     def shares(self, device: DeviceInfo) -> bool:
         return True

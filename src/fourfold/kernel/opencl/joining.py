@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
-from fourfold.kernel.c_style.joining import GPU_ITEMS, join_shared, refuses_sizes, stage_functions
+from fourfold.kernel.c_style.joining import join_shared, refuses_sizes, stage_functions
 from fourfold.kernel.c_style.sharing import ENTRY
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.opencl.claiming import GROUPS_EACH, STATE_STRIDE, claiming_text
 from fourfold.kernel.opencl.dialect import OPENCL
-from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage import GPU_ITEMS, Stage
 from fourfold.kernel.stage_table import claimed, fill_table, row_stride
 from fourfold.kernel.statement import LocalArray
 
@@ -29,7 +29,7 @@ class PersistentKernel:
         kernels = [stage.kernel for stage in stages]
         if device.is_cpu and any(isinstance(one, LocalArray) for k in kernels for one in k.body):
             return "a kernel needs local memory"
-        return refuses_sizes(stages, 1 if device.is_cpu else GPU_ITEMS)
+        return refuses_sizes(stages, 1 if device.is_cpu else GPU_ITEMS, device)
 
     def shares(self, device: DeviceInfo) -> bool:
         return not device.is_cpu

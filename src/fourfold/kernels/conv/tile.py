@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.context import Target
+from fourfold.kernel.stage import group_memory
 
 _TEXT = re.compile(r"(\d+)x(\d+)x(\d+) split (\d+) in (\d+)x(\d+)( by image)?")
 CPU_ACCUMULATORS = 14
@@ -118,7 +119,7 @@ def tile_fits(target: Target, work: Work, tile: ConvTile) -> bool:
         return False
     shared = tile.items * tile.pixels * tile.groups * tile.width * 4
     power = tile.split & (tile.split - 1) == 0
-    return power and (tile.split == 1 or shared <= device.local_memory)
+    return power and (tile.split == 1 or shared <= group_memory(device, tile.items))
 
 
 def candidates(target: Target, work: Work) -> list[ConvTile]:

@@ -11,6 +11,7 @@ from fourfold.formats.tflite.records import TensorRecord
 from fourfold.types import DType
 
 Inputs = Sequence[TensorRecord]
+Version = Callable[[Inputs, object, DType], int]
 _I8, _I16, _U8, _I64, _BOOL = DType.I8, DType.I16, DType.U8, DType.I64, DType.BOOL
 _HALF, _I4 = DType.F16, DType.I4
 
@@ -179,13 +180,18 @@ def _extreme(inputs: Inputs, options: object, result: DType) -> int:
     return 2 if inputs[0].dtype is _I8 else 1
 
 
-def _pad(inputs: Inputs, options: object, result: DType) -> int:
-    dtype = inputs[0].dtype or result
-    if dtype is _BOOL:
-        return 5
-    if len(inputs[0].shape) > 4:
-        return 4
-    return {_I16: 3, _I8: 2}.get(dtype, 1)
+def _by_axes(newest: Mapping[DType, int], many: int, types: Mapping[DType, int]) -> Version:
+    """By an element type that came late, then by whether there are more than four axes, and then
+    by the other element types.
+    """
+
+    def version(inputs: Inputs, options: object, result: DType) -> int:
+        dtype = inputs[0].dtype or result
+        if dtype in newest:
+            return newest[dtype]
+        return many if len(inputs[0].shape) > 4 else types.get(dtype, 1)
+
+    return version
 
 
 def _transpose(inputs: Inputs, options: object, result: DType) -> int:
@@ -197,22 +203,6 @@ def _transpose(inputs: Inputs, options: object, result: DType) -> int:
     if rank > 4:
         return 4
     return {_BOOL: 3, _I8: 2}.get(dtype, 1)
-
-
-def _slice(inputs: Inputs, options: object, result: DType) -> int:
-    if inputs[0].dtype is DType.U32:
-        return 6
-    if len(inputs[0].shape) > 4:
-        return 5
-    return {_I16: 4, _I8: 2}.get(inputs[0].dtype or result, 1)
-
-
-def _strided_slice(inputs: Inputs, options: object, result: DType) -> int:
-    if inputs[0].dtype is DType.U32:
-        return 7
-    if len(inputs[0].shape) > 4:
-        return 4
-    return {_BOOL: 3, _I8: 2}.get(inputs[0].dtype or result, 1)
 
 
 def _blocks(inputs: Inputs, options: object, result: DType) -> int:
@@ -252,7 +242,7 @@ def _select_v2(inputs: Inputs, options: object, result: DType) -> int:
     return 2 if result is DType.U32 else 1
 
 
-_SPECIAL: Mapping[str, Callable[[Inputs, object, DType], int]] = {
+_SPECIAL: Mapping[str, Version] = {
     "ADD": _add,
     "BATCH_MATMUL": _batch_matmul,
     "BATCH_TO_SPACE_ND": _blocks,
@@ -266,15 +256,15 @@ _SPECIAL: Mapping[str, Callable[[Inputs, object, DType], int]] = {
     "MAXIMUM": _extreme,
     "MINIMUM": _extreme,
     "MUL": _mul,
-    "PAD": _pad,
-    "PADV2": _pad,
+    "PAD": _by_axes({_BOOL: 5}, 4, {_I16: 3, _I8: 2}),
+    "PADV2": _by_axes({_BOOL: 5}, 4, {_I16: 3, _I8: 2}),
     "QUANTIZE": _quantize,
     "RESIZE_BILINEAR": _resize,
     "RESIZE_NEAREST_NEIGHBOR": _resize,
     "SELECT_V2": _select_v2,
-    "SLICE": _slice,
+    "SLICE": _by_axes({DType.U32: 6}, 5, {_I16: 4, _I8: 2}),
     "SPACE_TO_BATCH_ND": _blocks,
-    "STRIDED_SLICE": _strided_slice,
+    "STRIDED_SLICE": _by_axes({DType.U32: 7}, 4, {_BOOL: 3, _I8: 2}),
     "SUB": _sub,
     "TRANSPOSE": _transpose,
     "TRANSPOSE_CONV": _transpose_conv,
