@@ -2,7 +2,8 @@
 to bottom.
 
 A block is run when `run` stands behind its language. `model.tflite`, `animals.tflite`,
-`detector.tflite`, `quantized.tflite`, `lstm.tflite` and `yolo.tflite` are small models made here.
+`detector.tflite`, `groups.tflite`, `quantized.tflite`, `lstm.tflite` and `yolo.tflite` are small
+models made here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from docs.tiny_model import (
     tiny_detector,
     tiny_model,
     tiny_quantized_model,
+    tiny_second_model,
 )
 from stateful_models import sequence_lstm
 
@@ -30,6 +32,7 @@ PAGES += (DOCS / "internals" / "interpreter.md",)
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model.tflite").write_bytes(tiny_model())
     (tmp_path / "detector.tflite").write_bytes(tiny_detector())
+    (tmp_path / "groups.tflite").write_bytes(tiny_second_model())
     (tmp_path / "quantized.tflite").write_bytes(tiny_quantized_model())
     (tmp_path / "animals.tflite").write_bytes(tiny_described_model())
     (tmp_path / "lstm.tflite").write_bytes(sequence_lstm())

@@ -73,6 +73,18 @@ def tiny_model(
     return write(tensors, operators, ["image"], ["scores", *more_outputs], **more)
 
 
+def tiny_second_model() -> bytes:
+    """Takes the scores of `tiny_model`, and makes three groups of its classes."""
+    weights = np.random.default_rng(5).random((3, CLASSES), np.float32)
+    tensors = [
+        Tensor("scores", (1, CLASSES)),
+        Tensor("weights", weights.shape, data=weights),
+        Tensor("groups", (1, 3)),
+    ]
+    product = Operator("FULLY_CONNECTED", ["scores", "weights", None], ["groups"])
+    return write(tensors, [product], ["scores"], ["groups"])
+
+
 def tiny_quantized_model() -> bytes:
     """The same in int8, with one scale for each channel of the filters."""
     generator = np.random.default_rng(3)

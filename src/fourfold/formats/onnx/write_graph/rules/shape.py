@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 
-from fourfold.formats.onnx.write_graph.graph_writer import (
-    FlatImage,
-    GraphWriter,
-    channels_first,
-    identity,
-)
+from fourfold.formats.onnx.write_graph.graph_writer import FlatImage, GraphWriter
 from fourfold.formats.onnx.write_graph.rule import writes
+from fourfold.formats.onnx.write_graph.written_values import channels_first, identity
 from fourfold.graph import Node
 from fourfold.kernels.move import Block
 from fourfold.op.axis_orders import inverse, keeps_order, permuted, reshaped_order
