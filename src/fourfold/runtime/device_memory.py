@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players import DeviceMemory, backend_of
+from fourfold.players import DeviceMemory, backend_of, with_known_facts
 from fourfold.players.host_memory import HostMemory
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
@@ -69,7 +69,7 @@ def fresh_array(device: DeviceInfo, info: TensorInfo) -> DeviceArray:
     size = info.dtype.itemsize * prod(info.shape)
     if device == CPU:
         return DeviceArray(HostMemory(size), info.shape, info.dtype, device)
-    memory = backend_of(device).make_memory(device, size)
+    memory = backend_of(device).make_memory(with_known_facts(device), size)
     return DeviceArray(memory, info.shape, info.dtype, device)
 
 
