@@ -41,6 +41,7 @@ class FakeCuda:
         self.held: dict[int, np.ndarray] = {}
         self.launched: list[str] = []
         self.contexts = 0
+        self.resident = 1  # groups that a unit holds at once
         self._objects: list[Any] = [None]
         self._captured: list[Work] | None = None
         self._attributes = {
@@ -141,7 +142,7 @@ class FakeCuda:
     def _cuOccupancyMaxActiveBlocksPerMultiprocessor(
         self, count: Any, function: Any, items: int, dynamic: Any
     ) -> None:
-        count._obj.value = 1
+        count._obj.value = self.resident
 
     def _cuLaunchKernel(self, function: Any, *rest: Any) -> None:
         kernels, entry = self._objects[number(function)]

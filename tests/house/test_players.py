@@ -10,6 +10,8 @@ import pytest
 from house.source import PACKAGE, Module, imported, modules
 
 from fourfold.players import Backend, backends
+from fourfold.players.cuda.player import Player as CudaPlayer
+from fourfold.players.cuda.timer import LaunchTimer as CudaTimer
 from fourfold.players.opencl.player import Player as OpenCLPlayer
 from fourfold.players.opencl.timer import LaunchTimer as OpenCLTimer
 from fourfold.players.protocol import LaunchTimer, Player
@@ -109,7 +111,15 @@ def test_every_folder_has_a_whole_back_end(name: str) -> None:
     assert {one for one in wanted if not hasattr(backend, one)} == set()
 
 
-@pytest.mark.parametrize(("made", "protocol"), [(OpenCLPlayer, Player), (OpenCLTimer, LaunchTimer)])
+@pytest.mark.parametrize(
+    ("made", "protocol"),
+    [
+        (OpenCLPlayer, Player),
+        (OpenCLTimer, LaunchTimer),
+        (CudaPlayer, Player),
+        (CudaTimer, LaunchTimer),
+    ],
+)
 def test_players_do_what_the_protocol_says(made: type, protocol: type) -> None:
     attributes = {"plan", "timings"}  # set when one is made
     assert {one for one in methods(protocol) - attributes if not hasattr(made, one)} == set()

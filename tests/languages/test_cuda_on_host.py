@@ -23,9 +23,18 @@ PLAIN = replace(BOARD, matrix_units=False, resident=False, reaches_host=False, s
 # Each of these has something that the others lack: conversions, choices, whole numbers, truth,
 # local memory, exchange within a warp, dot products of bytes, products of fragments.
 FEW = ("cast", "conv2d", "depthwise_conv2d", "floor_mod", "gelu", "mean", "select", "softmax")
-SHORT = [
-    name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in WITH_KERNELS
-]
+FEWER = ("average_pool2d", "softmax")
+
+
+def quick(names: tuple[str, ...]) -> list[object]:
+    """All ops, of which these are run always."""
+    return [
+        name if name in names else pytest.param(name, marks=pytest.mark.slow)
+        for name in WITH_KERNELS
+    ]
+
+
+SHORT, SHORTER = quick(FEW), quick(FEWER)
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
 
 
@@ -61,7 +70,7 @@ def test_in_half_precision(name: str, tmp_path: Path) -> None:
     check(name, PLAIN, KernelOptions("fp16"), tmp_path)
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", SHORTER)
 def test_as_one_launch(name: str, tmp_path: Path) -> None:
     """The persistent kernel, with a single group: its table, its stages, barriers and flags."""
     check(name, BOARD, KernelOptions("mixed", form="one"), tmp_path)

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,15 +57,26 @@ def in_child(action: Callable[[], object]) -> object:
     child = os.fork()
     if not child:
         os.close(source)
-        with os.fdopen(target, "w") as answers:
-            answers.write(json.dumps(outcome(action)))
-        sys.exit(0)
+        os.write(target, json.dumps(outcome(action)).encode())
+        sys.exit(0)  # the pipe stays open until the very end
     os.close(target)
-    with os.fdopen(source) as answers:
-        ready, _, _ = select.select([answers], [], [], CHILD_PATIENCE)
-        told = answers.read() if ready else ""
-    status = _end_of(child)
-    return HANGS if status is None else json.loads(told) if status == 0 else f"status {status}"
+    told = _read_to_the_end(source)
+    os.close(source)
+    if told is None:
+        os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return HANGS if told is None else json.loads(told) if status == 0 else f"status {status}"
+
+
+def _read_to_the_end(source: int) -> bytes | None:
+    """What comes through a pipe until whoever writes has ended; None where that takes too long."""
+    told, latest = b"", time.monotonic() + CHILD_PATIENCE
+    while select.select([source], [], [], max(0.0, latest - time.monotonic()))[0]:
+        piece = os.read(source, 1 << 16)
+        if not piece:
+            return told
+        told += piece
+    return None
 
 
 def outcome(action: Callable[[], object]) -> object:
@@ -73,14 +85,3 @@ def outcome(action: Callable[[], object]) -> object:
         return action()
     except Exception as error:  # noqa: BLE001 - it is told to the parent
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
-
-
-def _end_of(child: int) -> int | None:
-    """The exit status; None where it did not end and had to be killed."""
-    descriptor = os.pidfd_open(child)
-    ended, _, _ = select.select([descriptor], [], [], CHILD_PATIENCE)
-    os.close(descriptor)
-    if not ended:
-        os.kill(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status if ended else None

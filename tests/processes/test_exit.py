@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from processes.children import play
 
 from fourfold.device import DeviceInfo
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="no group of processes can be ended there")
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
+from fourfold.players.opencl import devices as opencl
 from fourfold.prepare import Draft, prepare_model
 from fourfold.store.store import Store
 
@@ -94,6 +96,18 @@ def test_a_function_that_cannot_be_sent(device: DeviceInfo) -> None:
             pickle.dumps(session)
         assert caught.value.what == "this session cannot be pickled"
         copy.copy(session).close()
+
+
+def test_a_context_of_the_caller_is_not_sent(device: DeviceInfo) -> None:
+    if device.api != "opencl":
+        pytest.skip("there is no context")
+    shared = replace(device, shared_context=opencl.context_of(device).pointer.value or 0)
+    with fourfold.Session(matrix(), shared, cache=None) as session:
+        with pytest.raises(InputError, match="context of the caller's") as caught:
+            pickle.dumps(session)
+        assert repr(device.address) in caught.value.fix
+        with copy.copy(session) as made:
+            np.testing.assert_allclose(made.run(X)["y"], X @ WEIGHTS.T, atol=1e-6)
 
 
 def test_a_function_that_can_be_sent(device: DeviceInfo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,10 @@ from small_networks import small_onnx
 import fourfold
 from fourfold.cli import main
 from fourfold.plan import Program
-from fourfold.players import find_device
+from fourfold.players import find_device, find_target
 from fourfold.players.cuda import devices as found
 from fourfold.players.cuda import nvrtc
+from fourfold.players.cuda.architectures import architecture_name, older_architectures
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.image import Image, unpack
 from fourfold.store.keys import program_parts
@@ -75,6 +77,17 @@ def test_a_file_for_an_architecture(model: Path) -> None:
     image = unpack(bytes(prepared.file.section(binary["section"], "binary")))
     assert image is not None
     assert image.cubin == b"code for sm_87"
+
+
+@pytest.mark.usefixtures("no_driver")
+def test_newer_gpus_find_it_and_older_ones_do_not(model: Path) -> None:
+    prepare(model, "--device", "cuda:sm_87")
+    prepared = Prepared.open(str(model.with_suffix(".fourfold")))
+    program = prepared.plan(prepared.best(0, find_target("cuda:sm_87"))).plan.program
+    for capability, known in (((12, 0), True), ((8, 7), True), ((8, 6), False)):
+        names = (architecture_name(capability), *older_architectures(capability))
+        device = replace(find_target("cuda:sm_87"), architectures=names)
+        assert (prepared.binary_for(program, device) is not None) == known
 
 
 @pytest.mark.usefixtures("no_driver")

@@ -105,6 +105,12 @@ class Lifetime:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type, Mapping[str, Any]]]:
         """What another process gets: the source and the options, with the shapes of now."""
+        if self.device.shared_context:
+            raise InputError(
+                "this session cannot be pickled",
+                "it runs in an OpenCL context of the caller's, which other processes do not have",
+                f"open it with device={self.device.address!r} to send it",
+            )
         _check_callback(self._passed[CALLBACK])
         return _open_again, (type(self), self._options_now())
 

@@ -99,6 +99,8 @@ def test_loops_run_there(device: DeviceInfo) -> None:
     x = X.reshape(-1)[:12].reshape(3, 4)
     with fourfold.Session(loop(), device, cache=None) as session:
         assert np.allclose(session.run(x)["y"], -32 * np.maximum(x, 0))
+        reasons = {row.name: row.reason for row in session.placement.rows}
+    assert "loops are not unrolled" in reasons["d"]
 
 
 def test_half_floats_cross_the_edge(device: DeviceInfo) -> None:

@@ -20,7 +20,7 @@ from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.op.registry import registry
 from fourfold.plan import Plan
-from fourfold.players import ask_facts, backends, find_device, find_target
+from fourfold.players import Player, ask_facts, backends, find_device, find_target
 from fourfold.players.cuda import devices as found
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.binding import loader
@@ -114,16 +114,23 @@ class Played:
     """An op's cases as a plan for the imagined GPU, and the kernels of the plan."""
 
     def __init__(
-        self, driver: FakeCuda, folder: Path, op: str = "softmax", limit: int | None = None
+        self,
+        driver: FakeCuda,
+        folder: Path,
+        op: str = "softmax",
+        limit: int | None = None,
+        form: str = "list",
     ) -> None:
         """`limit` is how much the GPU allocates at once, if less than it says."""
-        self.op, self.device = registry()[op], find_device("cuda:0")
+        self.op = registry()[op]
+        self.device = ask_facts(find_device("cuda:0"), PROBED)
         self.item = trial(self.op, self.op.cases)
         small = replace(self.device, max_allocation=limit or self.device.max_allocation)
-        self.plan: Plan = make_plan(rewrite(self.item.graph), small, KernelOptions())
+        options = KernelOptions(form=form)
+        self.plan: Plan = make_plan(rewrite(self.item.graph), small, options)
         driver.images[IMAGE.cubin] = HostKernels(self.plan, folder)
 
-    def open(self) -> object:
+    def open(self) -> Player:
         backend = backends()["cuda"]
         made = backend.load_program(self.device, self.plan.program, IMAGE.pack())
         return backend.make_player(self.device, self.plan, made)
@@ -154,6 +161,24 @@ def test_a_plan_is_played_by_one_graph(install: Install, tmp_path: Path) -> None
 
 
 @needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
+def test_kernels_that_ask_the_host(install: Install, tmp_path: Path) -> None:
+    """The imagined GPU is done at once, with what lay there: inputs of the run before."""
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path, form="one")
+    assert case.plan.requirements.reaches_host
+    player = case.open()
+    player.run(case.item.inputs)
+    results = player.run(case.item.inputs)
+    assert driver.launched == [case.plan.launches[0].entry] * 2
+    for result, wanted in zip(results, case.item.expected.values(), strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    assert player.profile(case.item.inputs, 1) == pytest.approx([2e-3])
+    player.close()
+    assert driver.held == {}
+
+
+@needs_compiler
 def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda())
     case = Played(driver, tmp_path, "fully_connected", limit=4096)
@@ -163,6 +188,28 @@ def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) 
     for result, wanted in zip(results, case.item.expected.values(), strict=True):
         assert complaint(result, wanted, 2e-5) is None
     player.close()
+    assert driver.held == {}
+
+
+@needs_compiler
+def test_more_groups_than_fit_are_refused(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda(units=2))
+    case = Played(driver, tmp_path, form="one")
+    driver.resident = 0
+    with pytest.raises(DeviceError, match="one launch") as caught:
+        case.open()
+    assert "FOURFOLD_LAUNCHES=list" in caught.value.fix
+    assert driver.held == {}
+
+
+@needs_compiler
+def test_a_player_that_nobody_holds_gives_all_back(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path)
+    player = case.open()
+    assert driver.held
+    del player
+    gc.collect()
     assert driver.held == {}
 
 
@@ -256,12 +303,12 @@ def test_nothing_is_played_on_a_board_that_is_not_there() -> None:
 
 
 def test_without_nvrtc_the_command_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    nvrtc.library.cache_clear()
+    nvrtc.libraries.cache_clear()
     monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(["/nowhere/libnvrtc.so.13"]))
     with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
         backends()["cuda"].build_binary(board("sm_87"), plan_program())
     assert "pip install fourfold[cuda]" in caught.value.fix
-    nvrtc.library.cache_clear()
+    nvrtc.libraries.cache_clear()
 
 
 def plan_program() -> program.Program:

@@ -36,6 +36,10 @@ from fourfold.ops.foreign import Foreign
 from fourfold.types import DType, TensorType
 
 OLDEST = 7  # version of ONNX's own operators; before it, shapes broadcast by attributes
+LOOPS = {
+    "Loop": "its body runs as often as a run tells, and loops are not unrolled",
+    "Scan": "its body runs for each element of a sequence, and loops are not unrolled",
+}
 QUANTISED = ("QLinear", "QGemm", "QuantizeLinear", "DequantizeLinear")  # how their names begin
 Values = tuple[str | None, ...]
 MOST_DEPTH, MOST_VALUES = 8, 2**17  # of functions inside of each other, and what they become
@@ -156,7 +160,7 @@ class Walk(Conversion):
             return
         rule = rules().get(record.title)
         if rule is None:
-            raise Unconvertible("this op is not known yet")
+            raise Unconvertible(LOOPS.get(record.title, "this op is not known yet"))
         if not self.quantized and record.op.startswith(QUANTISED):
             raise Unconvertible("it works on quantised values, and quantized=False was asked for")
         places = {name: self.output(name) for name in record.outputs if name in self.read}

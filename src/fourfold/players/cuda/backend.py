@@ -32,7 +32,7 @@ class CudaBackend:
     """GPUs from compute capability 7.5 on."""
 
     name = "cuda"
-    # Only who asks for 'cuda:0' gets it: until it has run on a GPU, OpenCL stays what an NVIDIA GPU
+    # Only who asks for 'cuda:0' gets it: until it was timed on GPUs, OpenCL stays what an NVIDIA GPU
     # is played by, and nobody else loads a second driver.
     listed = False
 

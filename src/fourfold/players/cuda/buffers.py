@@ -101,10 +101,22 @@ class Buffers:
             if not self._is_host(port.buffer) and port.type.bytes:
                 self._stream.read(self.address(port.buffer), self.view(port))
 
-    def stage(self, arrays: Sequence[np.ndarray]) -> None:
-        """Copy arrays into pinned memory."""
+    def stage(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Copy arrays into pinned memory, from where they are brought to the device; gives those
+        for which kernels ask the host.
+        """
+        asked = []
         for port, array in zip(self.plan.inputs, arrays, strict=True):
-            copied(array, self.view(port))
+            if self._is_host(port.buffer):
+                asked.append(array)
+            else:
+                copied(array, self.view(port))
+        return asked
+
+    @property
+    def copies_outputs(self) -> bool:
+        """Whether an output is copied behind the kernels."""
+        return any(port.buffer in self._staging for port in self.plan.outputs)
 
     def take(self, into: Into | None) -> Outputs:
         """The outputs out of pinned memory: as new arrays, or where they are wanted."""

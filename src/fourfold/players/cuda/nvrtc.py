@@ -52,24 +52,29 @@ class Library(NamedTuple):
 
 
 @cache
-def library() -> Library:
-    """The compiler of this machine; a DeviceError where there is none."""
+def libraries() -> tuple[Library, ...]:
+    """The compilers of this machine, the oldest first: its code runs on the most drivers. A
+    DeviceError where there is none.
+    """
+    found: dict[tuple[int, int], Library] = {}
     problems = []
     for path in _candidates():
         try:
             _load_builtins(os.path.dirname(path))
             functions = CDLL(path)
-            return Library(functions, path, _version(functions))
+            version = _version(functions)
+            found.setdefault(version, Library(functions, path, version))
         except (OSError, AttributeError) as error:
             problems.append(str(error))
-    why = problems[-1] if problems else "no file of it is in any folder where it could be"
-    raise DeviceError("CUDA kernels cannot be built: NVRTC does not load", why, INSTALL)
+    if not found:
+        why = problems[-1] if problems else "no file of it is in any folder where it could be"
+        raise DeviceError("CUDA kernels cannot be built: NVRTC does not load", why, INSTALL)
+    return tuple(found[version] for version in sorted(found))
 
 
 def build(program: Program, architecture: str) -> Image:
     """The program for an architecture, 'sm_87'; a BuildError has the compiler's log."""
-    found = library()
-    _check_architecture(found, architecture)
+    found = _library_for(architecture)
     options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
     handle, functions = c_void_p(), found.functions
     source, name = program.text.encode(), _FILE.encode()
@@ -96,13 +101,17 @@ def supported(found: Library) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _check_architecture(found: Library, architecture: str) -> None:
-    """A DeviceError where this compiler does not know an architecture."""
-    number, known = int(architecture.removeprefix("sm_")), supported(found)
-    if number not in known:
-        what = f"{found.name} builds nothing for {architecture}"
-        why = f"it knows {', '.join(f'sm_{one}' for one in known)}"
-        raise DeviceError(what, why, _OLDER if number < min(known) else _NEWER)
+def _library_for(architecture: str) -> Library:
+    """The first compiler that knows an architecture; a DeviceError where none does."""
+    number, every = int(architecture.removeprefix("sm_")), libraries()
+    for one in every:
+        if number in supported(one):
+            return one
+    newest = every[-1]
+    known = supported(newest)
+    what = f"{newest.name} builds nothing for {architecture}"
+    why = f"it knows {', '.join(f'sm_{one}' for one in known)}"
+    raise DeviceError(what, why, _OLDER if number < min(known) else _NEWER)
 
 
 def _candidates() -> Iterator[str]:

@@ -6,7 +6,7 @@ import ctypes
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cache
 from math import prod
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.players.chunked_copy import copied
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import Buffers
 from fourfold.players.cuda.devices import context_of
@@ -50,17 +51,24 @@ class Player:
         hold_program(info, plan.program, program)
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        self._closed = False
+        self._held = ExitStack()  # what is given back, the last first
         with self._working("making the plan ready"):
-            self._make_ready(program)
+            try:
+                self._make_ready(program)
+            except BaseException:
+                self._held.close()
+                raise
         self.timings["upload"] = time.perf_counter() - started
 
     def _make_ready(self, program: BuiltModule) -> None:
         self._stream = cu.Stream()
+        self._held.callback(self._stream.release)
         self._buffers = Buffers(self.plan, self._stream)
+        self._held.callback(self._buffers.release)
         self._handshake = self._buffers.handshake()
         self._launches = [self._bind(program.module, launch) for launch in self.plan.launches]
         self._graph = cu.Graph(self._stream, self._put_all)
+        self._held.callback(self._graph.release)
 
     def _bind(self, module: cu.Module, launch: Launch) -> cu.Launch:
         """A kernel with its arguments: a pointer is an address and a step from there."""
@@ -112,12 +120,12 @@ class Player:
     def _hand_over(self, arrays: Sequence[np.ndarray]) -> None:
         """Launch, and copy inputs while the kernel already waits for them."""
         assert self._handshake is not None
-        hosts = {port.buffer for port in self._buffers.host_inputs}
-        pairs = zip(self.plan.inputs, arrays, strict=True)
-        given = [array for port, array in pairs if port.buffer in hosts]
+        given = self._buffers.stage(arrays)
         self._handshake.launch_and_copy(given, self._graph.launch)
         while not self._handshake.wait():
             self._graph.launch()
+        if self._buffers.copies_outputs:
+            self._stream.finish()  # the kernel is done before what is copied behind it
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
         ports = (self.plan.inputs, self.plan.outputs)
@@ -141,7 +149,9 @@ class Player:
         """The shortest time of each launch in seconds, by the device's own clock."""
         best = [float("inf")] * len(self._launches)
         with self._working("timing kernels"), self._exclusive, self._unchanged():
-            self._buffers.stage(arrays)
+            asked = self._buffers.stage(arrays)
+            for port, array in zip(self._buffers.host_inputs, asked, strict=True):
+                copied(array, self._buffers.view(port))
             self._buffers.put_in()
             for _ in range(runs):
                 times = self._timed(range(len(self._launches)))
@@ -189,14 +199,13 @@ class Player:
 
     def close(self) -> None:
         """Give the device's memory back."""
-        if self._closed:
-            return
-        self._closed, self._handshake = True, None
-        with self._context.current():
-            self._graph.release()
-            self._buffers.release()
-            self._stream.release()
-        self._program = None
+        self._program = self._handshake = None
+        with suppress(cu.Error), self._context.current():  # a lost device has nothing to give
+            self._held.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_held"):
+            self.close()
 
     @contextmanager
     def _working(self, doing: str) -> Iterator[None]:
