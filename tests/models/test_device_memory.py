@@ -13,6 +13,7 @@ from small_networks import small_onnx
 
 import fourfold
 from fourfold.errors import DeviceError, InputError
+from fourfold.players import with_known_facts
 from fourfold.players.opencl import ports
 from fourfold.players.opencl.binding.queue import Queue
 from fourfold.runtime.device_array import DeviceArray
@@ -173,6 +174,17 @@ def test_dlpack(gpu: fourfold.Session) -> None:
     with open_session(gpu.device, small_model("Neg", {"x": (1, 5)})) as second:
         found = second.run(kept["twice"])["y"]
     np.testing.assert_array_equal(found, -gpu.run(x)["twice"])
+
+
+def test_what_the_host_sees_of_results_that_stay(device: fourfold.DeviceInfo) -> None:
+    """A CPU's memory that may stay mapped is NumPy's to read, whatever the caller knows of it."""
+    with open_session(device.address) as session:
+        kept = session.run(picture(6), keep_on_device=True)["scores"]
+        info = with_known_facts(session.device)
+        visible = info.is_cpu and info.persistent_mapping
+        assert kept.__dlpack_device__()[0] == (1 if visible else 4)
+        if visible:
+            np.testing.assert_array_equal(np.from_dlpack(kept), session.run(picture(6))["scores"])
 
 
 def test_on_the_callers_queue(

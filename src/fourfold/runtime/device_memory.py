@@ -11,7 +11,7 @@ import numpy as np
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players import DeviceMemory, backend_of
+from fourfold.players import DeviceMemory, backend_of, with_known_facts
 from fourfold.players.host_memory import HostMemory
 from fourfold.players.protocol import overlap
 from fourfold.runtime.device_array import DeviceArray
@@ -96,7 +96,7 @@ def fresh_array(device: DeviceInfo, info: TensorInfo) -> DeviceArray:
     size = _bytes(info)
     if device == CPU:
         return DeviceArray(HostMemory(size), info.shape, info.dtype, device)
-    memory = backend_of(device).make_memory(device, size)
+    memory = backend_of(device).make_memory(with_known_facts(device), size)
     return DeviceArray(memory, info.shape, info.dtype, device)
 
 

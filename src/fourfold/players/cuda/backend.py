@@ -32,8 +32,8 @@ class CudaBackend:
     """GPUs from compute capability 7.5 on."""
 
     name = "cuda"
-    # Only who asks for 'cuda:0' gets it: until it was timed on GPUs, OpenCL stays what an NVIDIA GPU
-    # is played by, and nobody else loads a second driver.
+    # Only who asks for 'cuda:0' gets it: until it was timed on GPUs, OpenCL stays what an NVIDIA
+    # GPU is played by, and nobody else loads a second driver.
     listed = False
 
     def devices(self) -> tuple[DeviceInfo, ...]:
