@@ -101,8 +101,7 @@ def test_two_results_in_one_place(place: object) -> None:
 
 def test_rows_of_one_array(gpu: fourfold.Session, queue: Any) -> None:
     """Results lie beside each other, and none of them touches its neighbours."""
-    both = cl_array.zeros(queue, (4, 1, 5), np.float32)
-    both.fill(7)
+    both = cl_array.to_device(queue, np.full((4, 1, 5), 7, np.float32))
     queue.finish()
     expected = gpu.run(picture(2))
     gpu.run(picture(2), out={"scores": both[2], "twice": both[1]})

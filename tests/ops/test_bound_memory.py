@@ -14,7 +14,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
-from fourfold.players import Player, make_player
+from fourfold.players import Player, backend_of, make_player
 from fourfold.players.dlpack import make_capsule
 from fourfold.players.dlpack_devices import OPENCL
 from fourfold.players.opencl.devices import context_of
@@ -184,4 +184,23 @@ def test_an_output_where_an_input_is(
         player.run_bound([memory], [target])
         target.read(found)
         np.testing.assert_array_equal(found, wanted)
+    player.close()
+
+
+def test_memory_that_the_host_sees(device: DeviceInfo) -> None:
+    """What is written is there for the host, for kernels and for whoever reads it: drivers do not
+    agree on what a command does to a buffer that is mapped.
+    """
+    player = player_of(device, build("input x: f32[3,5]\ny = negate(x)\noutput y\n"))
+    for turn in range(50):
+        x = np.full((3, 5), turn, np.float32)
+        memory, target = (backend_of(device).make_memory(device, x.nbytes) for _ in range(2))
+        memory.write(x)
+        if memory.host is not None:
+            np.testing.assert_array_equal(memory.host[: x.nbytes].view(np.float32), turn)
+        player.run_bound([memory], [target])
+        for one, wanted in ((memory, x), (target, -x)):
+            found = np.full_like(x, np.nan)
+            one.read(found)
+            np.testing.assert_array_equal(found, wanted)
     player.close()

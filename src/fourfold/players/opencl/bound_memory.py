@@ -91,6 +91,8 @@ class BoundMemory:
             between = self._between[port.buffer]
             if memory.texels is not None:
                 self._queue.copy_to_image(between, memory.buffer, memory.texels)
+            elif memory.host is not None:  # it is mapped, and no command may write there
+                self._queue.read(between, memory.host[: port.type.bytes], wait=False)
             elif port.type.bytes:
                 self._queue.copy(between, memory.buffer, port.type.bytes, to=memory.start)
         return bool(self._ends)

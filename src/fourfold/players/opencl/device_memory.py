@@ -67,6 +67,9 @@ class OpenCLMemory:
 
     def read(self, array: np.ndarray) -> None:
         """Copy its beginning to the host."""
+        if self.host is not None:
+            array.reshape(-1).view(np.uint8)[:] = self.host[: array.nbytes]
+            return
         queue = queue_of(self.info)
         if self.texels is not None:
             between = cl.Buffer(context_of(self.info), self.size)
@@ -76,7 +79,12 @@ class OpenCLMemory:
             queue.read(self.buffer, array, self.start)
 
     def write(self, array: np.ndarray) -> None:
-        """Copy an array into its beginning."""
+        """Copy an array into its beginning; not by a command where it is mapped, since what that
+        does is not defined, and not all drivers let the host see it.
+        """
+        if self.host is not None:
+            self.host[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            return
         queue = queue_of(self.info)
         if self.texels is not None:
             between = cl.Buffer.of(context_of(self.info), array)
