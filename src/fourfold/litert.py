@@ -18,6 +18,7 @@ from fourfold.delegate.options import GpuOptions, Preference, Priority
 from fourfold.delegate.session_factory import SessionFactory
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
+from fourfold.runtime.device_array import DeviceArray
 
 __all__ = ["Claims", "GpuDelegate", "GpuOptions"]
 log = logging.getLogger("fourfold")
@@ -48,6 +49,7 @@ class GpuDelegate:
         max_delegated_partitions: int = 1,
         first_delegate_node: int = 0,
         last_delegate_node: int | None = None,
+        allow_buffer_handle_output: bool = False,
     ) -> None:
         self.options = GpuOptions(
             precision_loss_allowed=precision_loss_allowed,
@@ -61,6 +63,7 @@ class GpuDelegate:
             max_delegated_partitions=max_delegated_partitions,
             first_delegate_node=first_delegate_node,
             last_delegate_node=last_delegate_node,
+            allow_buffer_handle_output=allow_buffer_handle_output,
         )
         config = Config.from_environment()
         self.device = players.find_device(config.device if device is None else device)
@@ -82,6 +85,35 @@ class GpuDelegate:
     def last_error(self) -> BaseException | None:
         """What was raised last inside of the interpreter, or why nothing was claimed."""
         return self._native.last_error
+
+    @property
+    def context_handle(self) -> int:
+        """The context that memory must be of to be bound, as in `Session`."""
+        return players.backend_of(self.device).context_handle(self.device)
+
+    def output(self, tensor: str | int) -> DeviceArray:
+        """An output of the last `invoke()` in the device's memory, by its name or its index: one
+        that is bound, or with `allow_buffer_handle_output` any that the GPU computes.
+        """
+        return self._native.device_tensors.output(tensor)
+
+    def ensure_readable(self, tensor: str | int) -> None:
+        """Copy an output that was left in the device's memory to the interpreter, so that
+        `get_tensor` has it: TFLite's EnsureTensorDataIsReadable.
+        """
+        self._native.device_tensors.ensure_readable(tensor)
+
+    def bind_buffer_to_input(self, tensor: str | int, memory: object) -> None:
+        """Read an input from memory of the device from now on, not from the interpreter; None ends
+        that. Taken is what `Session.bind` takes.
+        """
+        self._native.device_tensors.bind_input(tensor, memory)
+
+    def bind_buffer_to_output(self, tensor: str | int, memory: object) -> None:
+        """Write an output to memory of the device from now on; None ends that. The interpreter has
+        it, too, unless `allow_buffer_handle_output` is set.
+        """
+        self._native.device_tensors.bind_output(tensor, memory)
 
     def _get_native_delegate_pointer(self) -> int:
         """What interpreters ask a delegate for."""

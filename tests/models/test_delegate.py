@@ -9,6 +9,8 @@ import pytest
 from runtimes import INSTALLED, RUNTIMES, interpreter, run
 
 from fourfold.litert import GpuDelegate
+from fourfold.runtime.device_memory import fresh_array
+from fourfold.session import Session
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
 TOLERANCE = 1e-4  # of an output's range
@@ -112,3 +114,27 @@ def test_a_model_in_parts(name: str, model: str) -> None:
     delegate = compare(name, model, max_delegated_partitions=4)
     assert delegate.claims is not None
     assert delegate.claims.claimed >= PARTS[model]
+
+
+@pytest.mark.parametrize("name", RUNTIMES)
+@pytest.mark.parametrize("model", ["face_detection_short_range.tflite", "vww_96_int8.tflite"])
+def test_a_model_in_the_devices_memory(name: str, model: str) -> None:
+    """From memory of the device to memory of the device."""
+    content = (MODELS / model).read_bytes()
+    inputs = make_inputs(content)
+    expected = run(interpreter(name, content, GpuDelegate(content)), inputs)
+    delegate = GpuDelegate(content, allow_buffer_handle_output=True)
+    ours = interpreter(name, content, delegate)
+    before = run(ours, [np.zeros_like(array) for array in inputs])
+    with Session(content, delegate.device, cache="memory") as session:
+        for detail, array in zip(ours.get_input_details(), inputs, strict=True):
+            info = next(one for one in session.inputs if one.name == detail["name"])
+            memory = fresh_array(delegate.device, info)
+            memory.memory.write(array)
+            delegate.bind_buffer_to_input(detail["index"], memory)
+    ours.invoke()
+    for detail, old, theirs in zip(ours.get_output_details(), before, expected, strict=True):
+        np.testing.assert_array_equal(ours.get_tensor(detail["index"]), old)
+        np.testing.assert_array_equal(delegate.output(detail["name"]).numpy(), theirs)
+        delegate.ensure_readable(detail["index"])
+        np.testing.assert_array_equal(ours.get_tensor(detail["index"]), theirs)

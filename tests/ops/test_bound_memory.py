@@ -166,3 +166,22 @@ def test_what_is_no_memory(device: DeviceInfo, queue: Any) -> None:
     strided = cl_array.to_device(queue, np.zeros((4, 6), np.float32))[:, ::2]
     with pytest.raises(InputError, match="in one piece"):
         import_memory(device, strided)
+
+
+@pytest.mark.parametrize("launches", ["list", "one"])
+@pytest.mark.parametrize("made", ["a longer buffer", "an array behind 16", "a buffer"])
+def test_an_output_where_an_input_is(
+    device: DeviceInfo, queue: Any, made: str, launches: str
+) -> None:
+    """Every input is read to its end before a result is there, and memory is its own later on."""
+    text = "input x: f32[32,32]\ny = transpose(x; permutation=(1,0))\noutput y\n"
+    player = player_of(device, build(text), launches)
+    x = np.random.default_rng(1).uniform(-1, 1, (32, 32)).astype(np.float32)
+    memory = import_memory(device, FORMS[made](queue, x))
+    other = import_memory(device, FORMS[made](queue, np.zeros_like(x)))
+    found = np.empty_like(x)
+    for target, wanted in ((memory, x.T), (other, x), (memory, x)):
+        player.run_bound([memory], [target])
+        target.read(found)
+        np.testing.assert_array_equal(found, wanted)
+    player.close()

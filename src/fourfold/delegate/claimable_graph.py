@@ -27,17 +27,25 @@ OUT_OF_RANGE = "it is outside of first_delegate_node and last_delegate_node"
 
 @dataclass(frozen=True)
 class BorderTensor:
-    """A tensor at the border of a subset: its number, its name, and its shape in the file."""
+    """A tensor at the border of a subset: its number, its name, and its shape in the file; whether
+    it is an output of the graph, and whether operators beside the subset read it.
+    """
 
     number: int
     name: str
     shape: Shape
+    is_output: bool
+    read_outside: bool
 
 
 @dataclass(frozen=True)
 class SubsetFile:
-    """A subset as a file of its own; its inputs are those of the subset that the file lacks."""
+    """A subset of a graph as a file of its own; its inputs are those of the subset that the file
+    lacks.
+    """
 
+    graph: ClaimableGraph
+    operators: frozenset[int]
     content: bytes
     inputs: tuple[BorderTensor, ...]
     outputs: tuple[BorderTensor, ...]
@@ -105,6 +113,10 @@ class ClaimableGraph:
             yield -1
         yield from (i for i, one in enumerate(self.operators) if given.intersection(one.inputs))
 
+    def readers_of(self, tensor: int) -> set[int]:
+        """The operators that read a tensor."""
+        return {i for i, one in enumerate(self.operators) if tensor in one.inputs}
+
     def write_subset(self, subset: NodeSubset) -> SubsetFile:
         """The subset with the fixed operators that it needs, without what only those give."""
         operators, pending = set(subset.nodes), list(subset.nodes)
@@ -125,11 +137,17 @@ class ClaimableGraph:
             calls=any(self.operators[number].op in CALLING for number in operators),
         )
         content = write_excerpt(self.origin.source, excerpt)
-        return SubsetFile(content, self._border(inputs), self._border(outputs))
+        borders = (tuple(self._border(i, operators) for i in ends) for ends in (inputs, outputs))
+        return SubsetFile(self, frozenset(operators), content, *borders)
 
-    def _border(self, tensors: Iterable[int]) -> tuple[BorderTensor, ...]:
-        names, records = self.origin.names, self.origin.graph.tensors
-        return tuple(BorderTensor(i, names[i], records[i].shape) for i in tensors)
+    def _border(self, tensor: int, operators: set[int]) -> BorderTensor:
+        return BorderTensor(
+            tensor,
+            self.origin.names[tensor],
+            self.origin.graph.tensors[tensor].shape,
+            is_output=tensor in self.origin.outputs,
+            read_outside=not operators.issuperset(self.readers_of(tensor)),
+        )
 
     def blame(self, subset: NodeSubset, refusals: Iterable[Refusal]) -> dict[int, str]:
         """The nodes that refusals name; all of the subset, where they name none of it."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from fourfold.delegate.claim import Claims, ClaimSearch
 from fourfold.delegate.claimable_graph import ClaimableGraph
 from fourfold.delegate.delegate_kernel import DelegateKernel
+from fourfold.delegate.device_tensors import DeviceTensors
 from fourfold.delegate.host import Host, NodeSubset
 from fourfold.delegate.match import check_layouts, find_graph
 from fourfold.delegate.session_factory import SessionFactory
@@ -69,6 +70,7 @@ class NativeDelegate:
         self.on_claims: Callable[[Claims], None] = lambda claims: None
         self._searches: dict[int, ClaimSearch] = {}
         self._kernels: dict[int, DelegateKernel] = {}
+        self.device_tensors = DeviceTensors(self._kernels)
         self._numbers = itertools.count(1)
         self._registration = TfLiteRegistration(
             init=Init(self._init),
@@ -137,6 +139,7 @@ class NativeDelegate:
             search, subset = self._searches[context], NodeSubset.at(params)
             kernel = search.ready.pop(subset, None)
             kernel = kernel or DelegateKernel(search.graph.write_subset(subset), self._factory)
+            kernel.join(context, self.device_tensors.bound_in(kernel.file.graph))
             number = next(self._numbers)
             self._kernels[number] = kernel
         return number

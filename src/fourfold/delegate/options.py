@@ -24,7 +24,8 @@ class GpuOptions:
     `precision_loss_allowed` decides the precision, or where it is None the priorities do: what
     comes before 'max_precision' may cost precision. `inference_preference` says how long the best
     kernels may be looked for. `first_delegate_node` and `last_delegate_node` limit what is claimed,
-    to find a node that is at fault.
+    to find a node that is at fault. `allow_buffer_handle_output`, which TFLite has as an option of
+    interpreters in C++, leaves outputs in the device's memory.
     """
 
     precision_loss_allowed: bool | None = None
@@ -38,6 +39,7 @@ class GpuOptions:
     max_delegated_partitions: int = 1
     first_delegate_node: int = 0
     last_delegate_node: int | None = None
+    allow_buffer_handle_output: bool = False
 
     def __post_init__(self) -> None:
         _one_of("inference_preference", self.inference_preference, tuple(PREFERENCES))

@@ -31,6 +31,10 @@ class HostMemory:
         """Its address."""
         return self._bytes.ctypes.data
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.handle, 0
+
     def read(self, array: np.ndarray) -> None:
         array.reshape(-1).view(np.uint8)[:] = self._bytes[: array.nbytes]
 

@@ -30,11 +30,22 @@ class DeviceMemory(Protocol):
     def handle(self) -> int:
         """What the API knows it by: a cl_mem, an address."""
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """The handle of the memory that it is a part of, and the byte of that where it begins."""
+
     def read(self, array: np.ndarray) -> None:
         """Copy its beginning to the host."""
 
     def write(self, array: np.ndarray) -> None:
         """Copy an array into its beginning."""
+
+
+def overlap(first: DeviceMemory, first_size: int, second: DeviceMemory, second_size: int) -> bool:
+    """Whether the first bytes of one memory are among the first bytes of another."""
+    (one, start), (other, second_start) = first.place, second.place
+    apart = start + first_size <= second_start or second_start + second_size <= start
+    return one == other and not apart
 
 
 class Slot(Protocol):

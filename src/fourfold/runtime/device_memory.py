@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.players import DeviceMemory, backend_of, with_known_facts
 from fourfold.players.host_memory import HostMemory
+from fourfold.players.protocol import overlap
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
 from fourfold.runtime.tensor_info import TensorInfo
@@ -35,12 +36,16 @@ def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemor
         return None
     if found.shape is not None and found.dtype is not None:
         _check_type(info, found.shape, found.dtype)
-    needed = info.dtype.itemsize * prod(info.shape)
+    needed = _bytes(info)
     if found.size < needed:
         what = f"the memory for {info.name!r} has {found.size} bytes, not {needed}"
         why = f"the model has {info.dtype}{list(info.shape)} there"
         raise InputError(what, why, f"make a buffer of {needed} bytes or more")
     return found
+
+
+def _bytes(info: TensorInfo) -> int:
+    return info.dtype.itemsize * prod(info.shape)
 
 
 def _check_device(device: DeviceInfo, given: DeviceArray) -> None:
@@ -56,17 +61,39 @@ def _check_type(info: TensorInfo, shape: tuple[int, ...], dtype: Any) -> None:
         raise InputError(what, why, "memory of a device is taken as it is: make it so first")
 
 
-def no_memory(name: str, given: object, device: DeviceInfo) -> InputError:
-    """The error for something that is bound and is no memory of the device."""
-    what = f"{name!r} cannot be bound to a {type(given).__name__}"
+class MemoryBinding(NamedTuple):
+    """Memory that is bound to an input or output: as the caller has it, and as it is held, so that
+    it is there for as long as it is bound.
+    """
+
+    given: object
+    held: DeviceArray | DeviceMemory
+
+    def array(self, device: DeviceInfo, info: TensorInfo) -> DeviceArray:
+        """It as the array that it is bound to; an InputError where it does not fit any more."""
+        memory = take_memory(device, info, self.held)
+        assert memory is not None
+        if isinstance(self.held, DeviceArray):
+            return self.held
+        return DeviceArray(memory, info.shape, info.dtype, device)
+
+
+def bind_memory(device: DeviceInfo, info: TensorInfo, given: object) -> MemoryBinding:
+    """Hold memory for an input or output; an InputError where it is no memory of the device, or
+    does not fit.
+    """
+    memory = take_memory(device, info, given)
+    if memory is not None:
+        return MemoryBinding(given, given if isinstance(given, DeviceArray) else memory)
+    what = f"{info.name!r} cannot be bound to a {type(given).__name__}"
     why = f"it is no memory of {device.name} that kernels could use"
-    fix = "pass arrays to run(), or bind a DeviceArray, a pyopencl.Buffer or a pyopencl.array.Array"
-    return InputError(what, why, fix)
+    fix = "pass it as an array, or bind a DeviceArray, pyopencl.Buffer or pyopencl.array.Array"
+    raise InputError(what, why, fix)
 
 
 def fresh_array(device: DeviceInfo, info: TensorInfo) -> DeviceArray:
     """An array in the device's memory that holds nothing yet."""
-    size = info.dtype.itemsize * prod(info.shape)
+    size = _bytes(info)
     if device == CPU:
         return DeviceArray(HostMemory(size), info.shape, info.dtype, device)
     memory = backend_of(device).make_memory(with_known_facts(device), size)
@@ -74,12 +101,12 @@ def fresh_array(device: DeviceInfo, info: TensorInfo) -> DeviceArray:
 
 
 def with_bound(
-    infos: Sequence[TensorInfo], inputs: Inputs, bound: Mapping[str, Any]
+    infos: Sequence[TensorInfo], inputs: Inputs, bound: Mapping[str, MemoryBinding]
 ) -> Mapping[str, Any]:
     """What a caller passed, by name, with inputs that are bound; who passes a list, or one array,
     leaves those out.
     """
-    there = {info.name: bound[info.name] for info in infos if info.name in bound}
+    there = {info.name: bound[info.name].held for info in infos if info.name in bound}
     if inputs is None:
         return there
     if isinstance(inputs, Mapping):
@@ -105,20 +132,37 @@ class OutputMemory:
     caller passed memory for, and where all are to be `kept` the others, too.
     """
 
-    def __init__(self, device: DeviceInfo, bound: Mapping[str, Any], kept: bool) -> None:
+    def __init__(self, device: DeviceInfo, bound: Mapping[str, MemoryBinding], kept: bool) -> None:
         self._device, self._bound, self._kept = device, bound, kept
+        self._taken: list[tuple[TensorInfo, DeviceMemory]] = []
         self.held: dict[str, Any] = {}  # what the caller gets for them
 
     def take(self, info: TensorInfo, given: Any) -> DeviceMemory | None:
         """The memory for one output, of which a caller may have given something; None where it goes
         to the host.
         """
-        one = self._bound.get(info.name) if given is None else given
-        if one is None and self._kept:
-            one = fresh_array(self._device, info)
-        if one is None or isinstance(one, ON_HOST):
+        binding = self._bound.get(info.name) if given is None else None
+        if binding is not None:
+            array = binding.array(self._device, info)
+            self.held[info.name] = array if isinstance(binding.given, int) else binding.given
+            return self._apart(info, array.memory)
+        if given is None and self._kept:
+            fresh = fresh_array(self._device, info)
+            self.held[info.name] = fresh
+            return fresh.memory
+        if given is None or isinstance(given, ON_HOST):
             return None
-        memory = take_memory(self._device, info, one)
-        if memory is not None:
-            self.held[info.name] = one
+        memory = take_memory(self._device, info, given)
+        if memory is None:
+            return None
+        self.held[info.name] = given
+        return self._apart(info, memory)
+
+    def _apart(self, info: TensorInfo, memory: DeviceMemory) -> DeviceMemory:
+        """A caller's memory for an output; an InputError where another output is to be there."""
+        for other, taken in self._taken:
+            if overlap(taken, _bytes(other), memory, _bytes(info)):
+                what = f"outputs {other.name!r} and {info.name!r} share memory of the device"
+                raise InputError(what, "each result needs its own", "pass two buffers")
+        self._taken.append((info, memory))
         return memory

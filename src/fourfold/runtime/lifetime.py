@@ -21,6 +21,7 @@ from fourfold.types import Shape
 if TYPE_CHECKING:
     import pickle
 
+    from fourfold.runtime.device_memory import MemoryBinding
     from fourfold.runtime.in_flight import Waiter
     from fourfold.store.store import Store
 else:
@@ -43,7 +44,9 @@ class Lifetime:
         self._opened_with = (request, store, limit)
         self._lock, self._closed, self._forked = threading.Lock(), False, False
         self._waiter: Waiter | None = None
-        self._bound: dict[str, Any] = {}  # memory of the device for inputs and outputs by name
+        self._bound: dict[
+            str, MemoryBinding
+        ] = {}  # memory of the device for inputs and outputs by name
         self._instances = self._make_instances()
         self._direct = self._instance.direct
         forks.follow(self, Lifetime._begin_anew)

@@ -16,11 +16,10 @@ from fourfold.runtime.instance import KernelTime
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.runtime import device_array, device_memory
+    from fourfold.runtime import device_memory
     from fourfold.runtime import results as wanted_results
 else:
     wanted_results = lazy_import("fourfold.runtime.results")
-    device_array = lazy_import("fourfold.runtime.device_array")
     device_memory = lazy_import("fourfold.runtime.device_memory")
 
 Names = str | Sequence[str]
@@ -118,12 +117,7 @@ class ModelRunner(AsyncRuns):
             if memory is None:
                 self._bound.pop(name, None)
                 return
-            info, found = infos[name], self._take_memory(infos[name], memory)
-            if found is None:
-                raise device_memory.no_memory(name, memory, self.device)
-            if isinstance(memory, int):
-                memory = device_array.DeviceArray(found, info.shape, info.dtype, self.device)
-            self._bound[name] = memory
+            self._bound[name] = device_memory.bind_memory(self.device, infos[name], memory)
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,

@@ -32,6 +32,10 @@ class CudaMemory:
         """Its address."""
         return self._buffer.address
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.handle, 0
+
     def read(self, array: np.ndarray) -> None:
         with self._working("reading memory"):
             self._stream.read(self._buffer.address, array)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fourfold.device import DeviceInfo
@@ -10,14 +11,16 @@ from fourfold.plan import Plan, Port, padded
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
 from fourfold.players.opencl.device_memory import OpenCLMemory
+from fourfold.players.protocol import overlap
 
 VECTOR = 16  # bytes that kernels read at once, at an address that is a multiple of it
 
 
 class BoundMemory:
     """Which ports are in a caller's memory at the moment. What kernels cannot use where it is, an
-    image or a buffer that ends too early, is copied on the device. Ports that are one and the same
-    buffer, and variables of the model, stay where they are: see `stays`.
+    image, a buffer that ends too early, or an output where an input is, is copied on the device.
+    Ports that are one and the same buffer, and variables of the model, stay where they are: see
+    `stays`.
     """
 
     def __init__(self, context: cl.Context, queue: cl.Queue, info: DeviceInfo, plan: Plan) -> None:
@@ -40,24 +43,25 @@ class BoundMemory:
     def begin(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> None:
         """Before a run: tell kernels where ports are, and copy what they cannot use there."""
         moved, self._moved, self._ends = self._moved, set(), []
+        sources: list[tuple[Port, OpenCLMemory]] = []
         for port, given in zip(self._plan.inputs, arrays, strict=True):
             if isinstance(given, OpenCLMemory) and not self.stays(port):
-                self._move(port, given, self._copy_in)
+                self._move(port, self._place(port, given), partial(self._copy_in, port, given))
+                sources.append((port, given))
         for port, target in zip(self._plan.outputs, into or (), strict=False):
             if isinstance(target, OpenCLMemory) and not self.stays(port):
-                self._move(port, target, self._copy_at_end)
+                place = None if _is_read(port, target, sources) else self._place(port, target)
+                self._move(port, place, partial(self._ends.append, (port, target)))
         for number in moved - self._moved:
             self._arguments.move(number, self._places[number])
 
-    def _move(
-        self, port: Port, memory: OpenCLMemory, copy: Callable[[Port, OpenCLMemory], None]
-    ) -> None:
-        place = self._place(port, memory)
+    def _move(self, port: Port, place: Place | None, copy: Callable[[], None]) -> None:
+        """Let a port be at a place; without one it is between, where to and from it is a `copy`."""
         if place is None:
             if port.buffer not in self._between:
                 self._between[port.buffer] = cl.Buffer(self._context, padded(port.type.bytes))
             place = Place(self._between[port.buffer])
-            copy(port, memory)
+            copy()
         self._arguments.move(port.buffer, place)
         self._moved.add(port.buffer)
 
@@ -79,9 +83,6 @@ class BoundMemory:
         elif port.type.bytes:
             self._queue.copy(memory.buffer, between, port.type.bytes, start=memory.start)
 
-    def _copy_at_end(self, port: Port, memory: OpenCLMemory) -> None:
-        self._ends.append((port, memory))
-
     def end(self) -> bool:
         """After the launches: copy what kernels could not write where it belongs; says whether
         anything was put in.
@@ -93,3 +94,11 @@ class BoundMemory:
             elif port.type.bytes:
                 self._queue.copy(between, memory.buffer, port.type.bytes, to=memory.start)
         return bool(self._ends)
+
+
+def _is_read(
+    port: Port, target: OpenCLMemory, sources: Sequence[tuple[Port, OpenCLMemory]]
+) -> bool:
+    """Whether an output would be written to memory that kernels still read inputs from."""
+    sizes = ((memory, source.type.bytes) for source, memory in sources)
+    return any(overlap(target, port.type.bytes, *one) for one in sizes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from fourfold.device import DeviceInfo
@@ -10,6 +12,8 @@ from fourfold.players.dlpack_devices import CPU, OPENCL
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of, queue_of
 from fourfold.players.opencl.port_memory import PinnedMemory
+
+_ASSOCIATED, _OFFSET = 0x1107, 0x1108  # of CL_MEM: what it is a part of, and where
 
 
 class OpenCLMemory:
@@ -54,6 +58,12 @@ class OpenCLMemory:
         """The cl_mem as a number."""
         pointer = self.buffer.pointer
         return 0 if pointer is None else pointer.value or 0
+
+    @cached_property
+    def place(self) -> tuple[int, int]:
+        """The memory that it is a part of, since callers may split it, and where it begins."""
+        whole = self.buffer.number(_ASSOCIATED) or self.handle
+        return whole, self.start + self.buffer.number(_OFFSET)
 
     def read(self, array: np.ndarray) -> None:
         """Copy its beginning to the host."""
