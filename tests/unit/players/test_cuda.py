@@ -192,6 +192,28 @@ def test_constants_may_lie_in_several_buffers(install: Install, tmp_path: Path) 
 
 
 @needs_compiler
+def test_memory_of_the_device_in_and_out(install: Install, tmp_path: Path) -> None:
+    driver = install(FakeCuda())
+    case, backend = Played(driver, tmp_path), backends()["cuda"]
+    player, (first, *others) = case.open(), case.item.inputs
+    expected = player.run(case.item.inputs)[0]
+    source = backend.make_memory(case.device, first.nbytes)
+    target = backend.make_memory(case.device, expected.nbytes)
+    assert backend.import_memory(case.device, source) is source
+    assert backend.import_memory(case.device, first) is None
+    source.write(first)
+    results = player.run_bound([source, *others], [target, *[None] * (len(case.plan.outputs) - 1)])
+    assert results[0] is target
+    found = np.full_like(expected, np.nan)
+    target.read(found)
+    np.testing.assert_array_equal(found, expected)
+    player.close()
+    del source, target, results
+    gc.collect()
+    assert driver.held == {}
+
+
+@needs_compiler
 def test_more_groups_than_fit_are_refused(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda(units=2))
     case = Played(driver, tmp_path, form="one")

@@ -87,8 +87,9 @@ class CudaBackend:
         return memories.CudaMemory(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
-        """Memory of other libraries is not taken yet."""
-        return None
+        """Our own. That of other libraries is not taken yet."""
+        own = isinstance(given, memories.CudaMemory) and given.device == device
+        return given if own else None
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> timers.LaunchTimer:
         return timers.LaunchTimer(device, plan)

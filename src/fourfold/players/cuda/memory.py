@@ -23,7 +23,7 @@ class CudaMemory:
 
     def __init__(self, device: DeviceInfo, size: int) -> None:
         self.dlpack_device = (CUDA, device.ordinal)
-        self.size, self._device, self._context = size, device, context_of(device)
+        self.size, self.device, self._context = size, device, context_of(device)
         with self._working("setting memory aside"):
             self._stream, self._buffer = cu.Stream(), cu.DeviceBuffer(max(size, 1))
 
@@ -48,7 +48,7 @@ class CudaMemory:
 
     @contextmanager
     def _working(self, doing: str) -> Iterator[None]:
-        with explained(doing, self._device, self.size), self._context.current():
+        with explained(doing, self.device, self.size), self._context.current():
             yield
 
     def __del__(self) -> None:
