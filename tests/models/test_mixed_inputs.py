@@ -15,12 +15,12 @@ import pytest
 import runtimes
 
 import fourfold
+from fourfold import TensorInfo
 from fourfold.formats import read_model
 from fourfold.kernel import context
 from fourfold.lower import specialise, storage
 from fourfold.lower.half_range import values_beyond_half
 from fourfold.runtime.random_inputs import random_inputs
-from fourfold.session import TensorInfo
 from fourfold.types import LARGEST_HALF
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"

@@ -16,6 +16,7 @@ from side_by_side import as_list, cuts, in_some_order, level_by_level, share
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.stage import TABLE_ROWS
 from fourfold.lower import make_plan
 from fourfold.plan import Plan
 from fourfold.players import make_player
@@ -128,11 +129,12 @@ def test_any_order_of_random_graphs(device: DeviceInfo, seed: int) -> None:
 def test_groups_share_every_level(device: DeviceInfo) -> None:
     """The text and the table that a GPU gets, a launch for each level where no GPU is there.
 
-    Without local memory, since groups beside each other would meet at barriers of their own.
+    Without local memory but for the table, since groups beside each other would meet at barriers
+    of their own.
     """
     takes_plans_of_others(device)
     graph = rewrite(build(BLOCKS.replace("13,11", "29,23")), verify=True)
-    like = replace(facts(device, "fp32")[0], local_memory=0)
+    like = replace(facts(device, "fp32")[0], local_memory=TABLE_ROWS)
     shared = share(graph, like, KernelOptions())
     assert len(shared.barriers) < len(shared.stages) - 3
     assert any(not stage.arrives and not stage.awaits for stage in shared.stages)

@@ -69,6 +69,7 @@ class FakeSession:
     outputs = (Port("scores/all:0", (1, 12)),)
     device = DEVICE
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
+    is_in_parts = True
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(  # noqa: PLR0913 - as many as a session's
