@@ -9,16 +9,17 @@ from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
-from fourfold.players.host_memory import HostMemory
 from fourfold.players.protocol import BuiltProgram, DeviceMemory, LaunchTimer, Player
 
 if TYPE_CHECKING:
+    from fourfold.players import host_memory
     from fourfold.players.interpret import device as devices
     from fourfold.players.interpret import kernel as kernels
     from fourfold.players.interpret import player as players
     from fourfold.players.interpret import timer as timers
 else:
     # A start on another device has no use for any of them.
+    host_memory = lazy_import("fourfold.players.host_memory")
     devices = lazy_import("fourfold.players.interpret.device")
     kernels = lazy_import("fourfold.players.interpret.kernel")
     players = lazy_import("fourfold.players.interpret.player")
@@ -78,10 +79,10 @@ class InterpretBackend:
         return players.Player(device, plan, cast("kernels.CompiledProgram | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> DeviceMemory:
-        return HostMemory(size)
+        return host_memory.HostMemory(size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> DeviceMemory | None:
-        return given if isinstance(given, HostMemory) else None
+        return given if isinstance(given, host_memory.HostMemory) else None
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return timers.LaunchTimer(device, plan)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as found
-from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.player import Player, live_program
 from fourfold.players.opencl.program import (
     begins_slowly,
@@ -25,6 +24,10 @@ from fourfold.players.opencl.program import (
 from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import BuiltProgram
 
+if TYPE_CHECKING:
+    from fourfold.players.opencl import device_memory as memories
+else:
+    memories = lazy_import("fourfold.players.opencl.device_memory")
 contexts = lazy_import("fourfold.players.opencl.shared_context")
 imports = lazy_import("fourfold.players.opencl.import_memory")
 probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
@@ -81,11 +84,11 @@ class OpenCLBackend:
     ) -> Player:
         return Player(device, plan, cast("cl.Program | None", program))
 
-    def make_memory(self, device: DeviceInfo, size: int) -> OpenCLMemory:
-        return OpenCLMemory.make(device, size)
+    def make_memory(self, device: DeviceInfo, size: int) -> memories.OpenCLMemory:
+        return memories.OpenCLMemory.make(device, size)
 
-    def import_memory(self, device: DeviceInfo, given: Any) -> OpenCLMemory | None:
-        return cast("OpenCLMemory | None", imports.import_memory(device, given))
+    def import_memory(self, device: DeviceInfo, given: Any) -> memories.OpenCLMemory | None:
+        return cast("memories.OpenCLMemory | None", imports.import_memory(device, given))
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         return LaunchTimer(device, plan)

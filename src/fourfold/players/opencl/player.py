@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.forks import check_not_lost
+from fourfold.lazy import lazy_import
 from fourfold.plan import Buffer, Plan, Program
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
@@ -22,8 +23,12 @@ from fourfold.players.opencl.launch_queue import launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
 from fourfold.players.opencl.shared_constants import upload_constants
-from fourfold.players.opencl.slot import Slot, SlotMemory, SlotQueues
 from fourfold.players.protocol import Into, Outputs
+
+if TYPE_CHECKING:
+    from fourfold.players.opencl import slot as slots
+else:
+    slots = lazy_import("fourfold.players.opencl.slot")  # few sessions have runs in flight
 
 POISON = b"\xc0\x7f\xc0\x7f"  # NaN as a float, and as two halves
 
@@ -48,7 +53,7 @@ class Player:
             Images(self._context, info),
         )
         self._queue = self._launches.queue
-        self._queues: SlotQueues | None = None  # of runs in flight, once there are such
+        self._queues: slots.SlotQueues | None = None  # of runs in flight, once there are such
         started = time.perf_counter()
         program = live_program(info, plan.program) if program is None else program
         program = build_text(self._context, plan.program) if program is None else program
@@ -122,18 +127,18 @@ class Player:
         results: Outputs = self._guard("running the model", play)
         return results
 
-    def open_slot(self, staged: bool = True) -> Slot:
+    def open_slot(self, staged: bool = True) -> slots.Slot:
         """Memory and kernels for one more run in flight; see Slot."""
-        slot: Slot = self._guard("setting memory aside", lambda: self._make_slot(staged))
+        slot: slots.Slot = self._guard("setting memory aside", lambda: self._make_slot(staged))
         return slot
 
-    def _make_slot(self, staged: bool) -> Slot:
+    def _make_slot(self, staged: bool) -> slots.Slot:
         if self._queues is None:
-            self._queues = SlotQueues.of(self._context, self._launches, self.info, self.plan)
+            self._queues = slots.SlotQueues.of(self._context, self._launches, self.info, self.plan)
         how = (self._context, self._queue, self.info, self.plan)
-        memory = SlotMemory(*how, self._buffers, staged)
+        memory = slots.SlotMemory(*how, self._buffers, staged)
         bound = self._binder.bind(memory.places(), self._bound.kernels)
-        return Slot(memory, self.plan, self._queues, bound, self._calls(bound), self._guard)
+        return slots.Slot(memory, self.plan, self._queues, bound, self._calls(bound), self._guard)
 
     def _start(self) -> None:
         self._launches.launch(self._replay)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Port
 from fourfold.players.chunked_copy import ChunkedCopy, copied
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
-from fourfold.players.opencl.bound_memory import BoundMemory
-from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.zero_copy import ZeroCopyInputs
 from fourfold.players.protocol import Outputs
+
+if TYPE_CHECKING:
+    from fourfold.players.opencl import bound_memory, device_memory
+else:
+    bound_memory = lazy_import("fourfold.players.opencl.bound_memory")
+    device_memory = lazy_import("fourfold.players.opencl.device_memory")
 
 HOST = (
     "host",
@@ -106,13 +112,19 @@ class Ports:
         places = self.places()
         own = {n: place for n, place in places.items() if self._is_zero_copy(n)}
         self._zero_copy = ZeroCopyInputs(arguments, own)
-        self._bound = BoundMemory(self._context, self._queue, self._info, self._plan)
-        self._bound.follow(arguments, places)
+        self._arguments, self._places = arguments, places
 
     def poison(self, buffer: int, pattern: bytes) -> None:
         """Fill a host buffer with some bytes, again and again."""
         flat = self._host[buffer].reshape(-1).view(np.uint8)
         flat[:] = np.resize(np.frombuffer(pattern, np.uint8), flat.size)
+
+    @cached_property
+    def _bound(self) -> bound_memory.BoundMemory:
+        """Most callers bind nothing."""
+        made = bound_memory.BoundMemory(self._context, self._queue, self._info, self._plan)
+        made.follow(self._arguments, self._places)
+        return made
 
     def bind(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> list[np.ndarray | None]:
         """Let kernels use a caller's memory of the device in the runs that follow. What is left to
@@ -121,7 +133,7 @@ class Ports:
         self._bound.begin(arrays, into)
         self.is_bound, left = True, []
         for port, given in zip(self._plan.inputs, arrays, strict=True):
-            if isinstance(given, OpenCLMemory):
+            if isinstance(given, device_memory.OpenCLMemory):
                 given = _fetched(given, port) if self._bound.stays(port) else None
             left.append(given)
         return left
@@ -187,7 +199,7 @@ class Ports:
 
     def _source(self, port: Port, target: Any) -> np.ndarray | None:
         """Where the host has an output after a run; None where it is in memory of the caller's."""
-        if isinstance(target, OpenCLMemory) and not self._bound.stays(port):
+        if self._is_memory(target) and not self._bound.stays(port):
             return None
         if port.buffer in self._host:
             return self._host[port.buffer]
@@ -195,11 +207,15 @@ class Ports:
             return target
         return np.empty(port.type.shape, port.type.dtype.numpy)
 
+    def _is_memory(self, target: Any) -> bool:
+        """Whether an output goes to memory of the device; only bound runs have such."""
+        return self.is_bound and isinstance(target, device_memory.OpenCLMemory)
+
     def _delivered(self, port: Port, source: np.ndarray | None, target: Any) -> Any:
         """An output, brought to where it is wanted."""
         if source is None or source is target:
             return target
-        if isinstance(target, OpenCLMemory):
+        if self._is_memory(target):
             target.write(source)
             return target
         return copied(source, target) if port.buffer in self._host else source
@@ -218,7 +234,7 @@ class Ports:
             self.close()
 
 
-def _fetched(memory: OpenCLMemory, port: Port) -> np.ndarray:
+def _fetched(memory: device_memory.OpenCLMemory, port: Port) -> np.ndarray:
     array = np.empty(port.type.shape, port.type.dtype.numpy)
     memory.read(array)
     return array
