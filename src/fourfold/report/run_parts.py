@@ -49,7 +49,7 @@ def measure_parts(
             run()  # what came before has left its own arguments
             seconds[name].append(_timed(run))
     total, no_upload, neither = (min(found) for found in seconds.values())
-    kernels = min(session.device_seconds(given, runs), neither)
+    kernels = min(session.device_seconds(given, runs), neither, total)
     upload, download = max(total - no_upload, 0.0), max(no_upload - neither, 0.0)
     host = max(total - upload - download - kernels, 0.0)
     return RunParts(total, upload, kernels, download, host)
