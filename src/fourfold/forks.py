@@ -75,6 +75,29 @@ class ForkSafeLock:
         self._lock.release()
 
 
+class LockOverForks:
+    """A lock that a process waits for before it forks, so that no thread is at work under it then:
+    for libraries with locks of their own, which a child would find locked for ever. A thread may
+    take it again while it holds it.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):  # Windows has no fork
+            os.register_at_fork(
+                before=self.__enter__, after_in_parent=self.__exit__, after_in_child=self._renew
+            )
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
+
+
 def leave_behind(thing: object) -> None:
     """Never finalise an object: threads that its finaliser waits for are the parent's."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))

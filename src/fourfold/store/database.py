@@ -14,12 +14,13 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from fourfold.forks import follow, leave_behind
+from fourfold.forks import LockOverForks, follow, leave_behind
 from fourfold.store.choices import Choice
 from fourfold.store.facts import FactRow, fact_checksum
 
 NAME = "store.sqlite"
 BUSY_MS = 4000
+_at_work = LockOverForks()  # SQLite has locks that all connections of a process share
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries(
   key TEXT PRIMARY KEY, kind TEXT NOT NULL, title TEXT NOT NULL, parts TEXT NOT NULL,
@@ -62,15 +63,16 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Works without the right to write; FileNotFoundError where nothing is kept yet."""
-        with self._connection(BUSY_MS) as connection:
+        with _at_work, self._connection(BUSY_MS) as connection:
             yield connection
 
     @contextmanager
     def writing(self, sync: bool = True, wait_ms: int = BUSY_MS) -> Iterator[sqlite3.Connection]:
         """One transaction, made when it ends without an error."""
         if self._is_empty():
-            self._create()
-        with self._connection(wait_ms) as connection:
+            with _at_work:
+                self._create()
+        with _at_work, self._connection(wait_ms) as connection:
             connection.execute(f"PRAGMA synchronous={'FULL' if sync else 'OFF'}")
             connection.execute("BEGIN IMMEDIATE")
             yield connection
