@@ -44,18 +44,21 @@ FAMILIES = {
 @dataclass(frozen=True)
 class Picking:
     """What all boxes have: at least which `score`, how much two may `overlap` (the part of their
-    union that they share), at `most` how many, and whether they compete `by_class` only.
+    union that they share), at `most` how many, whether they compete `by_class` only, and the `size`
+    (height, width) of the picture that they are in, by default the model's input.
     """
 
     score: float = 0.25
     overlap: float = 0.45
     most: int = 100
     by_class: bool = True
+    size: Size | None = None
 
     def __post_init__(self) -> None:
         require_number(self, "score")
         require_number(self, "overlap", 0, 1)
         require_whole(self, "most", 1)
+        object.__setattr__(self, "size", checked_size(self, self.size))
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,9 @@ class YoloBoxes(Picking):
     classes: int | None = None
     objectness: bool | None = None
     normalized: bool = False
-    size: Size | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", checked_size(self, self.size))
         if self.classes is not None:
             require_whole(self, "classes", 1)
 
@@ -93,11 +94,9 @@ class YoloHeads(Picking):
 
     anchors: Rows = ()
     form: str = "exponential"
-    size: Size | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", checked_size(self, self.size))
         require_name(self, "form", HEADS)
         rows = tuple(positive_numbers(self, "anchors", one) for one in self.anchors)
         sizes = {len(one) for one in rows}
@@ -125,11 +124,9 @@ class DecodedBoxes(Picking):
     normalized: bool = True
     boxes: str = ""
     scores: str = ""
-    size: Size | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", checked_size(self, self.size))
         require_name(self, "order", tuple(ORDERS))
 
 
@@ -152,11 +149,9 @@ class SsdBoxes(Picking):
     logistic: bool = False
     boxes: str = ""
     scores: str = ""
-    size: Size | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", checked_size(self, self.size))
         object.__setattr__(self, "scales", positive_numbers(self, "scales", self.scales, 4))
         if not isinstance(self.anchors, SsdAnchors):
             object.__setattr__(self, "anchors", _anchor_rows(self.anchors))
@@ -193,9 +188,7 @@ class MediaPipeBoxes(Picking):
     blend: bool = True
     boxes: str = ""
     scores: str = ""
-    size: Size | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", checked_size(self, self.size))
         require_name(self, "family", tuple(FAMILIES))
