@@ -17,7 +17,6 @@ from fourfold.players import Slot
 from fourfold.players.chunked_copy import copied
 
 asyncio = lazy_import("asyncio")
-IN_FLIGHT = 3  # runs that are under way at once
 Results = dict[str, np.ndarray]
 
 
@@ -154,7 +153,7 @@ def stream(
     flights: deque[Flight] = deque()
     try:
         for one in inputs:
-            flights.append(begin(one, max(depth, IN_FLIGHT)))
+            flights.append(begin(one, depth))
             while flights and (flights[0].done or len(flights) >= depth):
                 yield flights.popleft().result(spin=True)
         while flights:
