@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 from fourfold.forks import LockOverForks, follow, leave_behind
@@ -147,21 +146,19 @@ class MemoryDatabase(Database):
             ":memory:", isolation_level=None, check_same_thread=False
         )
         self._connection_kept.executescript(SCHEMA)
-        self._lock = RLock()
 
     def _begin_anew(self) -> None:
-        """A child has an empty one: another thread may have been at work in this one."""
+        """A child has an empty one, since SQLite's connections do not cross forks."""
         leave_behind(self._connection_kept)
         self._open()
 
     @contextmanager
     def _connection(self, wait_ms: int) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._connection_kept
-            finally:
-                if self._connection_kept.in_transaction:
-                    self._connection_kept.execute("ROLLBACK")
+        try:
+            yield self._connection_kept
+        finally:
+            if self._connection_kept.in_transaction:
+                self._connection_kept.execute("ROLLBACK")
 
     def _create(self) -> None:
         """It is there from the start."""
