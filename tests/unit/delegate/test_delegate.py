@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from docs.tiny_model import tiny_model
 from runtimes import INSTALLED, MODULES, RUNTIMES, interpreter, run
+from split_models import split_model
 from tflite_writer import Operator, Subgraph, Tensor, constant, write, write_model
 
 import fourfold
@@ -30,24 +31,6 @@ pytestmark = [
 LITERT = next(iter(INSTALLED), "")
 IMAGE = np.random.default_rng(0).uniform(-1, 1, (1, 32, 32, 3)).astype(np.float32)
 ROW = np.arange(5, dtype=np.float32)[None] + 1
-
-
-def split_model() -> bytes:
-    """y = diagonal(x + 1) * 2: nobody has written the middle one for GPUs."""
-    tensors = [
-        Tensor("x", (1, 5)),
-        constant("one", [1.0], "float32"),
-        Tensor("sum", (1, 5)),
-        Tensor("matrix", (1, 5, 5)),
-        constant("two", [2.0], "float32"),
-        Tensor("y", (1, 5, 5)),
-    ]
-    operators = [
-        Operator("ADD", ["x", "one"], ["sum"], "AddOptions"),
-        Operator("MATRIX_DIAG", ["sum"], ["matrix"]),
-        Operator("MUL", ["matrix", "two"], ["y"], "MulOptions"),
-    ]
-    return write(tensors, operators, ["x"], ["y"])
 
 
 def halves_model() -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from docs.tiny_model import tiny_detector, tiny_model
 from onnx_writer import small_model
 from runtimes import INSTALLED, RUNTIMES, interpreter
+from split_models import split_model
 from tflite_writer import Operator, Tensor, constant, write
 
 from fourfold.errors import InputError
@@ -52,20 +53,7 @@ def expected(content: bytes, array: np.ndarray) -> list[np.ndarray]:
 
 def parts_model() -> bytes:
     """sum = x + 1 and y = diagonal(sum) * 2 are outputs; the operator between is the CPU's."""
-    tensors = [
-        Tensor("x", (1, 5)),
-        constant("one", [1.0], "float32"),
-        Tensor("sum", (1, 5)),
-        Tensor("matrix", (1, 5, 5)),
-        constant("two", [2.0], "float32"),
-        Tensor("y", (1, 5, 5)),
-    ]
-    operators = [
-        Operator("ADD", ["x", "one"], ["sum"], "AddOptions"),
-        Operator("MATRIX_DIAG", ["sum"], ["matrix"]),
-        Operator("MUL", ["matrix", "two"], ["y"], "MulOptions"),
-    ]
-    return write(tensors, operators, ["x"], ["sum", "y"])
+    return split_model(["sum", "y"])
 
 
 def shared_input_model() -> bytes:
