@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 import numpy as np
 from PIL import Image
-from pixels import in_turns, row
+from pixels import in_turns, show_times
 from setting import describe_setting, relative_error, write_json
 
 import fourfold
@@ -109,11 +109,7 @@ def main(
             report["setting"] = describe_setting(session.device)
             about = f"{model.stem}, {size} {' '.join(how.values())}, {session.device.name}"
         report[model.stem] = {name: found.as_data() for name, found in times.items()}
-        click.echo(f"\n{about}, {times['NumPy'].runs} runs each\n")
-        click.echo("| picture | median ms | min ms | of Pillow's median | of its min |")
-        click.echo("|---|--:|--:|--:|--:|")
-        for name, found in times.items():
-            click.echo(row(name, found, times["Pillow"]))
+        show_times(about, times, "Pillow")
     if output is not None:
         write_json(output, report)
 

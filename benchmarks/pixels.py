@@ -73,6 +73,15 @@ def row(name: str, found: Times, base: Times) -> str:
     return "| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} |".format(name, *parts)
 
 
+def show_times(about: str, times: Mapping[str, Times], base: str) -> None:
+    """A table of all, with what they take of one of them."""
+    click.echo(f"\n{about}, {times[base].runs} runs each\n")
+    click.echo(f"| picture | median ms | min ms | of {base}'s median | of its min |")
+    click.echo("|---|--:|--:|--:|--:|")
+    for name, found in times.items():
+        click.echo(row(name, found, times[base]))
+
+
 @click.command(help=__doc__)
 @click.argument("models", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--device", default="auto", show_default=True)
@@ -98,11 +107,7 @@ def main(
             report["setting"] = describe_setting(session.device)
             about = f"{model.stem}, {session.precision}, {session.device.name}"
         report[model.stem] = {name: found.as_data() for name, found in times.items()}
-        click.echo(f"\n{about}, {times['NumPy'].runs} runs each\n")
-        click.echo("| picture | median ms | min ms | of NumPy's median | of its min |")
-        click.echo("|---|--:|--:|--:|--:|")
-        for name, found in times.items():
-            click.echo(row(name, found, times["NumPy"]))
+        show_times(about, times, "NumPy")
     if output is not None:
         write_json(output, report)
 

@@ -11,7 +11,6 @@ python benchmarks/postprocess.py --seconds 10
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,11 +18,12 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from pixels import in_turns
 from setting import ROOT, SHARED, describe_setting, write_json
 
 import fourfold
 from fourfold import processing
-from fourfold.cli._timing import Call, Times, timed, warm_up
+from fourfold.cli._timing import Call, Times, warm_up
 from fourfold.formats import formats
 from fourfold.formats.writable import WritableModel
 from fourfold.graph import Graph, Node
@@ -36,7 +36,6 @@ from fourfold.processing.boxes import FAMILIES, Picking
 from fourfold.types import TensorType
 
 Arrays = Mapping[str, np.ndarray]
-IN_A_ROW = 5
 SIDE, CELLS, CLASSES = 640, 80, 80
 
 
@@ -178,15 +177,6 @@ def contestants(
     if count != len(scores) or any(np.abs(a[0, :count] - b).max() > near for a, b in pairs):
         raise click.ClickException(f"{count} boxes on the device are not NumPy's {len(scores)}")
     return calls, plain, count
-
-
-def in_turns(calls: Mapping[str, Call], runs: int, limit: float) -> dict[str, Times]:
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    stop = time.perf_counter() + limit
-    while len(seconds["NumPy"]) < runs and (not seconds["NumPy"] or time.perf_counter() < stop):
-        for name, call in calls.items():
-            seconds[name] += [timed(call) for _ in range(IN_A_ROW)][1:]
-    return {name: Times.of(found) for name, found in seconds.items()}
 
 
 def row(name: str, count: int, times: Mapping[str, Times]) -> str:
