@@ -88,6 +88,7 @@ class DeviceInfo:
     uuid: str = field(default="", compare=False)  # of the hardware, where the driver tells
     others: tuple[str, ...] = field(default=(), compare=False)  # its addresses in other APIs
     index: int = field(default=0, compare=False)  # its number among all devices
+    remote: str = ""  # the machine that it is on, if not this one: 'adb:SERIAL', 'ssh:HOST'
     present: bool = True  # false for a board that models are only prepared for
 
     @property
@@ -106,7 +107,9 @@ class DeviceInfo:
 
     @property
     def address(self) -> str:
-        """How to ask for this very device: 'opencl:0'."""
+        """How to ask for this very device: 'opencl:0', 'adb:SERIAL', 'adb:SERIAL/1'."""
+        if self.remote:
+            return f"{self.remote}/{self.ordinal}" if self.ordinal else self.remote
         return f"{self.api}:{self.ordinal}"
 
     def knows(self, fact: str) -> bool:
@@ -144,6 +147,8 @@ def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...
 
 def facts_for_players(device: DeviceInfo) -> tuple[str, ...]:
     """The probed facts that decide how a plan is played, whatever plan it is: whether the device
-    computes right, and how arrays go in and out.
+    computes right, and how arrays go in and out. The player on another machine tries the latter
+    for itself.
     """
-    return ("self_test", *HOST_ACCESS) if device.is_cpu else ("self_test",)
+    reaches = device.is_cpu and not device.remote
+    return ("self_test", *HOST_ACCESS) if reaches else ("self_test",)

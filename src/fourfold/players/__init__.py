@@ -21,11 +21,13 @@ from fourfold.players.protocol import (
     Backend,
     BuiltProgram,
     DeviceMemory,
+    Difference,
     Into,
     LaunchTimer,
     Outputs,
     Player,
     Slot,
+    Written,
 )
 from fourfold.players.registry import backend_of, backends
 from fourfold.players.threads import with_threads
@@ -38,11 +40,13 @@ __all__ = [
     "Backend",
     "BuiltProgram",
     "DeviceMemory",
+    "Difference",
     "Into",
     "LaunchTimer",
     "Outputs",
     "Player",
     "Slot",
+    "Written",
     "ask_facts",
     "backend_of",
     "backends",

@@ -37,7 +37,7 @@ def devices() -> tuple[DeviceInfo, ...]:
             problems.append(error)
     if not found and problems:
         raise problems[0]
-    once = sorted(merge_devices(found), key=_rank)
+    once = sorted(merge_devices(found), key=rank_device)
     return tuple(replace(info, index=index) for index, info in enumerate(once))
 
 
@@ -54,7 +54,8 @@ def merge_devices(found: Iterable[DeviceInfo]) -> list[DeviceInfo]:
     return kept
 
 
-def _rank(info: DeviceInfo) -> tuple[int, bool]:
+def rank_device(info: DeviceInfo) -> tuple[int, bool]:
+    """Who comes first where nobody said more."""
     return (_KIND_ORDER[info.kind], info.is_cpu and info.platform in SLOW_ON_CPUS)
 
 
@@ -94,7 +95,8 @@ def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
     if api in registry.backends():
-        return _find_in_api(api, part.strip())
+        elsewhere = registry.backends()[api].reach(str(wanted).partition(":")[2].strip())
+        return _find_in_api(api, part.strip()) if elsewhere is None else elsewhere
     known = devices()
     if not known:
         raise DeviceError("no device was found", "the drivers' platforms have none", _INSTALL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median
@@ -33,10 +32,8 @@ def race_forms(
         players |= {"list": make_player(device, listed), "one": make_player(device, joined)}
         for number in range(WARM_UP + runs):
             for name, player in players.items():
-                began = time.perf_counter()
-                player.replay()
-                if number >= WARM_UP:
-                    times[name].append(time.perf_counter() - began)
+                seconds = player.replay_seconds(1)
+                times[name] += seconds if number >= WARM_UP else ()
     except FourfoldError:
         return None  # the device does not take both: there is nothing to choose
     finally:

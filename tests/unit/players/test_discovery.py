@@ -23,6 +23,9 @@ class FakeBackend:
     def __init__(self, name: str, found: Sequence[DeviceInfo] | None, listed: bool = True) -> None:
         self.name, self.listed, self._found = name, listed, found
 
+    def reach(self, name: str) -> None:
+        """All are on this machine."""
+
     def devices(self) -> list[DeviceInfo]:
         if self._found is None:
             raise DeviceError(f"{self.name} is not there", "no driver", "install one")

@@ -24,6 +24,7 @@ from fourfold.players.cuda.failures import explained
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
 from fourfold.players.host_memory import run_through_host
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedPlayer
 
 
 @cache
@@ -32,7 +33,7 @@ def _device_lock(info: DeviceInfo) -> threading.Lock:
     return threading.Lock()
 
 
-class Player:
+class Player(TimedPlayer):
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: BuiltModule | None = None) -> None:
