@@ -304,6 +304,14 @@ static ff_status give_output(opened *open, const step *step, ff_line *answer, ff
     return append(step->words[2], open->outputs[step->numbers[1]], tensor->bytes, error);
 }
 
+/* forget PATH: a file that was read, or that has been fetched */
+static ff_status forget(opened *open, const step *step, ff_line *answer, ff_error *error) {
+    (void)open;
+    (void)answer;
+    if (remove(step->words[1]) == 0) return FF_OK;
+    return ff_fail(error, FF_FILE, "'%s' cannot be removed", step->words[1]);
+}
+
 /* reset */
 static ff_status reset(opened *open, const step *step, ff_line *answer, ff_error *error) {
     (void)step;
@@ -331,7 +339,7 @@ static const struct {
     {"keep", keep, 4, 4},          {"compare", compare, 5, 4}, {"time", time_launches, 4, 4},
     {"run", time_runs, 2, 2},      {"replay", time_runs, 2, 2}, {"profile", profile, 2, 2},
     {"input", take_input, 3, 2},   {"output", give_output, 3, 2}, {"reset", reset, 1, 1},
-    {"binary", save, 2, 1},
+    {"binary", save, 2, 1},        {"forget", forget, 2, 1},
 };
 
 static void split(step *found, char *line) {

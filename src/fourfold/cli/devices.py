@@ -1,11 +1,13 @@
 """List the devices of this machine, with what trials tell of them.
 
 Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
-offer is listed once, by the best of them.
+offer is listed once, by the best of them. With --adb those of all phones that are attached are
+listed instead, with --ssh that of another machine; they are chosen by address alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -16,7 +18,8 @@ from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
 from fourfold.device import IMAGES, LIBERTIES, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, describe_verdict
+from fourfold.players import ask_facts, backends, describe_verdict, find_device
+from fourfold.players.connections import MACHINES
 from fourfold.store.store import configured_store
 
 COLUMNS = (
@@ -36,11 +39,17 @@ COLUMNS = (
 
 
 @click.command(help=__doc__)
+@click.option("--adb", is_flag=True, help="Those of attached phones.")
+@click.option("--ssh", multiple=True, metavar="HOST", help="That of another machine.")
 @json_option
-def command(as_json: bool) -> None:
+def command(adb: bool, ssh: tuple[str, ...], as_json: bool) -> None:
     config = Config.from_environment()
     store = configured_store(config)
-    found = [ask_facts(device, _shown(device), store) for device in fourfold.devices()]
+    with MACHINES.held():
+        found = [ask_facts(device, _shown(device), store) for device in _listed(adb, ssh)]
+    if not found and adb:
+        what, why = "no phone is attached", "adb lists none that can be used"
+        raise DeviceError(what, why, "plug one in, unlock it, and allow USB debugging")
     if not found:
         raise DeviceError(
             "this machine has no device",
@@ -51,13 +60,22 @@ def command(as_json: bool) -> None:
         show_json({"devices": [_record(device) for device in found]})
         return
     title = "devices (choose one by number, by address, or by part of its name)"
+    title = "devices (choose one by address)" if adb or ssh else title
     show_table(title, COLUMNS, [_row(device) for device in found])
+
+
+def _listed(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
+    if not adb and not ssh:
+        return fourfold.devices()
+    phones = backends()["adb"].devices() if adb else ()
+    return [*phones, *(find_device(f"ssh:{host}") for host in ssh)]
 
 
 def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
-    return (*half, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
+    liberties = ("forward_progress",) if device.remote else LIBERTIES
+    return (*half, "subgroups", *IMAGES, *facts_for_players(device), *liberties)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:
@@ -66,7 +84,7 @@ def _record(device: DeviceInfo) -> dict[str, object]:
 
 def _row(device: DeviceInfo) -> tuple[object, ...]:
     return (
-        device.index,
+        "-" if device.remote else device.index,
         device.name,
         ", also ".join((device.address, *device.others)),
         device.kind,

@@ -10,7 +10,7 @@ from fourfold.errors import InputError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 PLACES = (_PACKAGE / "player_sources", _PACKAGE.parent.parent / "player")
-_PATTERNS = ("*.c", "*.h")
+_PATTERNS = ("*.c", "*.h", "command/*.c", "command/*.h")
 
 
 def source_folder() -> Path:
@@ -34,19 +34,17 @@ def digest_sources(folder: Path) -> str:
     """What changes when any of the sources does."""
     total = hashlib.blake2b(digest_size=16)
     for path in source_files(folder):
-        content = path.read_bytes()
-        total.update(f"{path.name}:{len(content)}:".encode() + content)
+        content, name = path.read_bytes(), path.relative_to(folder).as_posix()
+        total.update(f"{name}:{len(content)}:".encode() + content)
     return total.hexdigest()
 
 
 def copy_sources(target: Path) -> list[Path]:
-    """Put the sources where a project of its own compiles them; gives the files."""
-    folder = source_folder()
+    """Put the sources of the library where a project of its own compiles them; gives the files."""
+    files = [path for path in sorted(source_folder().iterdir()) if path.is_file()]
     try:
         target.mkdir(parents=True, exist_ok=True)
-        return [
-            Path(shutil.copy(path, target)) for path in sorted(folder.iterdir()) if path.is_file()
-        ]
+        return [Path(shutil.copy(path, target)) for path in files]
     except OSError as error:
         fix = "choose a folder that can be written to"
         raise InputError(f"cannot write to '{target}'", str(error), fix) from error

@@ -11,20 +11,24 @@ from fourfold.errors import DeviceError
 from fourfold.players.protocol import Difference, Into, Outputs, Written
 
 
-class TimedPlayer:
-    """What a player adds to its runs: how long they take by this machine's clock."""
+class TimedRuns:
+    """What is added to runs: how long they take by this machine's clock."""
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         raise NotImplementedError
+
+    def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+        return [_timed(lambda: self.run(arrays)) for _ in range(runs)]
+
+
+class TimedPlayer(TimedRuns):
+    """The same for a player of this machine."""
 
     def replay(self) -> None:
         raise NotImplementedError
 
     def replay_seconds(self, runs: int) -> list[float]:
         return [_timed(self.replay) for _ in range(runs)]
-
-    def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-        return [_timed(lambda: self.run(arrays)) for _ in range(runs)]
 
 
 class LaunchesOneByOne:

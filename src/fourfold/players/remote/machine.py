@@ -127,12 +127,10 @@ class Machine:
         return name
 
     def fetch(self, name: str) -> bytes:
-        """The bytes of a file there, which is then no longer there."""
+        """The bytes of a file there."""
         with _local_file() as path:
             self.link.pull(self.path(name), path)
-            content = path.read_bytes()
-        self.remove(name)
-        return content
+            return path.read_bytes()
 
     def remove(self, *names: str) -> None:
         self._remove([self.path(name) for name in names])

@@ -12,17 +12,17 @@ from fourfold.store.draft import Draft
 from fourfold.store.keys import digest, program_parts
 
 
-def send_plan(machine: Machine, device: DeviceInfo, plan: Plan, binary: bytes | None = None) -> str:
-    """Put a plan there, with its program's binary where there is one; gives the file's name."""
+def send_plan(
+    machine: Machine, name: str, device: DeviceInfo, plan: Plan, binary: bytes | None = None
+) -> None:
+    """Put a plan there under a name, with its program's binary where there is one."""
     inputs, outputs = (tuple(one.name for one in ports) for ports in (plan.inputs, plan.outputs))
     draft = Draft()
     number = draft.add_model(plan.name, digest(plan.program.text.encode()), 0)
     draft.add_plan(number, device, Compiled(plan, inputs, outputs), {})
     if binary is not None:
         draft.add_binary(program_parts(plan.program, device), binary)
-    name = machine.new_name(".fourfold")
     with tempfile.TemporaryDirectory(prefix="fourfold-") as folder:
         path = Path(folder) / name
         draft.write(path)
         machine.link.push(path, machine.path(name))
-    return name

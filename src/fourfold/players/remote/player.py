@@ -10,7 +10,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, FourfoldError
-from fourfold.plan import Plan, Port, Program
+from fourfold.plan import Container, Plan, Port, Program
 from fourfold.plan.data import Buffer
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.remote.devices import acquire_machine, machine_of, release_machine
@@ -24,19 +24,19 @@ class Player:
     def __init__(self, info: DeviceInfo, plan: Plan, binary: bytes | None = None) -> None:
         self.info, self.plan = info, plan
         self._machine, self._open = acquire_machine(info), True
-        self._files: list[str] = []
         self._process: PlanProcess | None = None
+        self._file = self._machine.new_name(".fourfold")
         try:
-            file = send_plan(self._machine, info, plan, binary)
-            self._files.append(file)
-            arguments = (file, "--device", str(info.ordinal))
+            send_plan(self._machine, self._file, info, plan, binary)
+            arguments = (self._file, "--device", str(info.ordinal))
             text = plan.program.text
             self._process = PlanProcess(self._machine, plan.name, text, *arguments)
         except BaseException:
             self.close()
             raise
         opened = self._process.opened
-        self.timings = {name: float(opened.get(name, 0.0)) for name in ("build", "upload")}
+        self.timings = {name: float(opened.get(name, 0.0)) for name in ("build", "open")}
+        self.timings["upload"] = max(self.timings.pop("open") - self.timings["build"], 0.0)
 
     def _ask(self, step: str) -> dict[str, Any]:
         if self._process is None:
@@ -46,17 +46,25 @@ class Player:
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
         self._put(arrays)
-        self._ask("play")
+        self._ask("run 1")
         return self._take(into)
 
     def _put(self, arrays: Sequence[np.ndarray]) -> None:
-        for port, array in zip(self.plan.inputs, arrays, strict=True):
-            content = np.ascontiguousarray(array)
-            if content.nbytes:
-                file = self._machine.send(content.reshape(-1).view(np.uint8).data)
-                self._files.append(file)
-                self._ask(f"fill {port.buffer} 0 {file}")
-                self._forget(file)
+        for number, array in enumerate(arrays):
+            if array.nbytes:
+                self._send(f"input {number}", array)
+
+    def _send(self, step: str, array: np.ndarray) -> None:
+        """A step that takes the bytes of an array, which is a file there meanwhile."""
+        file = self._machine.send(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        self._ask(f"{step} {file}")
+        self._ask(f"forget {file}")
+
+    def _fetch(self, file: str) -> bytes:
+        """A file that a step has written there."""
+        content = self._machine.fetch(file)
+        self._ask(f"forget {file}")
+        return content
 
     def _take(self, into: Into | None) -> Outputs:
         """All outputs that somebody wants come in one file."""
@@ -65,7 +73,7 @@ class Player:
         results: Outputs = []
         file, content, start = self._read_all(skipped), b"", 0
         if file is not None:
-            content = self._machine.fetch(file)
+            content = self._fetch(file)
         for port, array, skip in zip(self.plan.outputs, wanted, skipped, strict=True):
             if skip:
                 results.append(None)
@@ -79,10 +87,10 @@ class Player:
 
     def _read_all(self, skipped: Sequence[bool]) -> str | None:
         file = self._machine.new_name()
-        pairs = zip(self.plan.outputs, skipped, strict=True)
-        read = [port for port, skip in pairs if not skip and port.type.bytes]
-        for port in read:
-            self._ask(f"read {port.buffer} 0 {port.type.bytes} {file}")
+        pairs = enumerate(zip(self.plan.outputs, skipped, strict=True))
+        read = [number for number, (port, skip) in pairs if not skip and port.type.bytes]
+        for number in read:
+            self._ask(f"output {number} {file}")
         return file if read else None
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
@@ -110,18 +118,14 @@ class Player:
         return [float(one) for one in self._ask(f"profile {runs}")["seconds"]]
 
     def binary(self) -> bytes:
-        file = self._machine.new_name()
-        self._ask(f"binary {file}")
-        return self._machine.fetch(file)
+        """The player there writes it as an entry of a store; see the format of files."""
+        entry = self._ask(f"binary {self._machine.new_name()}")["file"]
+        return bytes(Container(self._fetch(entry), "the binary").section(1, "binary"))
 
     def poison(self) -> None:
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.kind in ("arena", "output") and buffer.allocated:
                 self._ask(f"blank {number} 0 {buffer.allocated}")
-
-    def _forget(self, file: str) -> None:
-        self._machine.remove(file)
-        self._files.remove(file)
 
     def close(self) -> None:
         """End the process there, and remove its files."""
@@ -131,8 +135,8 @@ class Player:
         with suppress(FourfoldError, OSError):
             if self._process is not None:
                 self._process.close()
-            self._machine.remove(*self._files)
-        self._process, self._files = None, []
+            self._machine.remove(self._file)
+        self._process = None
         release_machine(self.info)
 
 

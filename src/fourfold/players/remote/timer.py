@@ -24,10 +24,7 @@ class LaunchTimer(Player):
 
     def fill(self, values: np.ndarray) -> None:
         """Put these bytes into the arena."""
-        file = self._machine.send(np.ascontiguousarray(values).view(np.uint8).data)
-        self._files.append(file)
-        self._ask(f"fill {ARENA} 0 {file}")
-        self._forget(file)
+        self._send(f"fill {ARENA} 0", values)
 
     def blank(self, offset: int, size: int) -> None:
         self._ask(f"blank {ARENA} {offset} {-(-size // 4) * 4}")
@@ -35,7 +32,7 @@ class LaunchTimer(Player):
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
         file = self._machine.new_name()
         self._ask(f"read {ARENA} {offset} {count * dtype.itemsize} {file}")
-        return np.frombuffer(self._machine.fetch(file), dtype)
+        return np.frombuffer(self._fetch(file), dtype)
 
     def seconds(self, launches: range, runs: int) -> float:
         return float(self._ask(_time(launches, runs))["seconds"])
