@@ -122,7 +122,8 @@ class DeviceInfo:
         return replace(self, probed=names, **facts) if facts else self  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.platform}, driver {self.driver})"
+        where = f" on {self.remote}" if self.remote else ""
+        return f"{self.name} ({self.platform}, driver {self.driver}){where}"
 
 
 def is_fact(name: str, value: object) -> bool:

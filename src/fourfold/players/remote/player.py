@@ -12,6 +12,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, FourfoldError
 from fourfold.plan import Container, Plan, Port, Program
 from fourfold.plan.data import Buffer
+from fourfold.players.probing import with_known_facts
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.remote.devices import acquire_machine, machine_of, release_machine
 from fourfold.players.remote.plan_file import send_plan
@@ -27,7 +28,8 @@ class Player:
         self._process: PlanProcess | None = None
         self._file = self._machine.new_name(".fourfold")
         try:
-            send_plan(self._machine, self._file, info, plan, binary)
+            # The player there takes a plan only where the file tells that the device can play it.
+            send_plan(self._machine, self._file, with_known_facts(info), plan, binary)
             arguments = (self._file, "--device", str(info.ordinal))
             text = plan.program.text
             self._process = PlanProcess(self._machine, plan.name, text, *arguments)
