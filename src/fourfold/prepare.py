@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Compiled, Plan, Program
 from fourfold.plan.hybrid import HybridPlan
 from fourfold.players import (
+    ConnectionLost,
     Player,
     backend_of,
     keep_facts,
@@ -84,13 +86,20 @@ def tune_model(
         what, why = f"{device.name} cannot be tuned for", "kernels are timed on the device itself"
         raise InputError(what, why, "leave --tune out, and tune on the board")
     listener = ChoiceSaver(store, device, level, progress)
-    for lowering in lowering_inputs(model, device, options, known):
-        if store is not None:
-            keep_facts(device, store)  # what follows may take long, and be interrupted
-        known = tune(*lowering, level, known, efforts, listener)
-    if store is not None:
-        keep_facts(device, store)
+    with _facts_kept(device, store):
+        for lowering in lowering_inputs(model, device, options, known):
+            known = tune(*lowering, level, known, efforts, listener)
     return known
+
+
+@contextmanager
+def _facts_kept(device: DeviceInfo, store: Store | None) -> Iterator[None]:
+    """What is found out of a device meanwhile is kept, however this ends."""
+    try:
+        yield
+    finally:
+        if store is not None:
+            keep_facts(device, store)
 
 
 def prepare_model(
@@ -193,10 +202,9 @@ def _add_model(
     model, device, shapes = problem.model, problem.device, problem.options.shapes
     if store is not None:
         recall_facts(device, store)
-    ready_to_play(device, store)  # what trials tell goes into the file, too
-    compiled = problem.whole(choices, timings)
-    if store is not None:
-        keep_facts(device, store)
+    with _facts_kept(device, store):
+        ready_to_play(device, store)  # what trials tell goes into the file, too
+        compiled = problem.whole(choices, timings)
     if compiled is None:
         hybrid = problem.parts(choices)
         if hybrid is None:
@@ -271,5 +279,7 @@ def _add_generic(draft: Draft, problem: PreparationProblem) -> Plan | None:
 def _binary(player: Player) -> bytes | None:
     try:
         return player.binary()
+    except ConnectionLost:
+        raise
     except FourfoldError:
         return None

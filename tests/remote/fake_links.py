@@ -29,8 +29,8 @@ def count() -> int:
 
 
 def is_cut() -> bool:
-    limit = state().get("cut_at")
-    return limit is not None and count() > limit
+    before, limit = count(), state().get("cut_at")
+    return limit is not None and before > limit
 
 
 def here(text: str) -> str:

@@ -9,9 +9,10 @@ import pytest
 from remote.machine_setup import HOST, SERIAL, FakeMachine
 
 from fourfold.errors import DeviceError, InputError
+from fourfold.players.connections import ConnectionLost
 from fourfold.players.remote import adb as adb_module
 from fourfold.players.remote.adb import AdbLink, find_phone
-from fourfold.players.remote.link import Link, LinkLost
+from fourfold.players.remote.link import Link
 from fourfold.players.remote.machine import Machine, _family
 from fourfold.players.remote.ssh import SshLink
 
@@ -53,7 +54,7 @@ def test_files_go_to_and_fro(link: Link, tmp_path: Path, machine: FakeMachine) -
 
 def test_a_cut_cable(link: Link, machine: FakeMachine) -> None:
     machine.set(cut_at=0)
-    with pytest.raises(LinkLost, match="cannot be reached") as raised:
+    with pytest.raises(ConnectionLost, match="cannot be reached") as raised:
         link.run("true")
     assert "what was found until then is kept" in raised.value.fix
 
@@ -68,7 +69,7 @@ def test_a_cut_cable(link: Link, machine: FakeMachine) -> None:
 )
 def test_a_phone_that_cannot_be_used(machine: FakeMachine, state: str, fix: str) -> None:
     machine.set(attached={SERIAL: state})
-    with pytest.raises(LinkLost) as raised:
+    with pytest.raises(ConnectionLost) as raised:
         AdbLink(SERIAL).run("true")
     assert fix in raised.value.fix
     with pytest.raises(DeviceError) as told:
@@ -89,7 +90,7 @@ def test_of_several_phones_one_is_named(machine: FakeMachine) -> None:
 
 
 def test_a_phone_that_is_not_there(machine: FakeMachine) -> None:
-    with pytest.raises(LinkLost, match="no such phone is attached"):
+    with pytest.raises(ConnectionLost, match="no such phone is attached"):
         AdbLink("NOBODY").run("true")
     machine.set(attached={})
     with pytest.raises(DeviceError, match="no phone is attached"):
@@ -114,7 +115,7 @@ def test_without_adb(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_a_host_that_lets_nobody_in(machine: FakeMachine, said: str, fix: str) -> None:
     machine.set(ssh_problem=said)
-    with pytest.raises(LinkLost) as raised:
+    with pytest.raises(ConnectionLost) as raised:
         SshLink(HOST).run("true")
     assert fix in raised.value.fix
 

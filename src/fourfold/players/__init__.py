@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
+from fourfold.players.connections import ConnectionLost
 from fourfold.players.discovery import devices, find_device, find_target
 from fourfold.players.probing import (
     ask_facts,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "BuiltProgram",
+    "ConnectionLost",
     "DeviceMemory",
     "Difference",
     "Into",

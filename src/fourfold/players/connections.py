@@ -10,7 +10,14 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Generic, Protocol, TypeVar
 
+from fourfold.errors import DeviceError
 from fourfold.forks import ForkSafeLock
+
+
+class ConnectionLost(DeviceError):
+    """The machine that a device is on cannot be reached, or no longer: nothing is known of what
+    was asked, and nothing else of it can be asked either.
+    """
 
 
 class Closable(Protocol):

@@ -60,7 +60,11 @@ class Race:
         self._repeats = made.repeats
         self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
         self._timer = backend_of(device).make_timer(device, made.plan)
-        self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
+        try:
+            self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
+        except BaseException:
+            self._timer.close()
+            raise
 
     def run(self, search: Search, runs: int) -> Result | None:
         """The fastest of the candidates that agree with the default; half of them drop out each

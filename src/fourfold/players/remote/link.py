@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
 from fourfold.errors import DeviceError, InputError
+from fourfold.players.connections import ConnectionLost
 
 PATIENCE = 120.0  # seconds that a command or a copy may take; building kernels takes longest
 _MARK = "fourfold-status="
 _STATUS = re.compile(rf"{_MARK}(\d+)\s*$")
 _RESUME = "what was found until then is kept: type the same command again"
-
-
-class LinkLost(DeviceError):
-    """The other machine cannot be reached, or no longer."""
 
 
 class Answer(NamedTuple):
@@ -111,7 +108,7 @@ class Link:
     def lost(self, said: str) -> NoReturn:
         """The machine is not to be reached; why, its program said."""
         why, fix = self.explain(said)
-        raise LinkLost(f"{self.name} cannot be reached", why, f"{fix}; {_RESUME}")
+        raise ConnectionLost(f"{self.name} cannot be reached", why, f"{fix}; {_RESUME}")
 
     def fail(self, doing: str, said: str) -> NoReturn:
         """The machine is there, but something does not work."""

@@ -23,6 +23,7 @@ PLAYER = "fourfold-run"
 _NO_OPENCL = 3  # the player's exit status
 _NOT_RUNNABLE = (126, 127)  # a shell's
 _numbers = count()
+_in_use: set[str] = set()  # names of folders that this process has open
 # The first place that takes the folder: where Android lets programs run, or as usual.
 _OPEN = """umask 077
 for base in /data/local/tmp "${{TMPDIR:-/tmp}}" "$HOME"; do
@@ -56,6 +57,7 @@ class Machine:
         if "folder" not in facts:
             self.link.fail("making a folder", said)
         self.folder = facts["folder"]
+        _in_use.add(name)
         old = [line[len("old=") :] for line in said.splitlines() if line.startswith("old=")]
         self._remove([path for path in old if _is_abandoned(path)])
         return facts
@@ -146,6 +148,7 @@ class Machine:
                 self._remove([self.folder])
         with suppress(FourfoldError):
             self.link.close()
+        _in_use.discard(self.folder.rpartition("/")[2])
         self.folder = ""
 
 
@@ -172,10 +175,13 @@ def _family() -> str:
 
 
 def _is_abandoned(folder: str) -> bool:
-    """Whether the process here that made a folder there is gone."""
-    number = folder.rpartition("/")[2].removeprefix(f"{_family()}-").partition("-")[0]
-    if not number.isdecimal() or int(number) == os.getpid():
+    """Whether who made a folder there is gone: a process here, or a part of this one."""
+    name = folder.rpartition("/")[2]
+    number = name.removeprefix(f"{_family()}-").partition("-")[0]
+    if not number.isdecimal():
         return False
+    if int(number) == os.getpid():
+        return name not in _in_use
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,8 +15,8 @@ from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.opencl import probes
 from fourfold.kernel.opencl.claiming import GROUPS_EACH
 from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, BufferUse, Program
+from fourfold.players.connections import ConnectionLost
 from fourfold.players.remote.devices import machine_of
-from fourfold.players.remote.link import LinkLost
 from fourfold.players.remote.machine import Machine
 from fourfold.players.remote.steps import StepFailed
 from fourfold.players.remote.trial import KernelCall, TrialCall, run_trial
@@ -112,11 +113,11 @@ class Trials:
         given = [_joined(arrays, starts) for arrays in runs]
         program = probes.joined(probes.SELF_TEST[name] for name in names)
         call = TrialCall(program, kernels, (given[0], np.zeros_like(given[0])))
-        found = run_trial(self.machine, self.device, call, given)
-        return all(
-            np.array_equal(results[1], _joined([changed(one) for one in arrays], starts))
-            for arrays, results in zip(runs, found, strict=True)
-        )
+        with closing(run_trial(self.machine, self.device, call, given)) as found:
+            return all(
+                np.array_equal(results[1], _joined([changed(one) for one in arrays], starts))
+                for arrays, results in zip(runs, found, strict=True)
+            )
 
     def forward_progress(self) -> Facts:
         """Whether groups that wait for chunks which others have claimed come to an end."""
@@ -178,7 +179,8 @@ class Trials:
         return self._run(TrialCall(program, (KernelCall("probe", local, local),), (values,)))[0]
 
     def _run(self, call: TrialCall) -> list[np.ndarray]:
-        return next(run_trial(self.machine, self.device, call))
+        with closing(run_trial(self.machine, self.device, call)) as found:
+            return next(found)
 
 
 TRIALS: dict[tuple[str, ...], Callable[[Trials], Facts]] = {
@@ -237,7 +239,7 @@ def succeeds(trial: Callable[[], bool]) -> bool:
         if error.out_of_memory:
             raise Unanswered(str(error)) from error
         return False
-    except LinkLost:
+    except ConnectionLost:
         raise
     except DeviceError as error:
         raise Unanswered(str(error)) from error

@@ -106,7 +106,7 @@ class PlanProcess:
         """The process is gone: the cable is out, or a driver took it down."""
         said = self._end()
         link = self._machine.link
-        link.run("true")  # a LinkLost where it is the cable
+        link.run("true")  # a ConnectionLost where it is the cable
         raise StepFailed(
             f"the driver on {link.name} died of {self._title}",
             said or f"its process ended with {self._process.returncode}",
@@ -122,13 +122,15 @@ class PlanProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        said = "" if self._process.stderr is None else self._process.stderr.read()
+        errors = self._process.stderr
+        said = "" if errors is None or errors.closed else errors.read()
         lines = said.strip().splitlines()
         return lines[-1] if lines else ""
 
     def close(self) -> None:
         """End it, and what it holds there."""
         self._end()
-        for stream in (self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()

@@ -20,7 +20,11 @@ class LaunchTimer(Player):
 
     def __init__(self, info: DeviceInfo, plan: Plan) -> None:
         super().__init__(info, plan)
-        self._heat = HeatWatch(self._machine.link)
+        try:
+            self._heat = HeatWatch(self._machine.link)
+        except BaseException:
+            self.close()
+            raise
 
     def fill(self, values: np.ndarray) -> None:
         """Put these bytes into the arena."""

@@ -5,7 +5,7 @@ Its files are small, and go with the folder that they lie in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,7 @@ class TrialCall(NamedTuple):
 
 def run_trial(
     machine: Machine, device: DeviceInfo, call: TrialCall, first: Sequence[np.ndarray] = ()
-) -> Iterator[list[np.ndarray]]:
+) -> Generator[list[np.ndarray], None, None]:
     """What the arrays hold after the kernels ran: once, or once for each of those that take the
     place of the first one, in one process.
     """
