@@ -19,7 +19,7 @@ struct ff_cl_object {
     uint8_t *bytes;
     size_t size, start;
     char *text;
-    int mapped, is_binary;
+    int mapped, is_binary, is_used;
     struct { ff_cl memory; int64_t number; size_t size; } arguments[MOST_ARGUMENTS];
     struct command *first, *last;
 };
@@ -68,7 +68,7 @@ static int32_t release(ff_cl object) {
     insist(object->first == NULL, "it gives back a queue that is not empty");
     insist(object->mapped == 0, "it gives back memory that is mapped");
     if (object->parent != NULL) release(object->parent);
-    if (object->size > 0) free(object->bytes); /* parts of a buffer have no size */
+    if (object->size > 0 && !object->is_used) free(object->bytes); /* parts have no size */
     free(object->text);
     free(object);
     return 0;
@@ -145,12 +145,14 @@ ff_cl clCreateCommandQueue(ff_cl context, ff_cl own, uint64_t flags, int32_t *st
 
 ff_cl clCreateBuffer(ff_cl context, uint64_t flags, size_t size, const void *from, int32_t *status) {
     ff_cl made = size == 0 || size > 1u << 26 ? NULL : make(context, status);
-    insist(((flags & CL_COPY) != 0) == (from != NULL), "a copy of nothing");
+    insist(((flags & (CL_COPY | CL_USE)) != 0) == (from != NULL), "a copy of nothing");
+    insist(!(flags & CL_USE) || (flags & CL_READ_ONLY), "memory of the file that kernels write to");
     if (size == 0 || size > 1u << 26) *status = -61;
     if (made == NULL) return NULL;
     made->size = size;
-    made->bytes = malloc(size); /* not zeroed: what nobody wrote is seen */
-    if (from != NULL) memcpy(made->bytes, from, size);
+    made->is_used = (flags & CL_USE) != 0;
+    made->bytes = made->is_used ? (uint8_t *)(uintptr_t)from : malloc(size);
+    if (from != NULL) memmove(made->bytes, from, made->is_used ? 0 : size);
     return made;
 }
 
