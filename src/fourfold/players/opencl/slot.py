@@ -204,7 +204,11 @@ class Slot:
             return False
         if any(flags[DONE] for _ in range(MOST_POLLS)):
             return True
-        return any(flags[DONE] or time.sleep(PAUSE) for _ in range(MOST_PAUSES))
+        for _ in range(MOST_PAUSES):
+            time.sleep(PAUSE)
+            if flags[DONE]:
+                return True
+        return False
 
     def close(self) -> None:
         with suppress(FourfoldError):
