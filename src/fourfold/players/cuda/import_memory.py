@@ -32,8 +32,17 @@ def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
         return _at(info, given, None)
     if device_kind(given) in (CUDA, PINNED, MANAGED):
         return _of_tensor(info, given)
-    interface = getattr(given, _INTERFACE, None)
-    return _of_interface(info, given, interface) if isinstance(interface, Mapping) else None
+    interface = _interface(given)
+    return None if interface is None else _of_interface(info, given, interface)
+
+
+def _interface(given: Any) -> Mapping[str, Any] | None:
+    """What an array tells of itself; that of a library on the CPU may have the name and refuse."""
+    try:
+        found = getattr(given, _INTERFACE, None)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    return found if isinstance(found, Mapping) else None
 
 
 def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:

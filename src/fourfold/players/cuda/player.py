@@ -86,7 +86,7 @@ class Player:
             return None
         ports = enumerate(self.plan.inputs)
         self._host_inputs = [number for number, port in ports if self._ports.is_host(port)]
-        inputs = [self._ports.view(self.plan.inputs[number]) for number in self._host_inputs]
+        inputs = [self._ports.inputs[number] for number in self._host_inputs]
         return HostHandshake(self._stream, flags, inputs)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
@@ -104,9 +104,9 @@ class Player:
         """Play a run, whose inputs are arrays or in place already; what is copied behind the
         kernels is waited for where somebody `waits` for it.
         """
-        for number, (port, array) in enumerate(zip(self.plan.inputs, arrays, strict=True)):
+        for number, (view, array) in enumerate(zip(self._ports.inputs, arrays, strict=True)):
             if isinstance(array, np.ndarray) and number not in self._host_inputs:
-                copied(array, self._ports.view(port))
+                copied(array, view)
         if self._handshake is None:
             replay.put(self._stream)
             self._stream.finish()
@@ -171,9 +171,9 @@ class Player:
         """The shortest time of each launch in seconds, by the device's own clock."""
         best = [float("inf")] * len(self._own.launches)
         with self._working("timing kernels"), self._buffers.unchanged():
-            for port, array in zip(self.plan.inputs, arrays, strict=True):
+            for view, array in zip(self._ports.inputs, arrays, strict=True):
                 if isinstance(array, np.ndarray):
-                    copied(array, self._ports.view(port))
+                    copied(array, view)
             route = self._bound.route(arrays, None)
             self._follow_callers(arrays)
             for one in route.before:

@@ -37,6 +37,9 @@ class PortMemory:
         except BaseException:
             self.release()
             raise
+        # What the host has of them.
+        self.inputs = tuple(self._pinned[port.buffer].view(port) for port in plan.inputs)
+        self.outputs = tuple(self._pinned[port.buffer].view(port) for port in plan.outputs)
 
     def _allocate(self, context: cu.Context, variables: dict[int, int]) -> None:
         own, inputs = port_buffers(self.plan), {port.buffer for port in self.plan.inputs}
@@ -61,10 +64,6 @@ class PortMemory:
     def is_host(self, port: Port) -> bool:
         """Whether kernels could reach a port in the host's memory."""
         return self.plan.buffers[port.buffer].kind in HOST_KINDS
-
-    def view(self, port: Port) -> np.ndarray:
-        """The host's memory of an input or an output."""
-        return self._pinned[port.buffer].view(port)
 
     def flags(self) -> np.ndarray | None:
         """The bytes by which kernels and the host speak, where the plan has such kernels."""
@@ -111,14 +110,10 @@ class PortMemory:
         """The outputs out of pinned memory: as new arrays, or where they are wanted; what is no
         array stays as it is.
         """
-        ports = self.plan.outputs
         if into is None:
-            return [copied(self.view(port)) for port in ports]
-        pairs = zip(ports, into, strict=True)
-        return [
-            copied(self.view(port), one) if isinstance(one, np.ndarray) else one
-            for port, one in pairs
-        ]
+            return [copied(view) for view in self.outputs]
+        pairs = zip(self.outputs, into, strict=True)
+        return [copied(view, one) if isinstance(one, np.ndarray) else one for view, one in pairs]
 
     def poison(self, stream: cu.Stream, word: int) -> None:
         """Fill outputs with a word, wherever kernels write them."""
@@ -132,6 +127,6 @@ class PortMemory:
     def release(self) -> None:
         """Give the device's memory back; pinned memory goes with the last array of it."""
         device, self._device = self._device, []
-        self._pinned = {}
+        self._pinned, self.inputs, self.outputs = {}, (), ()
         for buffer in device:
             buffer.release()

@@ -96,13 +96,13 @@ class Replay:
     def __init__(self, route: Route, launches: Sequence[cu.Launch]) -> None:
         self.launches, self._route = launches, route
         self._graph: cu.Graph | None = None
-        self._runs = 0
+        self._was_put = self._was_captured = False
 
     def put(self, stream: cu.Stream) -> None:
         """Put it into a stream."""
-        if self._runs == 1:
+        if self._was_put and not self._was_captured:
             self.capture()
-        self._runs += 1
+        self._was_put = True
         if self._graph is None:
             self._put_all(stream)
         else:
@@ -112,7 +112,7 @@ class Replay:
         """Make a graph of it. Some drivers capture no cooperative launches: they are put in one by
         one.
         """
-        self._runs += 1
+        self._was_captured = True
         try:
             self._graph = cu.Graph(self._put_all)
         except cu.Error as error:

@@ -58,8 +58,7 @@ class Slot:
         self, ports: PortMemory, replays: Replays, streams: SlotStreams, working: Working
     ) -> None:
         self._ports, self._streams, self._working = ports, streams, working
-        self.inputs = tuple(ports.view(port) for port in ports.plan.inputs)
-        self.outputs = tuple(ports.view(port) for port in ports.plan.outputs)
+        self.inputs, self.outputs = ports.inputs, ports.outputs
         route = ports.route()
         self._uploads: tuple[Copy, ...] = ()
         self._downloads: tuple[Copy, ...] = ()
