@@ -74,7 +74,7 @@ def libraries() -> tuple[Library, ...]:
 
 def build(program: Program, architecture: str) -> Image:
     """The program for an architecture, 'sm_87'; a BuildError has the compiler's log."""
-    found = _library_for(architecture)
+    found = compiler_for(architecture)
     options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
     handle, functions = c_void_p(), found.functions
     source, name = program.text.encode(), _FILE.encode()
@@ -101,7 +101,7 @@ def supported(found: Library) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _library_for(architecture: str) -> Library:
+def compiler_for(architecture: str) -> Library:
     """The first compiler that knows an architecture; a DeviceError where none does."""
     number, every = int(architecture.removeprefix("sm_")), libraries()
     for one in every:
