@@ -74,8 +74,16 @@ def libraries() -> tuple[Library, ...]:
 
 def build(program: Program, architecture: str) -> Image:
     """The program for an architecture, 'sm_87'; a BuildError has the compiler's log."""
+    return build_with_log(program, architecture)[0]
+
+
+def build_with_log(program: Program, architecture: str, *more: str) -> tuple[Image, str]:
+    """The same by options of its own, and what the compiler said: with '--ptxas-options=-v' the
+    registers and the local memory of every kernel.
+    """
     found = compiler_for(architecture)
-    options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
+    options = [f"--gpu-architecture={architecture}", "--disable-warnings"]
+    options += [*program.options.split(), *more]
     handle, functions = c_void_p(), found.functions
     source, name = program.text.encode(), _FILE.encode()
     _check(found, functions.nvrtcCreateProgram(byref(handle), source, name, 0, None, None))
@@ -87,7 +95,7 @@ def build(program: Program, architecture: str) -> Image:
             raise BuildError(what, _text(functions, handle), program.text)
         _check(found, code)
         made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
-        return Image(architecture, found.name, *made)
+        return Image(architecture, found.name, *made), _text(functions, handle)
     finally:
         functions.nvrtcDestroyProgram(byref(handle))
 
