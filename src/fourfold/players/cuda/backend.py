@@ -63,7 +63,7 @@ class CudaBackend:
 
     def start_compiler(self, device: DeviceInfo) -> None:
         """Loaded now, its errors come before a plan was made in vain."""
-        nvrtc.compiler_for(device.architectures[0])
+        nvrtc.known_architecture(device.architectures)
 
     def live_program(self, device: DeviceInfo, program: Program) -> programs.BuiltModule | None:
         return programs.live_program(device, program)
