@@ -58,13 +58,13 @@ static ff_cl make(ff_cl parent, int32_t *status) {
     made = calloc(1, sizeof *made);
     made->users = 1;
     made->parent = parent;
-    if (parent != NULL) parent->users++;
+    if (parent != NULL) __atomic_add_fetch(&parent->users, 1, __ATOMIC_SEQ_CST);
     return made;
 }
 
 static int32_t release(ff_cl object) {
     insist(object != NULL && object->users > 0, "it gives back what it does not hold");
-    if (--object->users > 0) return 0;
+    if (__atomic_sub_fetch(&object->users, 1, __ATOMIC_SEQ_CST) > 0) return 0;
     insist(object->first == NULL, "it gives back a queue that is not empty");
     insist(object->mapped == 0, "it gives back memory that is mapped");
     if (object->parent != NULL) release(object->parent);
