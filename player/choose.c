@@ -189,10 +189,21 @@ static const char *meant(const ff_index *index, const ff_json **rows, size_t cou
     return found == NULL ? "" : found;
 }
 
+/* The rows with the words that are meant come first; gives how many they are. */
+static size_t keep_words(const ff_index *index, const ff_json **rows, size_t count,
+                         const char *name, const char *wanted) {
+    const char *words = meant(index, rows, count, name, wanted);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text(index, rows[i], name), words) == 0) rows[kept++] = rows[i];
+    }
+    return kept;
+}
+
 /* Whether a plan takes pixels in these words: of its only such input, or "name: words; ...". */
 static int takes_pixels(const ff_index *index, const ff_json *row, const char *wanted) {
     const ff_json *pixels = get(index, row, "pixels"), *name, *words;
-    size_t found = 0, count = pixels == NULL ? 0 : pixels->count;
+    size_t found = 0, size = 0, count = pixels == NULL ? 0 : pixels->count;
     if (wanted == NULL || *wanted == 0 || (strcmp(wanted, "auto") == 0 && count > 0)) return 1;
     for (name = ff_json_first(&index->document, pixels); name != NULL;
          name = ff_json_next(&index->document, words)) {
@@ -202,8 +213,9 @@ static int takes_pixels(const ff_index *index, const ff_json *row, const char *w
         if (count == 1 && strcmp(wanted, words->value.text) == 0) return 1;
         snprintf(both, sizeof both, "%s: %s", name->value.text, words->value.text);
         found += strstr(wanted, both) != NULL;
+        size += strlen(both) + 2; /* and what stands between two of them */
     }
-    return count > 0 && found == count;
+    return count > 0 && found == count && size == strlen(wanted) + 2;
 }
 
 /* Whether a plan was made for shapes such as "image=1,320,320,3;mask=1,4". */
@@ -250,7 +262,7 @@ static ff_status choose_model(const ff_index *index, const char *wanted, size_t 
 /* The rows of a model that are as the options want them; gives how many. */
 static size_t fitting_rows(const ff_index *index, const ff_options *options, size_t model,
                            const ff_json **rows) {
-    const char *precision = options->precision, *signature, *postprocess;
+    const char *precision = options->precision;
     size_t count = 0, kept = 0;
     const ff_json *row = ff_json_first(&index->document, index->plans);
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
@@ -259,16 +271,15 @@ static size_t fitting_rows(const ff_index *index, const ff_options *options, siz
             rows[count++] = row;
         }
     }
-    signature = meant(index, rows, count, "signature", options->signature);
-    postprocess = meant(index, rows, count, "postprocess", options->postprocess);
+    count = keep_words(index, rows, count, "signature", options->signature);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(text(index, rows[i], "signature"), signature) == 0 &&
-            strcmp(text(index, rows[i], "postprocess"), postprocess) == 0 &&
-            (precision == NULL || strcmp(text(index, rows[i], "precision"), precision) == 0) &&
-            takes_pixels(index, rows[i], options->pixels) &&
-            has_shapes(index, rows[i], options->shapes)) {
-            rows[kept++] = rows[i];
-        }
+        if (takes_pixels(index, rows[i], options->pixels)) rows[kept++] = rows[i];
+    }
+    count = keep_words(index, rows, kept, "postprocess", options->postprocess);
+    kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (precision != NULL && strcmp(text(index, rows[i], "precision"), precision)) continue;
+        if (has_shapes(index, rows[i], options->shapes)) rows[kept++] = rows[i];
     }
     return kept;
 }

@@ -43,7 +43,8 @@ typedef struct ff_error {
 } ff_error;
 
 typedef enum ff_type {
-    FF_F16, FF_F32, FF_F64, FF_I8, FF_I16, FF_I32, FF_I64, FF_U8, FF_U16, FF_U32, FF_U64, FF_BOOL
+    FF_F16, FF_F32, FF_F64, FF_I8, FF_I16, FF_I32, FF_I64, FF_U8, FF_U16, FF_U32, FF_U64, FF_BOOL,
+    FF_C64, FF_C128 /* two floats, two doubles */
 } ff_type;
 
 /* An input or output: rows one after the other, as the model's own format has them. */
@@ -53,7 +54,7 @@ typedef struct ff_tensor {
     ff_type type;
     size_t rank;
     const uint64_t *shape;
-    size_t bytes;
+    size_t bytes, element_bytes;
     /* Where numbers are quantised, real = (stored - zero_points[i]) * scales[i]: one pair for all,
      * or one for each index along `axis`, which is -1 where there is one pair. */
     size_t scale_count, zero_point_count;

@@ -13,6 +13,13 @@ const uint8_t *ff_memory_start(const ff_model *model, const ff_buffer *buffer, v
     return *zeros;
 }
 
+/* Whether kernels may read constants where the file has them: on a processor, as trials told. */
+static int reads_in_place(const ff_model *model, const uint8_t *from) {
+    const ff_device *device = &model->player->device->facts;
+    return strcmp(device->kind, "cpu") == 0 && (uintptr_t)from % device->alignment == 0 &&
+           ff_index_knows(&model->player->index, "host_pointers");
+}
+
 static ff_status make_buffer(ff_model *model, uint32_t number, ff_error *error) {
     const ff_buffer *buffer = &model->plan.buffers[number];
     const ff_device *device = &model->player->device->facts;
@@ -27,17 +34,20 @@ static ff_status make_buffer(ff_model *model, uint32_t number, ff_error *error) 
     }
     if (buffer->kind == FF_HOST || buffer->kind == FF_HOST_PROTOCOL) flags |= CL_HOST_MEMORY;
     if (buffer->kind == FF_CONSTANTS) {
-        flags = CL_READ_ONLY | CL_COPY;
         from = model->plan.constants.bytes + (buffer->start < 0 ? 0 : buffer->start);
+        flags = CL_READ_ONLY | (reads_in_place(model, from) ? CL_USE : CL_COPY);
     } else if (buffer->kind == FF_VARIABLE || buffer->kind == FF_STATE) {
         flags |= CL_COPY;
         from = ff_memory_start(model, buffer, &zeros);
         if (from == NULL) return ff_no_memory(error);
     }
-    if (buffer->bytes == 0) flags &= ~(uint64_t)CL_COPY; /* there is nothing to copy */
+    if (buffer->bytes == 0) { /* there is nothing to copy */
+        flags &= CL_READ_WRITE | CL_READ_ONLY;
+        from = NULL;
+    }
     model->buffers[number] = model->player->cl.CreateBuffer(
         model->player->context, flags, (size_t)(buffer->allocated ? buffer->allocated : 1),
-        flags & CL_COPY ? from : NULL, &status);
+        from, &status);
     free(zeros);
     if (status == 0) return FF_OK;
     model->buffers[number] = NULL;

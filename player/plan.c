@@ -8,9 +8,10 @@
 static const int64_t MOST_BYTES = INT64_C(1) << 48, MOST_SIDE = INT64_C(1) << 40;
 enum { PROTOCOL_BYTES = 192 };
 
-static const struct { char name[6]; uint8_t size; } TYPES[] = {
+static const struct { char name[7]; uint8_t size; } TYPES[] = {
     {"f16[", 2}, {"f32[", 4}, {"f64[", 8}, {"i8[", 1},  {"i16[", 2}, {"i32[", 4},
-    {"i64[", 8}, {"u8[", 1},  {"u16[", 2}, {"u32[", 4}, {"u64[", 8}, {"bool[", 1}};
+    {"i64[", 8}, {"u8[", 1},  {"u16[", 2}, {"u32[", 4}, {"u64[", 8}, {"bool[", 1},
+    {"c64[", 8}, {"c128[", 16}};
 
 static const char *const KINDS[] = {"arena",    "constants", "input", "output",
                                     "variable", "state",     "host",  "host_protocol"};
@@ -37,10 +38,6 @@ static int is_list(const ff_json *value, size_t least, size_t most) {
            value->count <= most;
 }
 
-size_t ff_type_size(ff_type type) {
-    return TYPES[type].size;
-}
-
 /* "f32[1,224,224,3]"; the product of all sides stays below 2**48 bytes. */
 static int read_type(const char *text, ff_tensor *found, uint64_t *shape) {
     size_t type = 0, count = sizeof TYPES / sizeof *TYPES;
@@ -52,6 +49,7 @@ static int read_type(const char *text, ff_tensor *found, uint64_t *shape) {
     text += strlen(TYPES[type].name);
     found->type = (ff_type)type;
     found->rank = 0;
+    found->element_bytes = TYPES[type].size;
     bytes = TYPES[type].size;
     while (*text != ']') {
         uint64_t side = 0;
@@ -119,10 +117,10 @@ static int read_image(const ff_plan *plan, const ff_json *item, ff_argument *arg
     const char *text = ff_json_text(item);
     if (text == NULL || !read_type(text, &type, shape) || type.type > FF_F32) return 0;
     if (type.rank != 2 || shape[1] != 4 || shape[0] == 0 || argument->offset % 4) return 0;
-    first = argument->offset * ff_type_size(type.type);
+    first = argument->offset * type.element_bytes;
     if (buffer->kind != FF_CONSTANTS || first + type.bytes > buffer->bytes) return 0;
     argument->texels = shape[0];
-    argument->texel = 4 * (uint32_t)ff_type_size(type.type);
+    argument->texel = 4 * (uint32_t)type.element_bytes;
     return 1;
 }
 

@@ -58,6 +58,5 @@ typedef struct ff_plan {
 ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document *index,
                        const ff_json *sections, ff_error *error);
 void ff_plan_free(ff_plan *plan);
-size_t ff_type_size(ff_type type);
 
 #endif
