@@ -8,6 +8,7 @@ else:
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +18,11 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        module = sys.modules.get(self._name)
+        # What another thread still imports is waited for, and what is there is quickly found.
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            module = import_module(self._name)
+        return getattr(module, attribute)
 
 
 def lazy_import(name: str) -> Any:
