@@ -18,8 +18,9 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
+        # Some are used in every run: to find one that is there, `import_module` takes its time. What
+        # another thread still imports is waited for.
         module = sys.modules.get(self._name)
-        # What another thread still imports is waited for, and what is there is quickly found.
         if module is None or getattr(module.__spec__, "_initializing", False):
             module = import_module(self._name)
         return getattr(module, attribute)

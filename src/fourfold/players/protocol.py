@@ -66,8 +66,10 @@ class Slot(Protocol):
     @property
     def outputs(self) -> Sequence[np.ndarray]: ...
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
-        """Put in a run with copies of these inputs; for None it is what `inputs` has."""
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
+        """Put in a run with copies of these inputs; for None it is what `inputs` has. Who will
+        `spin` until it ends says so: then the driver need not watch it.
+        """
 
     @property
     def done(self) -> bool:
@@ -149,7 +151,10 @@ class Backend(Protocol):
     """One GPU API: its devices with their facts, and programs and players on them."""
 
     name: str
-    listed: bool  # whether its devices are offered to those who did not ask for it by name
+
+    @property
+    def listed(self) -> bool:
+        """Whether its devices are offered to those who did not ask for it by name."""
 
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
@@ -181,7 +186,9 @@ class Backend(Protocol):
         """Let trials of these facts begin that run beside this process, if there are such."""
 
     def start_compiler(self, device: DeviceInfo) -> None:
-        """Let a compiler that is slow to begin do so, while a plan is made."""
+        """Let a compiler that is slow to begin do so, while a plan is made; a DeviceError where
+        kernels need one beside the driver, and there is none for the device.
+        """
 
     def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
         """The program as another player of this process holds it."""

@@ -279,13 +279,6 @@ def test_a_binary_that_cannot_be_loaded_is_built_anew(binary: bytes, install: In
     assert program.load_binary(device, binary) is None
 
 
-def test_newer_gpus_load_ptx() -> None:
-    image = unpack(IMAGE.pack())
-    assert image == IMAGE
-    assert image.code_for("sm_90") == b"code"
-    assert image.code_for("sm_120") == b"ptx"
-
-
 def board(name: str, units: int | None = None) -> DeviceInfo:
     made = find_board(name, units)
     assert made is not None

@@ -65,7 +65,8 @@ class CudaBackend:
         """There are no trials."""
 
     def start_compiler(self, device: DeviceInfo) -> None:
-        """It is quick to begin."""
+        """Loaded now, its errors come before a plan was made in vain."""
+        nvrtc.known_architecture(device.architectures)
 
     def live_program(self, device: DeviceInfo, program: Program) -> programs.BuiltModule | None:
         return programs.live_program(device, program)
