@@ -18,8 +18,8 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        # Some are used in every run: to find one that is there, `import_module` takes its time. What
-        # another thread still imports is waited for.
+        # Some are used in every run: to find one that is there, `import_module` takes its time.
+        # What another thread still imports is waited for.
         module = sys.modules.get(self._name)
         if module is None or getattr(module.__spec__, "_initializing", False):
             module = import_module(self._name)
