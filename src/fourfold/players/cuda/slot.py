@@ -82,7 +82,8 @@ class Slot:
         flags[READY] = sum(pieces(port.type.bytes) for port in hosted)
         return flags
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
+        """Its events are there already: whether anybody will spin makes no difference."""
         self.end()  # somebody may have stopped waiting for the run before
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
