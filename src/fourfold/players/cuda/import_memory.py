@@ -54,7 +54,7 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
         _check_device(info, int(ordinal))
     with working("importing memory", info, context_of(info)):
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
-    found = _at(info, tensor.data + tensor.start, tensor)
+    found = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype
     found.size = max(found.size, tensor.nbytes)
     return found
