@@ -182,7 +182,7 @@ def _shared_device(given: object) -> DeviceInfo:
     device = next((one for one in found if one is not None), None)
     if device is None:
         what, why = f"a {type(given).__name__} is no device", "it is neither a name nor a queue"
-        fix = "pass a name or a number of 'fourfold devices', or a pyopencl.CommandQueue"
+        fix = "pass a name or a number of 'fourfold devices', a pyopencl.CommandQueue, or a stream"
         raise DeviceError(what, why, fix)
     numbers = {info.address: info.index for info in devices()}
     return replace(device, index=numbers.get(device.address, 0))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fourfold.device import DeviceInfo, Fact
-from fourfold.plan import Plan, Program
+from fourfold.plan import Plan, Port, Program
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
 
@@ -24,6 +24,7 @@ class DeviceMemory(Protocol):
     dtype: np.dtype | None
 
     host: np.ndarray | None  # its bytes, where the host sees them at all times
+    read_only: bool  # whether its owner lets nobody write there
     dlpack_device: tuple[int, int]  # what DLPack calls the device, and its number
 
     @property
@@ -46,6 +47,12 @@ def overlap(first: DeviceMemory, first_size: int, second: DeviceMemory, second_s
     (one, start), (other, second_start) = first.place, second.place
     apart = start + first_size <= second_start or second_start + second_size <= start
     return one == other and not apart
+
+
+def is_read(port: Port, target: DeviceMemory, sources: Sequence[tuple[Port, DeviceMemory]]) -> bool:
+    """Whether an output would be written to memory that kernels still read inputs from."""
+    sizes = ((memory, source.type.bytes) for source, memory in sources)
+    return any(overlap(target, port.type.bytes, *one) for one in sizes)
 
 
 class Slot(Protocol):

@@ -125,10 +125,10 @@ class Lifetime:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type, Mapping[str, Any]]]:
         """What another process gets: the source and the options, with the shapes of now."""
-        if self.device.shared_context:
+        if self.device.shared_context or self.device.shared_queue:
             raise InputError(
                 "this session cannot be pickled",
-                "it runs in an OpenCL context of the caller's, which other processes do not have",
+                "it runs in a context or stream of the caller's, which other processes do not have",
                 f"open it with device={self.device.address!r} to send it",
             )
         _check_callback(self._passed[CALLBACK])

@@ -48,17 +48,17 @@ def _loaded(codes: Sequence[bytes]) -> cu.Module:
 
 
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[DeviceInfo, Program], BuiltModule] = WeakValueDictionary()
+_live: WeakValueDictionary[tuple[cu.Context, Program], BuiltModule] = WeakValueDictionary()
 
 
 def live_program(device: DeviceInfo, program: Program) -> BuiltModule | None:
     """The program as another player of this process has it; None where none does."""
-    return _live.get((device, program))
+    return _live.get((context_of(device), program))
 
 
 def hold_program(device: DeviceInfo, program: Program, built: BuiltModule) -> None:
     """Let other players find it for as long as somebody holds it."""
-    _live[device, program] = built
+    _live[context_of(device), program] = built
 
 
 def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
