@@ -32,6 +32,7 @@ class Capabilities:
     images: bool = False
     host_addresses: bool = False  # buffers that are known by an address of the host alone
     matrix_fragments: bool = False  # raw words, and halves in them, included
+    async_copies: bool = False  # to local memory, while the kernel goes on
     extents: bool = False  # launches say how many elements there are behind each pointer
     # Instruction sets for dot products of bytes; 'x86' has those that round to bytes as well.
     dot_products: frozenset[str] = frozenset()
