@@ -63,7 +63,7 @@ def test_a_plain_tensor_tells_all() -> None:
         Tensor(requires_grad=True),
         Tensor(negated=True),
         Tensor(contiguous=False),
-        Tensor(dtype="torch.bfloat16"),
+        Tensor(dtype="torch.quint8"),
         np.zeros(3),
         "torch.Tensor",
     ],
