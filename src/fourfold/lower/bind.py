@@ -50,6 +50,12 @@ class Bound:
             if isinstance(use, BufferUse) and use.image is not None
         )
 
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """For each pointer, the number of the first that leads into the same buffer."""
+        uses = [use.buffer for use in self.launch.arguments if isinstance(use, BufferUse)]
+        return tuple(map(uses.index, uses))
+
 
 def bind_kernel(
     item: Built, device: DeviceInfo, allocation: Allocation, constants: Constants
