@@ -199,6 +199,7 @@ class NodeContext:
         """A new entry point; kernels of a node run in the order in which they are made."""
         kernel = Kernel(title, self.options.literal, self.options.real)
         kernel.packs = self.device.packs_bytes and self.options.counts_bytes
+        kernel.short = self.capabilities.few_kernels
         kernel.subgroup_size = self.capabilities.subgroups.get(self.device.subgroups, 1)
         self.kernels.append(kernel)
         return kernel
