@@ -32,9 +32,10 @@ class WebGpuBackend:
     """Whatever GPU has a driver for one of the APIs that wgpu-native knows."""
 
     name = "webgpu"
-    platforms = ("metal", "vulkan", "dx12")
+    # What OpenCL offers is there already, and faster; asking drivers of a second API takes time.
     listed = False
     last_resort = True
+    platforms: tuple[str, ...] = ("metal", "vulkan", "dx12")
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()

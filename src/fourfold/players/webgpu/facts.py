@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from fourfold.device import PROBED, DeviceInfo, Fact
-from fourfold.players.webgpu.binding.adapters import DISCRETE, INTEGRATED, SOFTWARE, Adapter
+from fourfold.device import PLAIN_UNITS, PROBED, DeviceInfo, Fact
+from fourfold.players.webgpu.binding.adapters import INTEGRATED, SOFTWARE, Adapter
 from fourfold.players.webgpu.binding.calls import API
 from fourfold.players.webgpu.binding.structures import Limits
 
 LANGUAGE, LANGUAGE_VERSION = "wgsl", "1.0"
-SUBGROUPS = "wgsl"  # who exchanges numbers between work-items, as `DeviceInfo.subgroups` has it
 _KINDS = {SOFTWARE: "other"}  # a processor, for which kernels are written as for a GPU
 _VENDORS = {
     0x1002: "AMD",
@@ -56,9 +55,6 @@ def _largest_buffer(limits: Limits) -> int:
 def _claims(adapter: Adapter) -> dict[str, Fact]:
     return {
         "half_arithmetic": "shader-f16" in adapter.features,
-        "subgroups": SUBGROUPS if "subgroups" in adapter.features else "",
-        "timestamps": "timestamp-query" in adapter.features,
-        "discrete": adapter.kind == DISCRETE,
     }
 
 
@@ -71,7 +67,7 @@ def any_device(units: int | None) -> DeviceInfo:
         driver="any",
         version="WebGPU 1.0",
         kind="gpu",
-        compute_units=units or 0,
+        compute_units=units or PLAIN_UNITS,
         memory=0,
         max_allocation=128 << 20,
         max_work_group=256,

@@ -20,7 +20,9 @@ class Words:
     """
 
     def __init__(self, device: wg.Device, launches: Sequence[Launch]) -> None:
-        blocks = [np.array([_word(one) for one in launch.arguments], np.int64) for launch in launches]
+        blocks = [
+            np.array([_word(one) for one in launch.arguments], np.int64) for launch in launches
+        ]
         self._places: list[tuple[int, int]] = []
         at = 0
         for block in blocks:

@@ -140,7 +140,9 @@ class Player:
 
     def binary(self) -> bytes:
         why = "wgpu-native tells nobody what the driver made of a kernel"
-        raise DeviceError("programs of WebGPU have no binary", why, "keep the plan: it has the text")
+        raise DeviceError(
+            "programs of WebGPU have no binary", why, "keep the plan: it has the text"
+        )
 
     def poison(self) -> None:
         """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""

@@ -17,38 +17,25 @@ IN_AND_OUT = ("input", "output")
 _ALIGNED = 8  # bytes at which a port begins in staging memory
 
 
-class _Staged:
-    """Ports side by side in one staging buffer."""
+class _Staged(wg.Staging):
+    """Ports side by side in staging memory."""
 
     def __init__(self, device: wg.Device, ports: Sequence[Port], upload: bool) -> None:
-        self.ports, self.places, at = ports, [], 0
+        self._ports = ports
+        self.places: list[int] = []
+        at = 0
         for port in ports:
             self.places.append(at)
             at += -(-port.type.bytes // _ALIGNED) * _ALIGNED
-        self.memory = wg.Staging(device, max(at, _ALIGNED), upload) if at else None
+        super().__init__(device, max(at, _ALIGNED), upload)
 
     def views(self) -> list[np.ndarray]:
         """The arrays that lie in it, while it is mapped."""
-        memory = None if self.memory is None else self.memory.bytes()
-        return [self._view(memory, *pair) for pair in zip(self.ports, self.places, strict=True)]
-
-    def _view(self, memory: np.ndarray | None, port: Port, at: int) -> np.ndarray:
-        if memory is None:
-            return np.empty(port.type.shape, port.type.dtype.numpy)
-        flat: np.ndarray = memory[at : at + port.type.bytes].view(port.type.dtype.numpy)
-        return flat.reshape(port.type.shape)
-
-    def ask(self) -> None:
-        if self.memory is not None:
-            self.memory.ask()
-
-    def unmap(self) -> None:
-        if self.memory is not None:
-            self.memory.unmap()
-
-    def release(self) -> None:
-        if self.memory is not None:
-            self.memory.release()
+        memory, found = self.bytes(), []
+        for port, at in zip(self._ports, self.places, strict=True):
+            flat = memory[at : at + port.type.bytes].view(port.type.dtype.numpy)
+            found.append(flat.reshape(port.type.shape))
+        return found
 
 
 class Ports:
@@ -62,11 +49,12 @@ class Ports:
         """`shared` are the buffers of the plan that all runs have; None for those of each run."""
         self._device, self._plan = device, plan
         self._own: list[wg.Buffer] = []
-        self._staged: list[_Staged] = []
         try:
             self.buffers = [one or self._make(n) for n, one in enumerate(shared)]
-            self._in = self._stage(plan.inputs, upload=True)
-            self._out = self._stage(plan.outputs, upload=False)
+            self._in = _Staged(device, plan.inputs, upload=True)
+            self._own.append(self._in)
+            self._out = _Staged(device, plan.outputs, upload=False)
+            self._own.append(self._out)
         except BaseException:
             self.release()
             raise
@@ -75,10 +63,6 @@ class Ports:
         made = wg.Buffer(self._device, padded(self._plan.buffers[number].bytes), USAGE)
         self._own.append(made)
         return made
-
-    def _stage(self, ports: Sequence[Port], upload: bool) -> _Staged:
-        self._staged.append(_Staged(self._device, ports, upload))
-        return self._staged[-1]
 
     def inputs(self) -> list[np.ndarray]:
         """Where inputs are written, until the next run begins."""
@@ -94,22 +78,23 @@ class Ports:
                 copied(array, view)
         self._in.unmap()
         for port, at, array in zip(self._plan.inputs, self._in.places, arrays, strict=True):
-            own = isinstance(array, WebGpuMemory)
-            source, start = (array.buffer, 0) if own else (self._in.memory, at)
-            if port.type.bytes:
-                target = self.buffers[port.buffer]
-                commands.copy(source, start, target, 0, whole_words(port.type.bytes))
+            target, size = self.buffers[port.buffer], whole_words(port.type.bytes)
+            if isinstance(array, WebGpuMemory):
+                commands.copy(array.buffer, 0, target, 0, size)
+            else:
+                commands.copy(self._in, at, target, 0, size)
 
     def put_out(self, commands: wg.Commands, into: Sequence[Any] | None) -> None:
         """Bring results to where they are wanted: memory of the device, or staging memory."""
         self._out.unmap()
-        for number, (port, at) in enumerate(zip(self._plan.outputs, self._out.places, strict=True)):
-            wanted = None if into is None else into[number]
-            own = isinstance(wanted, WebGpuMemory)
-            target, start = (wanted.buffer, 0) if own else (self._out.memory, at)
-            if port.type.bytes:
-                source = self.buffers[port.buffer]
-                commands.copy(source, 0, target, start, whole_words(port.type.bytes))
+        targets = [None] * len(self._plan.outputs) if into is None else into
+        pairs = zip(self._plan.outputs, self._out.places, targets, strict=True)
+        for port, at, target in pairs:
+            source, size = self.buffers[port.buffer], whole_words(port.type.bytes)
+            if isinstance(target, WebGpuMemory):
+                commands.copy(source, 0, target.buffer, 0, size)
+            else:
+                commands.copy(source, 0, self._out, at, size)
 
     def ask(self) -> None:
         """Have staging memory back as soon as the run has ended."""
@@ -119,7 +104,7 @@ class Ports:
     @property
     def done(self) -> bool:
         """Whether the run has ended, as far as the device was asked."""
-        return all(one.memory is None or one.memory.answered for one in self._staged)
+        return self._in.answered and self._out.answered
 
     def outputs(self) -> list[np.ndarray]:
         """The results where they lie, until the next run begins."""
@@ -137,9 +122,9 @@ class Ports:
         return results
 
     def release(self) -> None:
-        for one in (*self._own, *self._staged):
+        for one in self._own:
             one.release()
-        self._own, self._staged = [], []
+        self._own = []
 
 
 def _taken(view: np.ndarray, target: Any) -> Any:

@@ -56,6 +56,8 @@ class Commands:
 
     def copy(self, source: Buffer, start: int, target: Buffer, at: int, size: int) -> None:
         """From byte `start` of one buffer to byte `at` of another; all are whole words."""
+        if not size:
+            return
         places = (source.pointer, start, target.pointer, at, size)
         self._device.call("wgpuCommandEncoderCopyBufferToBuffer", self._pointer, *places)
 
@@ -64,9 +66,7 @@ class Commands:
         given = (self._pointer, buffer.pointer, 0, buffer.size)
         self._device.call("wgpuCommandEncoderClearBuffer", *given)
 
-    def launch(
-        self, recording: Recording, times: QuerySet | None = None, first: int = 0
-    ) -> None:
+    def launch(self, recording: Recording, times: QuerySet | None = None, first: int = 0) -> None:
         """All launches of a recording; when they begin and end goes to two places of `times`."""
         descriptor = None
         if times is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import c_void_p
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,8 @@ class Staging(Buffer):
         address: int | None = self.device.call(self._range, self.pointer, 0, self.size)
         if not address:
             raise Error(self._range, UNKNOWN, "the buffer is not mapped")
-        return np.frombuffer((ctypes.c_ubyte * self.size).from_address(address), np.uint8)
+        memory: Any = (ctypes.c_ubyte * self.size).from_address(address)
+        return np.frombuffer(memory, np.uint8)
 
     @property
     def answered(self) -> bool:
