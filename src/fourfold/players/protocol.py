@@ -59,8 +59,10 @@ class Slot(Protocol):
     @property
     def outputs(self) -> Sequence[np.ndarray]: ...
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
-        """Put in a run with copies of these inputs; for None it is what `inputs` has."""
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
+        """Put in a run with copies of these inputs; for None it is what `inputs` has. Who will
+        `spin` until it ends says so: then the driver need not watch it.
+        """
 
     @property
     def done(self) -> bool:

@@ -49,7 +49,7 @@ def _bytes(info: TensorInfo) -> int:
 
 
 def _check_device(device: DeviceInfo, given: DeviceArray) -> None:
-    if given.device != device:
+    if given.device is not device and given.device != device:
         what = f"the array is on {given.device.name}, the model on {device.name}"
         raise InputError(what, "a device reaches its own memory only", "pass array.numpy()")
 
