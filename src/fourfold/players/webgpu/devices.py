@@ -8,7 +8,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.forks import ForkSafeLock, check_not_lost
 from fourfold.players.webgpu import binding as wg
-from fourfold.players.webgpu.binding.adapters import DISCRETE, INTEGRATED, SOFTWARE
+from fourfold.players.webgpu.binding.adapter import DISCRETE, INTEGRATED, SOFTWARE
 from fourfold.players.webgpu.facts import device_info
 
 PLATFORMS = ("metal", "vulkan", "dx12")  # by which adapters are offered, the best first

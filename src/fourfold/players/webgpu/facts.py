@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fourfold.device import PLAIN_UNITS, PROBED, DeviceInfo, Fact
-from fourfold.players.webgpu.binding.adapters import INTEGRATED, SOFTWARE, Adapter
+from fourfold.players.webgpu.binding.adapter import INTEGRATED, SOFTWARE, Adapter
 from fourfold.players.webgpu.binding.calls import API
 from fourfold.players.webgpu.binding.structures import Limits
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fourfold import forks
-from fourfold.players.webgpu.binding.adapters import FEATURES, Adapter, process_events
+from fourfold.players.webgpu.binding.adapter import FEATURES, Adapter, process_events
 from fourfold.players.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back
 from fourfold.players.webgpu.binding.loader import library
 from fourfold.players.webgpu.binding.structures import (
