@@ -85,11 +85,11 @@ def test_numbers_are_those_of_the_header(header: Any) -> None:
     lib = header.lib
     for name, theirs in FLAGS.items():
         assert getattr(objects, name) == getattr(lib, f"WGPUBufferUsage_{theirs}")
-    assert adapter.FEATURES == {
+    assert {
         "timestamp-query": lib.WGPUFeatureName_TimestampQuery,
         "shader-f16": lib.WGPUFeatureName_ShaderF16,
         "subgroups": lib.WGPUNativeFeature_Subgroup,
-    }
+    } == adapter.FEATURES
     assert set(adapter.PLATFORMS) == {
         lib.WGPUBackendType_D3D12,
         lib.WGPUBackendType_Metal,
@@ -98,10 +98,10 @@ def test_numbers_are_those_of_the_header(header: Any) -> None:
     kinds = (adapter.DISCRETE, adapter.INTEGRATED, adapter.SOFTWARE)
     names = ("DiscreteGPU", "IntegratedGPU", "CPU")
     assert kinds == tuple(getattr(lib, f"WGPUAdapterType_{name}") for name in names)
-    assert (calls.VALIDATION, calls.OUT_OF_MEMORY) == (
+    assert (
         lib.WGPUErrorType_Validation,
         lib.WGPUErrorType_OutOfMemory,
-    )
+    ) == (calls.VALIDATION, calls.OUT_OF_MEMORY)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_another_version_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("anew")
 def test_a_machine_without_an_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wg, "version", lambda: (29, 0, 1))
-    monkeypatch.setattr(wg, "adapters", lambda: [])
+    monkeypatch.setattr(wg, "adapters", list)
     error = complaint()
     assert error.what == "no device of WebGPU was found"
     assert "Vulkan driver" in error.fix

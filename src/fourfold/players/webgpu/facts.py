@@ -20,6 +20,7 @@ _VENDORS = {
     0x8086: "Intel",
 }
 _WORD = 4
+_ALIGNMENT = 256  # of buffers, which are bound whole: how parts of them could be does not matter
 
 
 def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
@@ -37,7 +38,7 @@ def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
         max_allocation=_largest_buffer(limits),
         max_work_group=limits.maxComputeInvocationsPerWorkgroup,
         local_memory=limits.maxComputeWorkgroupStorageSize,
-        alignment=limits.minStorageBufferOffsetAlignment,
+        alignment=_ALIGNMENT,
         unified_memory=adapter.kind in (INTEGRATED, SOFTWARE),
         claims=_claims(adapter),
         api=API,
@@ -72,7 +73,7 @@ def any_device(units: int | None) -> DeviceInfo:
         max_allocation=128 << 20,
         max_work_group=256,
         local_memory=16 << 10,
-        alignment=256,
+        alignment=_ALIGNMENT,
         unified_memory=True,
         probed=PROBED,
         api=API,

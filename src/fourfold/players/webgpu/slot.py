@@ -57,7 +57,7 @@ class Slot:
         self.inputs, self.outputs = _arrays(plan.inputs), _arrays(plan.outputs)
         self._index: c_uint64 | None = None
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
         self.end()  # somebody may have stopped waiting for the run before
         for own, array in zip(self.inputs, arrays, strict=True):
             if array is not None:

@@ -16,9 +16,9 @@ from fourfold.plan import ARENA, Buffer, BufferUse, Launch, Plan
 from fourfold.players.webgpu.timer import LaunchTimer
 
 _COUNTS = tuple(1 << power for power in range(13))  # of groups
-_LONG = 2e-3  # seconds that a group works at least, so that a launch costs little beside it
+_LONG = 1e-3  # seconds that a group works at least, so that a launch costs little beside it
 _FIRST_LOOPS, _MOST_LOOPS = 1000, 4_000_000
-_WAVES = 8  # so many groups for each unit are enough to tell
+_WAVES = 32  # so many groups for each unit tell their number to a thirtieth
 _RUNS = 2
 
 

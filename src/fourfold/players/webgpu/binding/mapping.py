@@ -52,8 +52,8 @@ class Staging(Buffer):
         """Have it mapped as soon as the device has done what was put in."""
         self._answers.clear()
         self._answered.clear()
-        self.asked = True
         self.device.call("wgpuBufferMapAsync", self.pointer, self._mode, 0, self.size, self._info)
+        self.asked = True
 
     def bytes(self) -> np.ndarray:
         """Its memory, until `unmap`; waits for the device where nobody has done that."""
