@@ -374,7 +374,7 @@ def test_the_facts_of_an_adapter(fake: FakeWebGpu) -> None:
     (info,) = backends()["webgpu"].devices()
     assert (info.api, info.language, info.address) == ("webgpu", "wgsl", "webgpu:0")
     assert (info.name, info.platform, info.kind) == ("Imagined GPU", "Vulkan", "other")
-    assert (info.max_allocation, info.local_memory) == ((1 << 20) - 4, 16384)
+    assert (info.max_allocation, info.local_memory) == ((1 << 20) - 4, 0)
     assert info.units == 0
     assert fake.held  # nothing was opened on the machine itself
 
@@ -383,6 +383,9 @@ def test_any_device_is_one_to_prepare_for() -> None:
     board = backends()["webgpu"].find_board("any", 20)
     assert board is not None
     assert (board.present, board.units, board.max_work_group) == (False, 20, 256)
+    software = backends()["webgpu"].find_board("software", None)
+    assert software is not None
+    assert (software.present, software.kind, software.local_memory) == (False, "other", 0)
     assert backends()["webgpu"].build_binary(board, Program(LINE, "")) == b""
     with pytest.raises(DeviceError, match="is not here"):
         device_of(board)
