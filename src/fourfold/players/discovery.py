@@ -132,9 +132,8 @@ def find_device(wanted: object = "auto", compiles: bool = True) -> DeviceInfo:
 def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
-    backend = _named(api)
-    if backend is not None:
-        return _find_in_api(backend, api, part.strip())
+    if _named(api) is not None:
+        return _find_in_api(api, part.strip())
     found = _first_called(leading_devices(), text)
     if found is not None:
         return found
@@ -229,16 +228,30 @@ def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> Dev
     return find_device(wanted) if board is None else board
 
 
-def _find_in_api(backend: protocol.Backend, api: str, part: str) -> DeviceInfo:
+def devices_of(api: str) -> list[DeviceInfo]:
+    """The devices of one API, or those that WebGPU has by one: what the list of all has by a better
+    API is among them, and what it leaves out.
+    """
+    name = api.strip().lower()
+    backend = _named(name)
+    if backend is None:
+        known = [*registry.backends()]
+        what, why = f"there is no API {api!r}", f"there are {', '.join(known)}"
+        raise InputError(what, why, nearest(name, known))
+    found = _offered(backend.name)
+    if name != backend.name:
+        found = [info for info in found if info.platform.lower() == name]
+    if not found:
+        raise DeviceError(f"no device of {name} was found", "its drivers have none", _INSTALL)
+    return found
+
+
+def _find_in_api(api: str, part: str) -> DeviceInfo:
     """A device of one API, whether another offers it, too, or not."""
-    offered = _offered(backend.name)
-    numbers = [info.ordinal for info in offered]
-    if api != backend.name:
-        offered = [info for info in offered if info.platform.lower() == api]
-        numbers = [*range(len(offered))]
-    if not offered:
-        raise DeviceError(f"no device of {api} was found", "its drivers have none", _INSTALL)
-    for number, info in zip(numbers, offered, strict=True):
+    offered = devices_of(api)
+    by_platform = api not in registry.backends()
+    for place, info in enumerate(offered):
+        number = place if by_platform else info.ordinal
         fits = part == str(number) if part.isdigit() else _is_called(info, part)
         if fits or not part:
             return info

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError
+from fourfold.errors import DeviceError, InputError
 from fourfold.players import devices, discovery, find_device, registry
 from fourfold.players.null import NULL_GPU
 
@@ -20,8 +20,6 @@ PROCESSOR = replace(NULL_GPU, name="EPYC", platform="PoCL", kind="cpu", vendor="
 class FakeBackend:
     """Offers devices, or is not installed."""
 
-    platforms = ("vulkan", "metal")
-
     def __init__(
         self,
         name: str,
@@ -30,6 +28,7 @@ class FakeBackend:
         last_resort: bool = False,
     ) -> None:
         self.name, self.listed, self.last_resort, self._found = name, listed, last_resort, found
+        self.platforms = ("vulkan", "metal") if name == "webgpu" else ()
         self.asked = 0
 
     def devices(self) -> list[DeviceInfo]:
@@ -212,3 +211,13 @@ def test_a_platform_is_an_address(wanted: str, address: str, patch: pytest.Monke
     offer(patch, FakeBackend("webgpu", [VULKAN_ARC], listed=False))
     with pytest.raises(DeviceError, match="no device of metal"):
         find_device("metal")
+
+
+def test_the_devices_of_one_api(patch: pytest.MonkeyPatch) -> None:
+    apple = replace(NULL_GPU, name="Apple M4", platform="Metal")
+    hidden = FakeBackend("webgpu", [apple, VULKAN_ARC], listed=False)
+    offer(patch, FakeBackend("opencl", [PROCESSOR]), hidden)
+    assert [info.address for info in discovery.devices_of("WebGPU")] == ["webgpu:0", "webgpu:1"]
+    assert [info.name for info in discovery.devices_of("vulkan")] == ["Intel Arc"]
+    with pytest.raises(InputError, match="there is no API 'opengl'"):
+        discovery.devices_of("opengl")
