@@ -138,7 +138,8 @@ def _find_binaries(
     plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
     programs = [plan.program for plan in plans if plan is not None]
     if not device.present:
-        return {one: backend_of(device).build_binary(device, one) for one in programs}
+        built = {one: backend_of(device).build_binary(device, one) for one in programs}
+        return {program: binary for program, binary in built.items() if binary}
     if store is not None and programs:
         kept = {one: store.find_binary(program_parts(one, device)) for one in programs}
         whole = {program: binary for program, binary in kept.items() if binary is not None}

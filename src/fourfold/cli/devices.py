@@ -1,8 +1,9 @@
 """List the devices of this machine, with what trials tell of them.
 
 Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
-offer is listed once, by the best of them. With --adb those of all phones that are attached are
-listed instead, with --ssh that of another machine; they are chosen by address alone.
+offer is listed once, by the best of them. With an API ('cuda', 'webgpu', 'vulkan') its devices are
+listed, those too that nobody gets who does not ask for them. With --adb those of all phones that
+are attached are listed instead, with --ssh that of another machine; these have addresses alone.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
-from fourfold.device import IMAGES, LIBERTIES, DeviceInfo, facts_for_players
+from fourfold.device import IMAGES, LIBERTIES, MEASURED, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, backends, describe_verdict, find_device
+from fourfold.players import ask_facts, backends, describe_verdict, devices_of, find_device
 from fourfold.players.connections import MACHINES
 from fourfold.store.store import configured_store
 
@@ -39,14 +40,16 @@ COLUMNS = (
 
 
 @click.command(help=__doc__)
+@click.argument("api", required=False)
 @click.option("--adb", is_flag=True, help="Those of attached phones.")
 @click.option("--ssh", multiple=True, metavar="HOST", help="That of another machine.")
 @json_option
-def command(adb: bool, ssh: tuple[str, ...], as_json: bool) -> None:
+def command(api: str | None, adb: bool, ssh: tuple[str, ...], as_json: bool) -> None:
     config = Config.from_environment()
     store = configured_store(config)
     with MACHINES.held():
-        found = [ask_facts(device, _shown(device), store) for device in _listed(adb, ssh)]
+        offered = _elsewhere(adb, ssh) if adb or ssh else _here(api)
+        found = [ask_facts(device, _shown(device), store) for device in offered]
     if not found and adb:
         what, why = "no phone is attached", "adb lists none that can be used"
         raise DeviceError(what, why, "plug one in, unlock it, and allow USB debugging")
@@ -64,9 +67,11 @@ def command(adb: bool, ssh: tuple[str, ...], as_json: bool) -> None:
     show_table(title, COLUMNS, [_row(device) for device in found])
 
 
-def _listed(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
-    if not adb and not ssh:
-        return fourfold.devices()
+def _here(api: str | None) -> Sequence[DeviceInfo]:
+    return fourfold.devices() if api is None else devices_of(api)
+
+
+def _elsewhere(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
     phones = backends()["adb"].devices() if adb else ()
     return [*phones, *(find_device(f"ssh:{host}") for host in ssh)]
 
@@ -74,8 +79,9 @@ def _listed(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
 def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
+    units = () if device.compute_units else MEASURED
     liberties = ("forward_progress",) if device.remote else LIBERTIES
-    return (*half, "subgroups", *IMAGES, *facts_for_players(device), *liberties)
+    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *liberties)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:
@@ -90,8 +96,8 @@ def _row(device: DeviceInfo) -> tuple[object, ...]:
         device.kind,
         device.platform,
         device.driver,
-        device.compute_units,
-        byte_count(device.memory),
+        device.units or "not told",
+        byte_count(device.memory) if device.memory else "not told",
         "yes" if device.half_arithmetic else "no",
         device.subgroups or "no",
         device.image_texels or "no",

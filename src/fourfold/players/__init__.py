@@ -10,6 +10,7 @@ from fourfold.players.connections import ConnectionLost
 from fourfold.players.discovery import (
     by_other_apis,
     devices,
+    devices_of,
     find_device,
     find_target,
     names_api,
@@ -64,6 +65,7 @@ __all__ = [
     "by_other_apis",
     "describe_verdict",
     "devices",
+    "devices_of",
     "find_device",
     "find_target",
     "keep_facts",

@@ -28,6 +28,8 @@ class RemoteBackend:
     """OpenCL devices of machines that are reached in one way: 'adb' or 'ssh'."""
 
     listed = False
+    last_resort = False
+    platforms: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
