@@ -11,8 +11,8 @@ from pathlib import Path
 
 from fourfold.errors import InputError
 from fourfold.native.compilers import Compiler, find_compiler
-from fourfold.native.sources import digest_sources, source_files, source_folder
-from fourfold.native.targets import Target
+from fourfold.native.sources import digest_player, source_files, source_folder
+from fourfold.native.targets import BuildTarget
 
 FLAGS = ("-std=c99", "-O2", "-ffunction-sections", "-fdata-sections")
 _LINUX = ("-Wl,--gc-sections", "-s", "-ldl", "-lm", "-lpthread")
@@ -21,7 +21,7 @@ _WINDOWS = ("-s",)
 PATIENCE = 600.0  # seconds
 
 
-def build_player(target: Target | None, cache: str | None) -> Path:
+def build_player(target: BuildTarget | None, cache: str | None) -> Path:
     """The player's command for a target, None being this machine; compiled unless the same was
     before. Without a cache it is made in a folder that the caller owns: the parent of the result.
     """
@@ -37,13 +37,13 @@ def build_player(target: Target | None, cache: str | None) -> Path:
     return kept
 
 
-def _key(compiler: Compiler, folder: Path, target: Target | None) -> str:
-    parts = (digest_sources(folder), *compiler.command, compiler.identity, *_flags(target))
+def _key(compiler: Compiler, folder: Path, target: BuildTarget | None) -> str:
+    parts = (digest_player(folder), *compiler.command, compiler.identity, *_flags(target))
     digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=12).hexdigest()
     return f"{'host' if target is None else target.name}-{digest}"
 
 
-def _compile_into(kept: Path, compiler: Compiler, folder: Path, target: Target | None) -> None:
+def _compile_into(kept: Path, compiler: Compiler, folder: Path, target: BuildTarget | None) -> None:
     """Into the cache: whole or not at all, however many processes do so at once."""
     try:
         kept.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -59,7 +59,7 @@ def _compile_into(kept: Path, compiler: Compiler, folder: Path, target: Target |
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _compile(compiler: Compiler, folder: Path, target: Target | None, output: Path) -> None:
+def _compile(compiler: Compiler, folder: Path, target: BuildTarget | None, output: Path) -> None:
     sources = [os.fspath(path) for path in source_files(folder) if path.suffix == ".c"]
     command = [*compiler.command, *FLAGS, f"-I{folder}", *sources, "-o", os.fspath(output)]
     name = "this machine" if target is None else target.name
@@ -82,7 +82,7 @@ def _compile(compiler: Compiler, folder: Path, target: Target | None, output: Pa
         raise InputError(f"the player does not compile for {name}", why, fix)
 
 
-def _flags(target: Target | None) -> tuple[str, ...]:
+def _flags(target: BuildTarget | None) -> tuple[str, ...]:
     """What the linker needs behind the sources."""
     if target is not None and target.is_windows:
         return _WINDOWS

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from fourfold.config import android_folders
 from fourfold.errors import InputError
-from fourfold.native.targets import ANDROID_API, Target, host_target
+from fourfold.native.targets import ANDROID_API, BuildTarget, host_target
 from fourfold.packages import installed_version
 
 _SYSTEM = ("cc", "gcc", "clang")
@@ -31,7 +31,7 @@ class Compiler(NamedTuple):
     identity: str
 
 
-def find_compiler(target: Target | None) -> Compiler:
+def find_compiler(target: BuildTarget | None) -> Compiler:
     """Who compiles for a target; None is this machine."""
     if target is not None and target.is_android:
         return _android_compiler(target)
@@ -54,7 +54,7 @@ def _version(compiler: str) -> str:
     return said.stdout.partition("\n")[0]
 
 
-def _zig(target: Target | None) -> Compiler:
+def _zig(target: BuildTarget | None) -> Compiler:
     version = installed_version("ziglang")
     if version is None:
         name = "this machine" if target is None else target.name
@@ -69,7 +69,7 @@ def _zig(target: Target | None) -> Compiler:
     return Compiler((*command, "-target", target.zig, *target.flags), f"zig {version}")
 
 
-def _android_compiler(target: Target) -> Compiler:
+def _android_compiler(target: BuildTarget) -> Compiler:
     name = f"{target.android}{ANDROID_API}-clang" + (".cmd" if sys.platform == "win32" else "")
     kits = list(_ndk_folders())
     for kit in kits:

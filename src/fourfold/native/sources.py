@@ -30,7 +30,7 @@ def source_files(folder: Path) -> list[Path]:
     return sorted(path for pattern in _PATTERNS for path in folder.glob(pattern))
 
 
-def digest_sources(folder: Path) -> str:
+def digest_player(folder: Path) -> str:
     """What changes when any of the sources does."""
     total = hashlib.blake2b(digest_size=16)
     for path in source_files(folder):

@@ -11,7 +11,7 @@ from fourfold.errors import InputError, nearest
 ANDROID_API = 21  # Android 5, the first with 64 bits; what is built for it runs on all newer ones
 
 
-class Target(NamedTuple):
+class BuildTarget(NamedTuple):
     """A machine: its name here, what Zig calls it, and what Android's compilers call it.
 
     Linux binaries are for a C library of 2014 or, where an architecture came later, of its first
@@ -37,14 +37,14 @@ class Target(NamedTuple):
 
 
 _ALL = (
-    Target("x86_64-linux-gnu", "x86_64-linux-gnu.2.17"),
-    Target("aarch64-linux-gnu", "aarch64-linux-gnu.2.17"),
-    Target("armv7-linux-gnueabihf", "arm-linux-gnueabihf.2.17", flags=("-mcpu=generic+v7a",)),
-    Target("riscv64-linux-gnu", "riscv64-linux-gnu.2.27"),
-    Target("x86_64-windows", "x86_64-windows-gnu"),
-    Target("aarch64-linux-android", android="aarch64-linux-android"),
-    Target("armv7-linux-android", android="armv7a-linux-androideabi"),
-    Target("x86_64-linux-android", android="x86_64-linux-android"),
+    BuildTarget("x86_64-linux-gnu", "x86_64-linux-gnu.2.17"),
+    BuildTarget("aarch64-linux-gnu", "aarch64-linux-gnu.2.17"),
+    BuildTarget("armv7-linux-gnueabihf", "arm-linux-gnueabihf.2.17", flags=("-mcpu=generic+v7a",)),
+    BuildTarget("riscv64-linux-gnu", "riscv64-linux-gnu.2.27"),
+    BuildTarget("x86_64-windows", "x86_64-windows-gnu"),
+    BuildTarget("aarch64-linux-android", android="aarch64-linux-android"),
+    BuildTarget("armv7-linux-android", android="armv7a-linux-androideabi"),
+    BuildTarget("x86_64-linux-android", android="x86_64-linux-android"),
 )
 TARGETS = {target.name: target for target in _ALL}
 # What `uname -m` and Android's `ro.product.cpu.abi` say, and how targets begin.
@@ -62,7 +62,7 @@ _MACHINES = {
 _SYSTEMS = {"linux": "linux-gnu", "android": "linux-android", "windows": "windows"}
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str) -> BuildTarget:
     """One of the targets; an InputError with the nearest names where it is none."""
     if name not in TARGETS:
         why = f"known are {', '.join(TARGETS)}"
@@ -70,7 +70,7 @@ def target_named(name: str) -> Target:
     return TARGETS[name]
 
 
-def find_target_machine(machine: str, system: str = "linux") -> Target | None:
+def find_target_machine(machine: str, system: str = "linux") -> BuildTarget | None:
     """The target of a machine that calls itself so; None where there is none."""
     begin, end = _MACHINES.get(machine.strip().lower()), _SYSTEMS[system]
     found = (
@@ -79,7 +79,7 @@ def find_target_machine(machine: str, system: str = "linux") -> Target | None:
     return next(found, None)
 
 
-def host_target() -> Target | None:
+def host_target() -> BuildTarget | None:
     """The target that this machine is; None where it is none."""
     systems = {"win32": "windows", "linux": "linux"}
     if sys.platform not in systems:

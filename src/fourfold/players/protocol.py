@@ -135,7 +135,7 @@ class Player(Protocol):
         """Give the device's memory back."""
 
 
-class Written(NamedTuple):
+class LaunchOutput(NamedTuple):
     """Launches of a plan, and the part of the arena that they write."""
 
     launches: range
@@ -144,7 +144,7 @@ class Written(NamedTuple):
     elements: int
 
 
-class Difference(NamedTuple):
+class OutputDifference(NamedTuple):
     """How far numbers are from those that are expected: whether what is no number differs, the
     largest difference of the others, and the largest of what is expected.
     """
@@ -172,7 +172,7 @@ class LaunchTimer(Protocol):
     def seconds_of_all(self, all_launches: Sequence[range], runs: int) -> list[float]:
         """The same for many at once."""
 
-    def differences(self, all_written: Sequence[Written]) -> list[Difference | None]:
+    def differences(self, all_written: Sequence[LaunchOutput]) -> list[OutputDifference | None]:
         """How far what each of these writes is from what the first one does; None where launches
         cannot run, and a DeviceError where those of the first cannot.
         """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fourfold.errors import DeviceError
-from fourfold.players.protocol import Difference, Into, Outputs, Written
+from fourfold.players.protocol import Into, LaunchOutput, OutputDifference, Outputs
 
 
 class TimedRuns:
@@ -46,14 +46,14 @@ class LaunchesOneByOne:
     def seconds_of_all(self, all_launches: Sequence[range], runs: int) -> list[float]:
         return [self.seconds(launches, runs) for launches in all_launches]
 
-    def differences(self, all_written: Sequence[Written]) -> list[Difference | None]:
+    def differences(self, all_written: Sequence[LaunchOutput]) -> list[OutputDifference | None]:
         expected = self._written(all_written[0])
         return [difference_of(expected, expected), *self._others(all_written[1:], expected)]
 
     def _others(
-        self, all_written: Sequence[Written], expected: np.ndarray
-    ) -> list[Difference | None]:
-        found: list[Difference | None] = []
+        self, all_written: Sequence[LaunchOutput], expected: np.ndarray
+    ) -> list[OutputDifference | None]:
+        found: list[OutputDifference | None] = []
         for written in all_written:
             try:
                 found.append(difference_of(self._written(written), expected))
@@ -61,7 +61,7 @@ class LaunchesOneByOne:
                 found.append(None)
         return found
 
-    def _written(self, written: Written) -> np.ndarray:
+    def _written(self, written: LaunchOutput) -> np.ndarray:
         """What launches write, where there was nothing before."""
         self.blank(written.offset, written.elements * written.dtype.size)
         self.seconds(written.launches, 1)
@@ -69,14 +69,14 @@ class LaunchesOneByOne:
         return values.astype(np.float32)
 
 
-def difference_of(output: np.ndarray, expected: np.ndarray) -> Difference:
+def difference_of(output: np.ndarray, expected: np.ndarray) -> OutputDifference:
     known = np.isfinite(expected)
     same = np.array_equal(output[~known], expected[~known], equal_nan=True)
     apart = np.abs(output[known] - expected[known])
     scale = float(np.abs(expected[known]).max(initial=0.0))
     # What is no number where one is expected is as far off as can be.
     largest = float(np.nan_to_num(apart, nan=np.inf, posinf=np.inf).max(initial=0.0))
-    return Difference(not same, largest, scale)
+    return OutputDifference(not same, largest, scale)
 
 
 def _timed(call: Callable[[], object]) -> float:

@@ -12,7 +12,7 @@ from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower.trials import Extent, Trial, plan_trials
-from fourfold.players import Difference, Written, backend_of
+from fourfold.players import LaunchOutput, OutputDifference, backend_of
 from fourfold.tune.search import Search
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 2e-2, "fp16": 4e-2}
@@ -41,9 +41,9 @@ def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     return arena
 
 
-def _written(trial: Trial) -> Written:
+def _written(trial: Trial) -> LaunchOutput:
     at = trial.output
-    return Written(trial.launches, at.offset, at.dtype, at.bytes // at.dtype.size)
+    return LaunchOutput(trial.launches, at.offset, at.dtype, at.bytes // at.dtype.size)
 
 
 class Race:
@@ -94,7 +94,7 @@ class Race:
             best = trials[0].way
         return Result(best, times[best], default, len(correct))
 
-    def _agrees(self, apart: Difference | None) -> bool:
+    def _agrees(self, apart: OutputDifference | None) -> bool:
         """Whether a candidate writes what the default writes; one that fails to run does not."""
         if apart is None or apart.in_nans:
             return False

@@ -16,7 +16,7 @@ from typing import Any
 
 from fourfold.config import Config
 from fourfold.errors import DeviceError, FourfoldError
-from fourfold.native import Target, build_player, find_target_machine, host_target
+from fourfold.native import BuildTarget, build_player, find_target_machine, host_target
 from fourfold.players.remote.link import Answer, Link
 
 PLAYER = "fourfold-run"
@@ -62,7 +62,7 @@ class Machine:
         self._remove([path for path in old if _is_abandoned(path)])
         return facts
 
-    def _find_target(self, facts: dict[str, str]) -> Target:
+    def _find_target(self, facts: dict[str, str]) -> BuildTarget:
         abi, machine = facts.get("abi", ""), facts.get("machine", "")
         target = find_target_machine(abi or machine, "android" if abi else "linux")
         if target is None:

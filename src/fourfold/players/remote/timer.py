@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import ARENA, Plan
-from fourfold.players.protocol import Difference, Written
+from fourfold.players.protocol import LaunchOutput, OutputDifference
 from fourfold.players.remote.heat import HeatWatch
 from fourfold.players.remote.player import Player
 
@@ -49,7 +49,7 @@ class LaunchTimer(Player):
             answers = self._ask_all(steps)
         return [float(answer.get("seconds", "inf")) for answer in answers]
 
-    def differences(self, all_written: Sequence[Written]) -> list[Difference | None]:
+    def differences(self, all_written: Sequence[LaunchOutput]) -> list[OutputDifference | None]:
         """They are found there: what candidates write would take the cable long."""
         first, *others = all_written
         self.blank(first.offset, _size(first))
@@ -58,7 +58,7 @@ class LaunchTimer(Player):
         steps = [step for one in others for step in _comparison(one)]
         answers = self._ask_all(steps)
         rows = [answers[start : start + 3] for start in range(0, len(answers), 3)]
-        return [Difference(False, 0.0, 0.0), *map(_difference, rows)]
+        return [OutputDifference(False, 0.0, 0.0), *map(_difference, rows)]
 
     def _ask_all(self, steps: Sequence[str]) -> list[dict[str, Any]]:
         if self._process is None:
@@ -66,7 +66,7 @@ class LaunchTimer(Player):
         return self._process.ask_all(steps)
 
 
-def _size(written: Written) -> int:
+def _size(written: LaunchOutput) -> int:
     return written.elements * written.dtype.size
 
 
@@ -74,7 +74,7 @@ def _time(launches: range, runs: int) -> str:
     return f"time {launches.start} {len(launches)} {runs}"
 
 
-def _comparison(written: Written) -> list[str]:
+def _comparison(written: LaunchOutput) -> list[str]:
     place = f"{ARENA} {written.offset}"
     return [
         f"blank {place} {-(-_size(written) // 4) * 4}",
@@ -83,9 +83,9 @@ def _comparison(written: Written) -> list[str]:
     ]
 
 
-def _difference(answers: Sequence[dict[str, Any]]) -> Difference | None:
+def _difference(answers: Sequence[dict[str, Any]]) -> OutputDifference | None:
     """What a comparison told; nothing where a step of it was refused."""
     if any("error" in answer for answer in answers):
         return None
     told = answers[-1]
-    return Difference(bool(told["nan_differs"]), float(told["largest"]), float(told["scale"]))
+    return OutputDifference(bool(told["nan_differs"]), float(told["largest"]), float(told["scale"]))
