@@ -22,7 +22,7 @@ class BoundMemory:
     The last few of such runs are kept ready: callers come with the same memory again and again.
     """
 
-    MOST = 8  # that are kept
+    MOST = 32  # that are kept
 
     def __init__(self, plan: Plan, ports: PortMemory, binder: LaunchBinder) -> None:
         self._plan, self._ports, self._binder = plan, ports, binder
