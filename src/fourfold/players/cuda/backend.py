@@ -77,7 +77,7 @@ class CudaBackend:
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> programs.BuiltModule | None:
-        with failures.working("loading the kernels", device, found.context_of(device)):
+        with failures.Working("loading the kernels", device, found.context_of(device)):
             return programs.load_binary(device, binary)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:

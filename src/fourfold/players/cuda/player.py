@@ -18,7 +18,7 @@ from fourfold.players.chunked_copy import copied
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
 from fourfold.players.cuda.replay import LaunchBinder, Replay
@@ -215,4 +215,4 @@ class Player:
             self.close()
 
     def _working(self, doing: str) -> AbstractContextManager[object]:
-        return working(doing, self.info, self._context, self._needed)
+        return Working(doing, self.info, self._context, self._needed)
