@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from cuda_on_host import COMPILER, HostKernels
 from fake_cuda import FakeCuda
-from imagined_gpu import forget_drivers
+from imagined_gpu import installed
 from small_networks import small_onnx
 
 import fourfold
@@ -21,7 +22,6 @@ from fourfold.plan import Program
 from fourfold.players import find_device, probe
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.architectures import runs
-from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.image import Image, unpack
 from fourfold.store import log
 from fourfold.store.keys import loadable_parts, program_parts
@@ -36,16 +36,9 @@ EMPTY = Program("", "")
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Makes a driver that of this machine, for one test."""
-
-    def use(driver: FakeCuda) -> FakeCuda:
-        forget_drivers()
-        for name in ("library", "quick_library"):
-            monkeypatch.setattr(loader, name, lambda: driver)
-        monkeypatch.setattr(log, "_said", {})
-        return driver
-
-    yield use
-    forget_drivers()
+    monkeypatch.setattr(log, "_said", {})
+    with ExitStack() as held:
+        yield lambda driver: held.enter_context(installed(driver))
 
 
 @pytest.mark.parametrize(
