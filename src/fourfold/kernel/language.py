@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fourfold.device import DeviceInfo
+from fourfold.device import PLAIN_UNITS, DeviceInfo
 from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import KernelOptions, Target
 from fourfold.kernel.kernel import Kernel
@@ -54,6 +54,7 @@ class JoinedStages:
     local: tuple[int, ...]
     runs: tuple[JoinedRun, ...]
     kernels: tuple[Kernel, ...]
+    local_bytes: int = 0  # of local memory that launches must ask for
 
 
 class Persistent(Protocol):
@@ -96,9 +97,16 @@ class Language(Protocol):
     def persistent(self) -> Persistent | None:
         """How all stages of a plan become one launch, if they can."""
 
-    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
         """The text of one entry point. Its parameters are, for each buffer, the buffer and an
-        offset in elements, then all sizes; `images` names the pointers that are read by image.
+        offset in elements, then all sizes; `images` names the pointers that are read by image,
+        `buffers` has for each pointer the number of the first that leads into the same buffer.
         """
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
@@ -109,7 +117,7 @@ def make_target(language: Language, device: DeviceInfo, options: KernelOptions) 
     """For what kernels are written: of the device's facts those that the language can use."""
     able, persistent = language.capabilities, language.persistent is not None
     # A new record only where something is missing: most of the time it is the same device.
-    lost: dict[str, object] = {}
+    lost: dict[str, object] = {"compute_units": device.units or PLAIN_UNITS}
     if device.dot_products not in able.dot_products:
         lost["dot_products"] = ""
     if device.subgroups not in able.subgroups:

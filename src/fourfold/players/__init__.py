@@ -9,6 +9,7 @@ from fourfold.plan import Plan
 from fourfold.players.discovery import (
     by_other_apis,
     devices,
+    devices_of,
     find_device,
     find_target,
     names_api,
@@ -58,6 +59,7 @@ __all__ = [
     "by_other_apis",
     "describe_verdict",
     "devices",
+    "devices_of",
     "find_device",
     "find_target",
     "keep_facts",

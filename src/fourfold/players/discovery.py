@@ -9,7 +9,7 @@ from functools import cache
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.forks import check_not_lost
-from fourfold.players import registry
+from fourfold.players import protocol, registry
 from fourfold.store.log import log_once
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
@@ -19,7 +19,8 @@ _KIND_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
 # takes 0.75 s, where PoCL and Intel's runtime take a millisecond.
 SLOW_ON_CPUS = ("rusticl",)
 _INSTALL = (
-    "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
+    "install the GPU's OpenCL driver, or 'pip install fourfold[webgpu]' for Metal, Vulkan and "
+    "DX12, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
 
 
@@ -27,26 +28,44 @@ _INSTALL = (
 def devices() -> tuple[DeviceInfo, ...]:
     """The facts of every device on this machine, GPUs first, what is known to be slow last.
 
-    A GPU that several APIs offer is there once; `others` are its addresses in the other APIs.
+    A GPU that several APIs offer is there once; `others` are its addresses in the other APIs. Some
+    back ends are only asked where no other one has a device.
     """
-    found: list[DeviceInfo] = []
-    problems: list[DeviceError] = []
-    for backend in registry.backends().values():
-        try:
-            found += backend.devices() if backend.listed else ()
-        except DeviceError as error:
-            problems.append(error)
+    found, problems = _offered_by(backend for backend in _in_order() if backend.listed)
+    for backend in _in_order():
+        if not found and backend.last_resort:
+            found, further = _offered_by([backend])
+            problems += further
     if not found and problems:
         raise problems[0]
     once = sorted(merge_devices(found), key=_rank)
     return tuple(replace(info, index=index) for index, info in enumerate(once))
 
 
+def _in_order() -> list[protocol.Backend]:
+    """All back ends, the best first."""
+    return sorted(registry.backends().values(), key=lambda backend: _api_rank(backend.name))
+
+
+def _offered_by(
+    several: Iterable[protocol.Backend],
+) -> tuple[list[DeviceInfo], list[DeviceError]]:
+    """The devices of these back ends, and why some have none."""
+    found: list[DeviceInfo] = []
+    problems: list[DeviceError] = []
+    for backend in several:
+        try:
+            found += backend.devices()
+        except DeviceError as error:
+            problems.append(error)
+    return found, problems
+
+
 def leading_devices() -> list[DeviceInfo]:
     """The GPUs that the list begins with: those of the best API that has any. No other API need be
     asked to find one of them, so `others` is left out.
     """
-    for backend in sorted(registry.backends().values(), key=lambda one: _api_rank(one.name)):
+    for backend in _in_order():
         try:
             found = backend.devices() if backend.listed else ()
         except DeviceError:
@@ -93,10 +112,10 @@ def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
 
 def find_device(wanted: object = "auto", compiles: bool = True) -> DeviceInfo:
     """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
-    'opencl:part of a name' one of an API, 'opencl' the first of it; else a kind, or a part of a
-    device's name, platform or vendor. A queue or context of the caller's stands for its device,
-    on which sessions share it. A device of an API that this process may not call, because its
-    parent did, is a DeviceError.
+    'opencl:part of a name' one of an API, 'opencl' the first of it, 'vulkan:0' one that WebGPU has
+    by Vulkan; else a kind, or a part of a device's name, platform or vendor. A queue or context of
+    the caller's stands for its device, on which sessions share it. A device of an API that this
+    process may not call, because its parent did, is a DeviceError.
 
     Who `compiles` gets a GPU by another API where no compiler is there for its best one, unless
     that was asked for.
@@ -113,7 +132,7 @@ def find_device(wanted: object = "auto", compiles: bool = True) -> DeviceInfo:
 def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
-    if api in registry.backends():
+    if _named(api) is not None:
         return _find_in_api(api, part.strip())
     found = _first_called(leading_devices(), text)
     if found is not None:
@@ -139,7 +158,14 @@ def names_api(wanted: object) -> bool:
     """Whether a caller says by which API: 'cuda', 'opencl:0', a device, a queue."""
     if not isinstance(wanted, str | int):
         return True
-    return str(wanted).strip().lower().partition(":")[0] in registry.backends()
+    return _named(str(wanted).strip().lower().partition(":")[0]) is not None
+
+
+def _named(api: str) -> protocol.Backend | None:
+    """The back end of an API, or of one that it plays by."""
+    every = registry.backends()
+    by_platform = (backend for backend in every.values() if api in backend.platforms)
+    return every.get(api) or next(by_platform, None)
 
 
 def why_no_compiler(device: DeviceInfo) -> DeviceError | None:
@@ -202,13 +228,31 @@ def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> Dev
     return find_device(wanted) if board is None else board
 
 
+def devices_of(api: str) -> list[DeviceInfo]:
+    """The devices of one API, or those that WebGPU has by one: what the list of all has by a better
+    API is among them, and what it leaves out.
+    """
+    name = api.strip().lower()
+    backend = _named(name)
+    if backend is None:
+        known = [*registry.backends()]
+        what, why = f"there is no API {api!r}", f"there are {', '.join(known)}"
+        raise InputError(what, why, nearest(name, known))
+    found = _offered(backend.name)
+    if name != backend.name:
+        found = [info for info in found if info.platform.lower() == name]
+    if not found:
+        raise DeviceError(f"no device of {name} was found", "its drivers have none", _INSTALL)
+    return found
+
+
 def _find_in_api(api: str, part: str) -> DeviceInfo:
     """A device of one API, whether another offers it, too, or not."""
-    offered = _offered(api)
-    if not offered:
-        raise DeviceError(f"no device of {api} was found", "its drivers have none", _INSTALL)
-    for info in offered:
-        fits = part == str(info.ordinal) if part.isdigit() else _is_called(info, part)
+    offered = devices_of(api)
+    by_platform = api not in registry.backends()
+    for place, info in enumerate(offered):
+        number = place if by_platform else info.ordinal
+        fits = part == str(number) if part.isdigit() else _is_called(info, part)
         if fits or not part:
             return info
     raise _no_such_device(f"{api}:{part}", offered)

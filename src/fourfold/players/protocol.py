@@ -151,6 +151,8 @@ class Backend(Protocol):
     """One GPU API: its devices with their facts, and programs and players on them."""
 
     name: str
+    last_resort: bool  # whether its devices are offered where no back end that is listed has any
+    platforms: tuple[str, ...]  # by which its devices can be asked for, too: 'vulkan:0'
 
     @property
     def listed(self) -> bool:
@@ -202,7 +204,9 @@ class Backend(Protocol):
         """Whether the driver has a program's binary at hand once it is built."""
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        """What `load_program` takes, by the compiler alone: the device need not be there."""
+        """What `load_program` takes, by the compiler alone: the device need not be there; nothing
+        where programs have no binary.
+        """
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

@@ -20,6 +20,8 @@ _CAPABILITIES = Capabilities(
     language="CUDA C",
     host_addresses=True,
     matrix_fragments=True,
+    async_copies=True,
+    declared_local_memory=CUDA.declared_local_memory,
     dot_products=frozenset(("", "ptx")),
     subgroups={"ptx": WARP},
 )
@@ -36,7 +38,13 @@ class CudaLanguage:
     def persistent(self) -> Persistent | None:
         return PersistentKernel()
 
-    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
         return render(kernel, entry, CUDA)
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:

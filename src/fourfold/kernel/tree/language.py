@@ -19,6 +19,7 @@ _CAPABILITIES = Capabilities(
     images=True,
     host_addresses=True,
     matrix_fragments=True,
+    async_copies=True,
     extents=True,
     dot_products=frozenset(("", "x86", "khr", "ptx")),
     subgroups={"khr": None, "ptx": WARP},
@@ -36,7 +37,13 @@ class TreeLanguage:
     def persistent(self) -> Persistent | None:
         return StageList()
 
-    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
         return render(kernel, entry, images)
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
