@@ -150,6 +150,18 @@ void ff_close(ff_player *player) {
     if (left == 0) free_player(player);
 }
 
+/* What a self-test found wrong with this device rules plans out, as far as they rest on it. */
+static ff_status check_self_test(const ff_model *model, ff_error *error) {
+    const char *wrong = ff_json_text(ff_index_fact(&model->player->index, "self_test"));
+    int halves = strcmp(model->plan.precision, "fp32") != 0;
+    if (wrong == NULL || !(strstr(wrong, "floats") || strstr(wrong, "bytes") ||
+                           strstr(wrong, "branches") || (halves && strstr(wrong, "halves")))) {
+        return FF_OK;
+    }
+    return ff_fail(error, FF_DEVICE, "%s does not compute right: a self-test found wrong %s",
+                   model->player->device->facts.name, wrong);
+}
+
 /* All of a model; what was made before something failed is given back by `ff_unload`. */
 static ff_status load(ff_model *model, const ff_options *options, ff_error *error) {
     ff_player *player = model->player;
@@ -167,6 +179,8 @@ static ff_status load(ff_model *model, const ff_options *options, ff_error *erro
     needed = ff_json_get(index, model->choice.row, "requirements");
     ff_json_whole(ff_json_get(index, needed, "resident_groups"), 0, INT64_MAX, &groups);
     model->resident = groups > 0;
+    status = check_self_test(model, error);
+    if (status != FF_OK) return status;
     built = ff_seconds();
     status = ff_program_load(model, options->cache, error);
     model->build_seconds = ff_seconds() - built;

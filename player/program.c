@@ -98,7 +98,7 @@ static ff_cl load_from_cache(const ff_model *model, const parts *own, const char
         if (are_parts(own, &document, ff_json_get(&document, document.nodes, "parts")) &&
             ff_write_file(mark, NULL, NULL, 0)) {
             program = load_binary(model, binary);
-            remove(mark);
+            ff_remove_file(mark);
         }
         ff_json_free(&document);
     }
@@ -188,7 +188,7 @@ ff_status ff_program_save(ff_model *model, const char *folder, char *path, size_
         sections[1].size = size;
         ff_make_folder(folder);
         good = ff_container_write(target, names, sections);
-        if (good) remove(mark);
+        if (good) ff_remove_file(mark);
     }
     free(binary);
     free(head);
