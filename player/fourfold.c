@@ -55,7 +55,8 @@ static int is_called(const ff_device *device, const char *wanted) {
 }
 
 static ff_status choose_device(ff_player *player, const char *wanted, ff_error *error) {
-    ff_status status = ff_opencl_devices(&player->cl, &player->devices, &player->device_count, error);
+    ff_status status =
+        ff_opencl_devices(&player->cl, &player->devices, &player->device_count, error);
     int any = wanted == NULL || *wanted == 0;
     if (status != FF_OK) {
         player->devices = NULL;
@@ -69,8 +70,9 @@ static ff_status choose_device(ff_player *player, const char *wanted, ff_error *
     }
     if (any && player->device == NULL) player->device = player->devices;
     if (player->device != NULL) return FF_OK;
-    return ff_fail(error, FF_OPENCL, "there is no device '%s'; this machine has %u, the first is %s",
-                   wanted, (unsigned)player->device_count, player->devices[0].facts.name);
+    return ff_fail(error, FF_OPENCL,
+                   "there is no device '%s'; this machine has %u, the first is %s", wanted,
+                   (unsigned)player->device_count, player->devices[0].facts.name);
 }
 
 static ff_status make_context(ff_player *player, ff_error *error) {
@@ -236,7 +238,8 @@ ff_info ff_model_info(const ff_model *model) {
     info.launches = model->plan.launch_count;
     for (size_t i = 0; i < info.launches; i++) info.stages += model->plan.launches[i].stages;
     for (size_t i = 0; i < model->plan.buffer_count; i++) {
-        if (model->plan.buffers[i].kind < FF_HOST) info.device_bytes += model->plan.buffers[i].allocated;
+        if (model->plan.buffers[i].kind < FF_HOST)
+            info.device_bytes += model->plan.buffers[i].allocated;
     }
     info.open_seconds = model->open_seconds;
     info.build_seconds = model->build_seconds;
