@@ -69,7 +69,7 @@ class CudaMemory:
         with Working(doing, self.device, context_of(self.device), self.size):
             stream = stream_of(self.device)
             if self.is_foreign and not self.device.shared_queue:
-                stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
+                stream.follow_default()
             yield stream
 
 

@@ -132,7 +132,7 @@ class Player:
         stream that is so anyway.
         """
         if not self.info.shared_queue and bound_memory.is_foreign(given):
-            self._stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
+            self._stream.follow_default()
 
     def open_slot(self, staged: bool = True) -> slots.Slot:
         """Memory and launches for one more run in flight; see Slot."""
