@@ -291,8 +291,10 @@ def test_an_owner_that_keeps_its_memory(session: fourfold.Session) -> None:
 
 
 def test_sessions_of_other_apis_refuse_it(cuda: DeviceInfo) -> None:
-    with (
-        open_session("interpret") as other,
-        pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)"),
-    ):
-        other.run(Tensor(cuda, picture(1)))
+    with open_session("interpret") as other:
+        with pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)"):
+            other.run(Tensor(cuda, picture(1)))
+        target = Interface(cuda, np.zeros((1, 5), np.float32))
+        with pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)") as caught:
+            other.run(picture(1), out={"scores": target})
+    assert caught.value.fix == "pass a NumPy array, or open the session on that GPU"
