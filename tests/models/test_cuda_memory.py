@@ -20,7 +20,7 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.memory import CudaMemory, OwnMemory
 from fourfold.players.dlpack import device_tensor, make_capsule
 from fourfold.players.dlpack_devices import CUDA, PINNED
 from fourfold.runtime.device_array import DeviceArray
@@ -49,7 +49,7 @@ class Foreign:
     def __init__(self, device: DeviceInfo, array: np.ndarray, skipped: int = 0) -> None:
         room = np.zeros(skipped + array.nbytes, np.uint8)
         room[skipped:] = array.reshape(-1).view(np.uint8)
-        self.memory = CudaMemory.make(device, room.nbytes)
+        self.memory = OwnMemory(device, room.nbytes)
         self.memory.write(room)
         self.address, self.ordinal = self.memory.address + skipped, device.ordinal
         self.shape, self.dtype = array.shape, array.dtype
