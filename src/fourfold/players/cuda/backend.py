@@ -92,7 +92,7 @@ class CudaBackend:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
-        return memories.CudaMemory.make(device, size)
+        return memories.OwnMemory(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
         return imports.import_memory(device, given)
