@@ -1,7 +1,8 @@
 """List the devices of this machine, with what trials tell of them.
 
 Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
-offer is listed once, by the best of them.
+offer is listed once, by the best of them. With an API ('cuda', 'webgpu', 'vulkan') its devices are
+listed, those too that nobody gets who does not ask for them.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
-from fourfold.device import IMAGES, LIBERTIES, DeviceInfo, facts_for_players
+from fourfold.device import IMAGES, LIBERTIES, MEASURED, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, describe_verdict
+from fourfold.players import ask_facts, describe_verdict, devices_of
 from fourfold.store.store import configured_store
 
 COLUMNS = (
@@ -36,11 +37,13 @@ COLUMNS = (
 
 
 @click.command(help=__doc__)
+@click.argument("api", required=False)
 @json_option
-def command(as_json: bool) -> None:
+def command(api: str | None, as_json: bool) -> None:
     config = Config.from_environment()
     store = configured_store(config)
-    found = [ask_facts(device, _shown(device), store) for device in fourfold.devices()]
+    offered = fourfold.devices() if api is None else devices_of(api)
+    found = [ask_facts(device, _shown(device), store) for device in offered]
     if not found:
         raise DeviceError(
             "this machine has no device",
@@ -57,7 +60,8 @@ def command(as_json: bool) -> None:
 def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
-    return (*half, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
+    units = () if device.compute_units else MEASURED
+    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:
@@ -72,8 +76,8 @@ def _row(device: DeviceInfo) -> tuple[object, ...]:
         device.kind,
         device.platform,
         device.driver,
-        device.compute_units,
-        byte_count(device.memory),
+        device.units or "not told",
+        byte_count(device.memory) if device.memory else "not told",
         "yes" if device.half_arithmetic else "no",
         device.subgroups or "no",
         device.image_texels or "no",

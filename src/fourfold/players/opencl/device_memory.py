@@ -21,6 +21,8 @@ class OpenCLMemory:
     `shape` and `dtype` are known where its owner told them.
     """
 
+    read_only = False
+
     def __init__(
         self,
         info: DeviceInfo,

@@ -16,7 +16,7 @@ from fourfold.plan import Plan, Port, padded
 from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes, port_buffers
+from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes
 from fourfold.players.opencl.launch_queue import LaunchQueue
 from fourfold.players.opencl.port_memory import (
     CopiedMemory,
@@ -25,6 +25,7 @@ from fourfold.players.opencl.port_memory import (
     PortMemory,
     SharedMemory,
 )
+from fourfold.players.port_buffers import port_buffers
 
 MOST_POLLS = 20000  # of the flag that the kernel is done, without a pause
 PAUSE, MOST_PAUSES = 5e-5, 4000  # seconds, then; at last the driver waits
