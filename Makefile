@@ -99,4 +99,4 @@ build/libfourfold.a: $(PLAYER_OBJECTS)
 
 build/fourfold-run: build/libfourfold.a $(PLAYER_COMMAND) $(wildcard player/command/*.h)
 	$(CC) $(PLAYER_FLAGS) $(CFLAGS) $(PLAYER_COMMAND) build/libfourfold.a -o $@ \
-	  -s -Wl,--gc-sections $(LDFLAGS) -ldl -lpthread
+	  -s -Wl,--gc-sections $(LDFLAGS) -ldl -lpthread -lm
