@@ -32,6 +32,8 @@ class Capabilities:
     images: bool = False
     host_addresses: bool = False  # buffers that are known by an address of the host alone
     matrix_fragments: bool = False  # raw words, and halves in them, included
+    separate_writes: bool = False  # a launch had better read no buffer that it writes
+    most_groups: int | None = None  # along an axis of a grid: what is more goes along the next
     extents: bool = False  # launches say how many elements there are behind each pointer
     # Instruction sets for dot products of bytes; 'x86' has those that round to bytes as well.
     dot_products: frozenset[str] = frozenset()

@@ -96,9 +96,16 @@ class Language(Protocol):
     def persistent(self) -> Persistent | None:
         """How all stages of a plan become one launch, if they can."""
 
-    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
         """The text of one entry point. Its parameters are, for each buffer, the buffer and an
-        offset in elements, then all sizes; `images` names the pointers that are read by image.
+        offset in elements, then all sizes; `images` names the pointers that are read by image,
+        `buffers` has for each pointer the number of the first that leads into the same buffer.
         """
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:

@@ -46,7 +46,7 @@ def make_plan(
     built, into = settle_states(graph, build_kernels(graph, locations, target, choices))
     fixed = {port.name: 2 + number for number, port in enumerate(ports)}
     fixed |= {value: fixed[state] for value, state in into.items()}
-    memory = Memory(graph, built, locations, fixed, target.device, 2 + len(ports))
+    memory = Memory(graph, built, locations, fixed, target, 2 + len(ports))
     allocation = memory.allocate()
     arenas = [Buffer("arena", "arena", size) for size in (allocation.arena, *allocation.further)]
     constants = Constants(graph, target.device.max_allocation, 1 + len(ports) + len(arenas))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
+from fourfold.kernel.context import Target
 from fourfold.kernel.location import Location
 from fourfold.kernel.stage_table import LARGEST
-from fourfold.lower.bind import Allocation, Bound, memory_uses, rebind
+from fourfold.lower.bind import Allocation, Bound, memory_uses, rebind, written_apart
 from fourfold.lower.dependencies import find_dependencies
 from fourfold.lower.kernels import Built
 from fourfold.lower.levels import LevelSpan, arrangements, one_by_one
@@ -30,14 +30,15 @@ class Memory:
         built: Sequence[Built],
         locations: Mapping[str, Location],
         fixed: Mapping[str, int],
-        device: DeviceInfo,
+        target: Target,
         buffers: int,
     ) -> None:
         """There are so many buffers, beside further arenas."""
         self._graph, self._built, self._fixed = graph, built, fixed
-        self._limit, self._buffers = device.max_allocation, buffers
+        self._limit, self._buffers = target.device.max_allocation, buffers
         self._uses = [*memory_uses(graph, built, locations)]
-        self._alignment = max(CONSTANT_ALIGNMENT, device.alignment)
+        self._alignment = max(CONSTANT_ALIGNMENT, target.device.alignment)
+        self._apart = written_apart(built) if target.capabilities.separate_writes else {}
 
     @property
     def moved(self) -> int:
@@ -52,15 +53,21 @@ class Memory:
             if root not in self._fixed:
                 level, span = levels[number], spans.get(root, Span(size, *levels[number]))
                 spans[root] = Span(size, min(span.first, level.first), max(span.last, level.last))
-        offsets, size = assign_offsets(spans, self._alignment)
-        arenas = [Arena(offsets, size)]
-        if size > self._limit:
-            arenas = assign_arenas(spans, self._alignment, self._limit)
+        arenas = self._arenas(spans)
         allocation = {name: (number, 0) for name, number in self._fixed.items()}
         numbers = [ARENA, *range(self._buffers, self._buffers + len(arenas) - 1)]
         for number, arena in zip(numbers, arenas, strict=True):
             allocation.update({root: (number, at) for root, at in arena.offsets.items()})
         return Allocation(allocation, arenas[0].size, tuple(arena.size for arena in arenas[1:]))
+
+    def _arenas(self, spans: Mapping[str, Span]) -> list[Arena]:
+        """One arena, or as many as the device or its language needs."""
+        if not self._apart:
+            offsets, size = assign_offsets(spans, self._alignment)
+            if size <= self._limit:
+                return [Arena(offsets, size)]
+        arenas = assign_arenas(spans, self._alignment, self._limit, self._apart)
+        return arenas or [Arena({}, 0)]
 
     def arranged(
         self, bound: Sequence[Bound], alone: Allocation, shares: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -49,6 +49,12 @@ class Bound:
             for argument, use in pairs
             if isinstance(use, BufferUse) and use.image is not None
         )
+
+    @property
+    def buffers(self) -> tuple[int, ...]:
+        """For each pointer, the number of the first that leads into the same buffer."""
+        uses = [use.buffer for use in self.launch.arguments if isinstance(use, BufferUse)]
+        return tuple(map(uses.index, uses))
 
 
 def bind_kernel(
@@ -141,3 +147,20 @@ def memory_uses(
                 yield number, memory.root, memory.bytes
             elif isinstance(memory, Location) and memory.root in locations:
                 yield number, memory.root, value_bytes(graph, locations[memory.root], memory.root)
+
+
+def written_apart(built: Iterable[Built]) -> dict[str, set[str]]:
+    """For what a kernel writes all that it reads, and the other way round: they had better lie in
+    different buffers. What is read and written at once lies where it lies.
+    """
+    apart: dict[str, set[str]] = {}
+    for item in built:
+        read, written = set[str](), set[str]()
+        for argument in item.kernel.buffers:
+            if isinstance(argument.memory, Location | Scratch):
+                roots = written if argument.pointer.writable else read
+                roots.add(argument.memory.root)
+        for one, others in ((read - written, written), (written, read - written)):
+            for root in one if others else ():
+                apart.setdefault(root, set()).update(others)
+    return apart

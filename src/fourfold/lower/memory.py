@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 
 TRIES = 40
 
@@ -53,25 +54,38 @@ def assign_offsets(spans: Mapping[str, Span], alignment: int) -> tuple[dict[str,
     return dict(best.offsets), best.size
 
 
-def assign_arenas(spans: Mapping[str, Span], alignment: int, limit: int) -> list[Arena]:
-    """The same for several arenas, each within the limit unless one value alone is beyond it. The
-    largest value is placed first; each goes to the first arena that has room for it.
+def assign_arenas(
+    spans: Mapping[str, Span],
+    alignment: int,
+    limit: int,
+    apart: Mapping[str, Set[str]] = MappingProxyType({}),
+) -> list[Arena]:
+    """The same for several arenas, each within the limit unless one value alone is beyond it; values
+    that must lie `apart` are in different ones. The largest value is placed first; each goes to the
+    arena that grows the least by it.
     """
     arenas: list[list[tuple[int, int, Span]]] = []
     found: list[dict[str, int]] = []
     for name, span in sorted(spans.items(), key=lambda item: (-item[1].bytes, item[0])):
         rounded = Span(-(-span.bytes // alignment) * alignment, span.first, span.last)
-        gaps = (_best_gap(placed, rounded) for placed in arenas)
-        fits = (n for n, offset in enumerate(gaps) if offset + rounded.bytes <= limit)
-        number = next(fits, len(arenas))
+        strangers = apart.get(name, frozenset())
+        ends: dict[int, int] = {}
+        for number, placed in enumerate(arenas):
+            end = _best_gap(placed, rounded) + rounded.bytes
+            if end <= limit and strangers.isdisjoint(found[number]):
+                ends[number] = max(0, end - _size(placed))
+        number = min(ends, key=lambda one: ends[one], default=len(arenas))
         if number == len(arenas):
             arenas.append([])
             found.append({})
         offset = _best_gap(arenas[number], rounded)
         arenas[number].append((offset, offset + rounded.bytes, rounded))
         found[number][name] = offset
-    sizes = (max(end for _, end, _ in placed) for placed in arenas)
-    return [Arena(offsets, size) for offsets, size in zip(found, sizes, strict=True)]
+    return [Arena(offsets, _size(placed)) for offsets, placed in zip(found, arenas, strict=True)]
+
+
+def _size(placed: Iterable[tuple[int, int, Span]]) -> int:
+    return max((end for _, end, _ in placed), default=0)
 
 
 def least_bytes(spans: Mapping[str, Span]) -> int:
@@ -94,7 +108,7 @@ def _place(spans: Mapping[str, Span], order: Sequence[str]) -> Arena:
         offset = _best_gap(placed, span)
         placed.append((offset, offset + span.bytes, span))
         offsets[name] = offset
-    return Arena(offsets, max((end for _, end, _ in placed), default=0))
+    return Arena(offsets, _size(placed))
 
 
 def _best_gap(placed: list[tuple[int, int, Span]], span: Span) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import prod
 
 from fourfold.kernel.context import Target
+from fourfold.kernel.folding import folded_launch
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Prelude
 from fourfold.kernel.stage import Stage
@@ -42,12 +43,15 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     counts: dict[str, int] = {}
     launches = []
     for item in bound:
-        title, text = item.kernel.title, language.render(item.kernel, _ANY, item.images)
+        title = item.kernel.title
+        text = language.render(item.kernel, _ANY, item.images, item.buffers)
         if text not in entries:
             number = counts.get(title, 0)
             counts[title] = number + 1
             entries[text] = (f"{title}_{number}", item.kernel)
-        launches.append(item.launch._replace(entry=entries[text][0]))
+        launch = item.launch._replace(entry=entries[text][0])
+        grid, local = folded_launch(launch.grid, launch.local, language.capabilities.most_groups)
+        launches.append(launch._replace(grid=grid, local=local))
     kernels = tuple(kernel for _, kernel in entries.values())
     special = tuple(special_nodes(kernels))
     prelude = language.prelude(special, target)

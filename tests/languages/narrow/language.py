@@ -37,7 +37,13 @@ class NarrowLanguage:
     def persistent(self) -> Persistent | None:
         return None
 
-    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
         assert not images
         self.kernels.append(kernel)
         return f"{entry} {len(self.kernels)}\n"

@@ -36,7 +36,13 @@ class CudaLanguage:
     def persistent(self) -> Persistent | None:
         return PersistentKernel()
 
-    def render(self, kernel: Kernel, entry: str, images: frozenset[str] = frozenset()) -> str:
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
         return render(kernel, entry, CUDA)
 
     def prelude(self, special: Sequence[Node], target: Target) -> Prelude:

@@ -1,0 +1,1 @@
+"""WGSL, the language of WebGPU: a module for each entry point."""

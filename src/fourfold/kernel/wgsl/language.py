@@ -1,0 +1,49 @@
+"""WGSL as a language of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fourfold.kernel.capabilities import Capabilities
+from fourfold.kernel.context import Target
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.language import Language, Persistent, Prelude
+from fourfold.kernel.walk import Node
+from fourfold.kernel.wgsl.renderer import MOST_GROUPS, render
+
+_CAPABILITIES = Capabilities(
+    language="WGSL",
+    kinds=frozenset(("float", "half", "int", "bool")),
+    widths=frozenset((1, 4)),
+    shifted_pointers=False,
+    private_arrays=False,
+    separate_writes=True,
+    most_groups=MOST_GROUPS,
+)
+
+
+class WgslLanguage:
+    """WGSL as all browsers take it: a module for each entry point, one after the other."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
+
+    @property
+    def persistent(self) -> Persistent | None:
+        return None
+
+    def render(
+        self,
+        kernel: Kernel,
+        entry: str,
+        images: frozenset[str] = frozenset(),
+        buffers: Sequence[int] = (),
+    ) -> str:
+        return render(kernel, entry, buffers)
+
+    def prelude(self, special: Sequence[Node], target: Target) -> Prelude:
+        return Prelude("", "", "1.0")
+
+
+LANGUAGE: Language = WgslLanguage()

@@ -1,0 +1,222 @@
+"""Loads and stores: elements of any type, in buffers that are arrays of 32-bit words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fourfold.kernel.expression import Expression, Pointer
+from fourfold.kernel.wgsl.bindings import Binding, element_bits
+from fourfold.kernel.wgsl.names import identifier, type_name
+from fourfold.kernel.wgsl.packing import element_title, packing, unpacking
+from fourfold.types import DType
+
+_NATURAL = {DType.F32: "float", DType.F16: "float"}  # all others hold whole numbers
+_SIGNED = (DType.I8, DType.I16)
+_LANES = "xyzw"
+
+
+class MemoryWriter:
+    """Writes loads and stores, and notes which functions and offsets they need."""
+
+    def __init__(self, bindings: Mapping[str, Binding]) -> None:
+        self._bindings = bindings
+        self.functions: dict[str, str] = {}
+        self.offsets: dict[str, str] = {}
+
+    def load(self, item: Expression, index: str) -> str:
+        """A value of the kind and width that an expression has."""
+        pointer, width = item.operands[0], item.width
+        if pointer.local:
+            return f"{identifier(pointer.name)}[{index}]"
+        if pointer.private:
+            return self._private_load(pointer, index, item)
+        return self._as_kind(self._numbers(pointer, index, width), pointer.dtype, item)
+
+    def _numbers(self, pointer: Pointer, index: str, width: int) -> str:
+        """What lies there, as floats or ints."""
+        dtype, binding = pointer.dtype, self._bindings[pointer.name]
+        place = f"{self._offset(pointer, width)} + {index}"
+        if dtype is DType.I64:
+            return f"{self._low_words(binding, width)}({self._offset(pointer, 1)} + {width} * ({index}))"
+        if element_bits(dtype) * width < 32:
+            return f"{self._element(binding, dtype)}({place})"
+        words = self._words(binding, element_bits(dtype) * width // 32, place)
+        if element_bits(dtype) == 32:
+            return f"bitcast<{type_name(natural_kind(dtype), width)}>({words})"
+        return f"{self._noted(*unpacking(dtype))}({words})"
+
+    def _words(self, binding: Binding, count: int, place: str) -> str:
+        """So many neighbouring words."""
+        if count == binding.words and not binding.atomic:
+            return f"{binding.name}[{place}]"
+        name = f"read{count}_{binding.name}"
+        words = ", ".join(_word(binding, f"m + {n}" if n else "m") for n in range(count))
+        value = words if count == 1 else f"vec{count}<u32>({words})"
+        first = "n" if count == 1 else f"n * {count}"
+        head = f"fn {name}(n: i32) -> {type_name('uint', count)} {{"
+        lines = [head, f"  let m = {first};", f"  return {value};", "}"]
+        return self._noted(name, "\n".join(lines)) + f"({place})"
+
+    def _low_words(self, binding: Binding, width: int) -> str:
+        """A function for whole numbers of 64 bits, of which those of 32 bits are the lower word."""
+        name, type_ = f"low{width}_{binding.name}", type_name("int", width)
+        words = ", ".join(f"i32({_word(binding, f'2 * (n + {lane})')})" for lane in range(width))
+        value = words if width == 1 else f"{type_}({words})"
+        return self._noted(name, f"fn {name}(n: i32) -> {type_} {{ return {value}; }}")
+
+    def _element(self, binding: Binding, dtype: DType) -> str:
+        """A function for one element that takes less than a word."""
+        name = f"{element_title(dtype)}_{binding.name}"
+        if dtype is DType.F16:
+            value = f"unpack2x16float({_word(binding, '(n >> 1u)')})[n & 1]"
+            return self._noted(name, f"fn {name}(n: i32) -> f32 {{ return {value}; }}")
+        bits, shift = element_bits(dtype), _shift(dtype)
+        word = _word(binding, f"(n >> {_step(dtype)}u)")
+        if dtype in _SIGNED:
+            value = f"extractBits(bitcast<i32>({word}), {shift}, {bits}u)"
+        else:
+            value = f"i32(extractBits({word}, {shift}, {bits}u))"
+        return self._noted(name, f"fn {name}(n: i32) -> i32 {{ return {value}; }}")
+
+    def _as_kind(self, text: str, dtype: DType, item: Expression) -> str:
+        """A number that was read, as the kind that is computed with."""
+        if item.kind == "bool":
+            zero = "0" if item.width == 1 else "vec4<i32>(0)"
+            return f"({text} != {zero})"
+        return text if item.kind == natural_kind(dtype) else f"{type_name(item.kind, item.width)}({text})"
+
+    def store(self, pointer: Pointer, index: str, text: str, value: Expression) -> str:
+        """The statement that writes a value, whose text is given."""
+        if pointer.local:
+            return f"{identifier(pointer.name)}[{index}] = {text};"
+        if pointer.private:
+            return self._private_store(pointer, index, text, value)
+        dtype, width, binding = pointer.dtype, value.width, self._bindings[pointer.name]
+        number, bits = _stored_number(dtype, text, value), element_bits(dtype)
+        place = f"{self._offset(pointer, width)} + {index}"
+        if dtype is DType.I64:
+            place = f"{self._offset(pointer, 1)} + {width} * ({index})"
+            return f"{self._put_long(binding, width)}({place}, {number});"
+        if bits * width < 32:
+            return f"{self._put(binding, dtype)}({place}, {_bits_of(dtype, number)});"
+        if bits == 32:
+            words = f"bitcast<{type_name('uint', width)}>({number})"
+        else:
+            words = f"{self._noted(*packing(dtype))}({number})"
+        count = bits * width // 32
+        if count == binding.words and not binding.atomic:
+            return f"{binding.name}[{place}] = {words};"
+        return f"{self._write(binding, count)}({place}, {words});"
+
+    def _write(self, binding: Binding, count: int) -> str:
+        """A function that writes so many words where elements have fewer."""
+        name = f"write{count}_{binding.name}"
+        lines = [f"  let m = n * {count};"] if count > 1 else ["  let m = n;"]
+        lines += _word_stores(binding, "m", [f"w.{_LANES[n]}" for n in range(count)] if count > 1 else ["w"])
+        head = f"fn {name}(n: i32, w: {type_name('uint', count)}) {{"
+        return self._noted(name, "\n".join([head, *lines, "}"]))
+
+    def _put_long(self, binding: Binding, width: int) -> str:
+        name = f"put_long{width}_{binding.name}"
+        lanes = ["v"] if width == 1 else [f"v.{lane}" for lane in _LANES]
+        words = [f"bitcast<u32>({text})" for lane in lanes for text in (lane, f"({lane} >> 31u)")]
+        lines = _word_stores(binding, "2 * n", words)
+        head = f"fn {name}(n: i32, v: {type_name('int', width)}) {{"
+        return self._noted(name, "\n".join([head, *lines, "}"]))
+
+    def _put(self, binding: Binding, dtype: DType) -> str:
+        """A function for one element that takes less than a word. Neighbours write other parts of
+        the same word, so each changes its own bits alone.
+        """
+        bits, step = element_bits(dtype), _step(dtype)
+        name, most = f"put{bits}_{binding.name}", (1 << bits) - 1
+        lines = [
+            f"fn {name}(n: i32, value: u32) {{",
+            f"  let shift = {_shift(dtype)};",
+            f"  atomicAnd(&{binding.name}[n >> {step}u], ~({most}u << shift));",
+            f"  atomicOr(&{binding.name}[n >> {step}u], (value & {most}u) << shift);",
+            "}",
+        ]
+        return self._noted(name, "\n".join(lines))
+
+    def _private_load(self, pointer: Pointer, index: str, item: Expression) -> str:
+        title, width = identifier(pointer.name), item.width
+        if width == 1:
+            return self._as_kind(f"{title}[{index}]", pointer.dtype, item)
+        lanes = ", ".join(f"{title}[({index}) * {width} + {lane}]" for lane in range(width))
+        text = f"{type_name(natural_kind(pointer.dtype), width)}({lanes})"
+        return self._as_kind(text, pointer.dtype, item)
+
+    def _private_store(self, pointer: Pointer, index: str, text: str, value: Expression) -> str:
+        title, width = identifier(pointer.name), value.width
+        number = _stored_number(pointer.dtype, text, value)
+        if width == 1:
+            return f"{title}[{index}] = {number};"
+        lanes = [f"{title}[({index}) * {width} + {n}] = ({number}).{_LANES[n]};" for n in range(width)]
+        return " ".join(lanes)
+
+    def _offset(self, pointer: Pointer, width: int) -> str:
+        """Where a pointer begins, counted in vectors of so many elements."""
+        field = f"sizes.{identifier(pointer.name)}_at"
+        if width == 1:
+            return field
+        name = f"{pointer.name}_at{width}"
+        self.offsets[name] = f"let {name} = {field} >> {width.bit_length() - 1}u;"
+        return name
+
+    def _noted(self, name: str, text: str) -> str:
+        self.functions[name] = text
+        return name
+
+
+def natural_kind(dtype: DType) -> str:
+    """The kind in which elements of a type are read."""
+    return _NATURAL.get(dtype, "int")
+
+
+def _word(binding: Binding, place: str) -> str:
+    """One word by its number, however wide the elements of the array are."""
+    if binding.atomic:
+        return f"atomicLoad(&{binding.name}[{place}])"
+    if binding.words == 1:
+        return f"{binding.name}[{place}]"
+    step = binding.words.bit_length() - 1
+    return f"{binding.name}[({place}) >> {step}u][({place}) & {binding.words - 1}]"
+
+
+def _word_stores(binding: Binding, first: str, words: list[str]) -> list[str]:
+    """Statements that write neighbouring words, as many at a time as an element has."""
+    if binding.atomic:
+        return [f"  atomicStore(&{binding.name}[{first} + {n}], {w});" for n, w in enumerate(words)]
+    step, lines = binding.words, []
+    for n in range(0, len(words), step):
+        value = words[n] if step == 1 else f"vec{step}<u32>({', '.join(words[n : n + step])})"
+        place = f"{first} + {n}" if step == 1 else f"(({first}) >> {step.bit_length() - 1}u) + {n // step}"
+        lines.append(f"  {binding.name}[{place}] = {value};")
+    return lines
+
+
+def _step(dtype: DType) -> int:
+    """By how many bits the number of an element is shifted to be that of its word."""
+    return 1 if element_bits(dtype) == 16 else 2
+
+
+def _shift(dtype: DType) -> str:
+    """By how many bits an element is shifted in its word."""
+    bits = element_bits(dtype)
+    return f"u32(n & {32 // bits - 1}) * {bits}u"
+
+
+def _stored_number(dtype: DType, text: str, value: Expression) -> str:
+    """A value as what lies in memory: a float or an int."""
+    if value.kind == "bool":
+        zero, one = ("0", "1") if value.width == 1 else ("vec4<i32>(0)", "vec4<i32>(1)")
+        return f"select({zero}, {one}, {text})"
+    kind = natural_kind(dtype)
+    return text if value.kind == kind else f"{type_name(kind, value.width)}({text})"
+
+
+def _bits_of(dtype: DType, number: str) -> str:
+    if dtype is DType.F16:
+        return f"pack2x16float(vec2<f32>({number}, 0.0))"
+    return f"bitcast<u32>({number})"

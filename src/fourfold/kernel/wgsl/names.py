@@ -1,0 +1,74 @@
+"""How WGSL names types, numbers and what kernels name themselves."""
+
+from __future__ import annotations
+
+import struct
+
+from fourfold.kernel.expression import Expression
+
+KINDS = {"float": "f32", "half": "f16", "int": "i32", "uint": "u32", "bool": "bool"}
+# Words of the language and those that it keeps for later.
+_RESERVED = """
+NULL Self abstract active alias alignas alignof as asm asm_fragment async attribute auto await become bool break case
+cast catch class co_await co_return co_yield coherent column_major common compile compile_fragment concept const
+const_assert const_cast consteval constexpr constinit continue continuing crate debugger decltype default delete demote
+demote_to_helper diagnostic discard do dynamic_cast else enable enum explicit export extends extern external fallthrough
+false filter final finally fn for friend from fxgroup get goto groupshared highp if impl implements import inline
+instanceof interface layout let loop lowp macro macro_rules match mediump meta mod module move mut mutable namespace new
+nil noexcept noinline nointerpolation non_coherent noncoherent noperspective null nullptr of operator override package
+packoffset partition pass patch pixelfragment precise precision premerge priv protected pub public readonly ref regardless
+register reinterpret_cast require requires resource restrict return self set shared sizeof smooth snorm static
+static_assert static_cast std struct subroutine super switch target template this thread_local throw trait true try type
+typedef typeid typename typeof union unless unorm unsafe unsized use using var varying virtual volatile wgsl where while
+with writeonly yield
+"""
+# What kernels' texts call by name, and what those texts name themselves.
+_TAKEN = """
+f16 f32 i32 u32 vec2 vec3 vec4 array atomic ptr bitcast select abs acos asin atan atan2 ceil clamp cos cosh dot exp exp2
+extractBits floor fma fract insertBits inverseSqrt length log log2 max min mix pack2x16float pow round sign sin sinh sqrt
+step tan tanh trunc unpack2x16float atomicAnd atomicLoad atomicOr atomicStore storageBarrier workgroupBarrier sizes gid
+lid wid group Sizes
+"""
+_AVOIDED = frozenset((_RESERVED + _TAKEN).split())
+
+
+def identifier(title: str) -> str:
+    """A kernel's name for something, as the language takes it."""
+    if title in _AVOIDED or title == "_":
+        return f"{title}_"
+    return f"k{title}" if title.startswith("_") else title
+
+
+def type_name(kind: str, width: int = 1) -> str:
+    """The type of a value."""
+    return KINDS[kind] if width == 1 else f"vec{width}<{KINDS[kind]}>"
+
+
+def literal(item: Expression) -> str:
+    """A number; a vector repeats it in every lane. Infinities and NaN have no literal: the bits of
+    a variable, which no compiler looks at before the kernel is built, become them.
+    """
+    text = _number(item)
+    return text if item.width == 1 else f"{type_name(item.kind, item.width)}({text})"
+
+
+def _number(item: Expression) -> str:
+    value, kind = item.operands[0], item.kind
+    if kind == "bool":
+        return "true" if value else "false"
+    if kind == "uint":
+        return f"{int(value)}u"
+    if kind == "int":
+        return "(-2147483647 - 1)" if value == -(2**31) else str(int(value))
+    if value != value or value in (float("inf"), float("-inf")):
+        text = "NAN" if value != value else "INFINITY" if value > 0 else "(-INFINITY)"
+        return f"f16({text})" if kind == "half" else text
+    suffix = "h" if kind == "half" else "f"
+    rounded = struct.unpack("e" if kind == "half" else "f", _packed(value, kind))[0]
+    return f"{rounded!r}{suffix}" if rounded >= 0 else f"({rounded!r}{suffix})"
+
+
+def _packed(value: float, kind: str) -> bytes:
+    """The nearest number of a kind; beyond its range, the largest."""
+    largest = 65504.0 if kind == "half" else 3.4028234663852886e38
+    return struct.pack("e" if kind == "half" else "f", min(max(value, -largest), largest))

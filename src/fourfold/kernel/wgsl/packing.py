@@ -1,0 +1,60 @@
+"""Functions between 32-bit words and the numbers that lie in them: halves, bytes, shorts."""
+
+from __future__ import annotations
+
+from fourfold.types import DType
+
+# What elements that take less than a word are called in names of functions.
+_TITLES = {
+    DType.F16: "halves",
+    DType.U8: "bytes",
+    DType.BOOL: "bytes",
+    DType.I8: "signed_bytes",
+    DType.U16: "shorts",
+    DType.I16: "signed_shorts",
+}
+_FUNCTIONS = {
+    "halves4": """fn halves4(w: vec2<u32>) -> vec4<f32> {
+  return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
+}""",
+    "bytes4": """fn bytes4(w: u32) -> vec4<i32> {
+  return vec4<i32>((vec4<u32>(w) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
+}""",
+    "signed_bytes4": """fn signed_bytes4(w: u32) -> vec4<i32> {
+  return bitcast<vec4<i32>>(vec4<u32>(w) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u);
+}""",
+    "shorts4": """fn shorts4(w: vec2<u32>) -> vec4<i32> {
+  return vec4<i32>((w.xxyy >> vec4<u32>(0u, 16u, 0u, 16u)) & vec4<u32>(65535u));
+}""",
+    "signed_shorts4": """fn signed_shorts4(w: vec2<u32>) -> vec4<i32> {
+  return bitcast<vec4<i32>>(w.xxyy << vec4<u32>(16u, 0u, 16u, 0u)) >> vec4<u32>(16u);
+}""",
+    "pack_halves4": """fn pack_halves4(v: vec4<f32>) -> vec2<u32> {
+  return vec2<u32>(pack2x16float(v.xy), pack2x16float(v.zw));
+}""",
+    "pack_bytes4": """fn pack_bytes4(v: vec4<i32>) -> u32 {
+  let w = (bitcast<vec4<u32>>(v) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
+  return w.x | w.y | w.z | w.w;
+}""",
+    "pack_shorts4": """fn pack_shorts4(v: vec4<i32>) -> vec2<u32> {
+  let w = (bitcast<vec4<u32>>(v) & vec4<u32>(65535u)) << vec4<u32>(0u, 16u, 0u, 16u);
+  return w.xz | w.yw;
+}""",
+}
+
+
+def unpacking(dtype: DType) -> tuple[str, str]:
+    """The function that makes four numbers of words, by name and text."""
+    name = f"{_TITLES[dtype]}4"
+    return name, _FUNCTIONS[name]
+
+
+def packing(dtype: DType) -> tuple[str, str]:
+    """The one that makes words of four numbers."""
+    name = f"pack_{_TITLES[dtype].removeprefix('signed_')}4"
+    return name, _FUNCTIONS[name]
+
+
+def element_title(dtype: DType) -> str:
+    """What one such element is called in names of functions."""
+    return _TITLES[dtype].removesuffix("s").replace("halve", "half")

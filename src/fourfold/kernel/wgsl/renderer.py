@@ -1,0 +1,205 @@
+"""Renders a kernel as a WGSL module: deterministic, one statement a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from fourfold.kernel.expression import Expression
+from fourfold.kernel.folding import folded_groups, grid_groups
+from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.statement import (
+    Assign,
+    AwaitInputs,
+    Barrier,
+    Branch,
+    Declare,
+    Leave,
+    LocalArray,
+    Loop,
+    Prefetch,
+    Statement,
+    Store,
+)
+from fourfold.kernel.walk import statements
+from fourfold.kernel.wgsl.bindings import find_bindings, in_order
+from fourfold.kernel.wgsl.expression import ExpressionWriter, Known
+from fourfold.kernel.wgsl.memory import MemoryWriter, natural_kind
+from fourfold.kernel.wgsl.names import identifier, type_name
+
+MARK = "//# "  # begins a module, and stands nowhere else
+_PLAIN = ("const", "name", "global_id", "local_id")
+_LEAVES = ("splat", "lane", "part")
+# Numbers that have no literal, by their bits.
+SPECIAL_NUMBERS = {"INFINITY": "0x7f800000u", "NAN": "0x7fc00000u"}
+MOST_GROUPS = 65535  # along an axis of a grid
+
+
+def render(kernel: Kernel, entry: str, buffers: Sequence[int] = ()) -> str:
+    """The module of one entry point; `buffers` are equal for pointers into one buffer."""
+    return Renderer(kernel, buffers).text(entry)
+
+
+class Renderer:
+    """Writes one kernel, statement by statement."""
+
+    def __init__(self, kernel: Kernel, buffers: Sequence[int]) -> None:
+        self.kernel = kernel
+        self.bindings = find_bindings(kernel, buffers)
+        self.memory = MemoryWriter(self.bindings)
+        self.expressions = ExpressionWriter(kernel, self.memory)
+        self.count = 0
+
+    def text(self, entry: str) -> str:
+        body = [*self._block(self.kernel.body, 1, {})]
+        marks = " ".join(one.mark for one in in_order(self.bindings))
+        special = [name for name in SPECIAL_NUMBERS if any(name in line for line in body)]
+        lines = [
+            f"{MARK}{entry} {marks}".rstrip(),
+            *(["enable f16;"] if self.expressions.halves else []),
+            *self._parameters(),
+            *(one.declaration for one in in_order(self.bindings)),
+            *self._local_arrays(),
+            # A constant would be looked at, and refused.
+            *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in special),
+            *self.memory.functions.values(),
+            *self.expressions.functions.values(),
+            *self._head(entry),
+            *(f"  let {name} = bitcast<f32>({name}_BITS);" for name in special),
+            *(f"  {line}" for line in self.memory.offsets.values()),
+            *self._private_arrays(),
+            *body,
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _parameters(self) -> Iterator[str]:
+        """Offsets and sizes, one word each, in the order of the launch's arguments."""
+        fields = [f"{identifier(item.pointer.name)}_at" for item in self.kernel.buffers]
+        fields += [identifier(size) for size in self.kernel.sizes]
+        yield f"struct Sizes {{ {', '.join(f'{field}: i32' for field in fields)} }}"
+        yield "@group(0) @binding(0) var<uniform> sizes: Sizes;"
+
+    def _local_arrays(self) -> Iterator[str]:
+        for statement in statements(self.kernel.body):
+            if isinstance(statement, LocalArray):
+                type_ = type_name(statement.kind, statement.width)
+                name = identifier(statement.pointer.name)
+                yield f"var<workgroup> {name}: array<{type_}, {statement.size}>;"
+
+    def _private_arrays(self) -> Iterator[str]:
+        for array in self.kernel.arrays:
+            type_ = type_name(natural_kind(array.pointer.dtype))
+            yield f"  var {identifier(array.pointer.name)}: array<{type_}, {array.size}>;"
+
+    def _head(self, entry: str) -> Iterator[str]:
+        size = (*self.kernel.local, 1, 1)[:3]
+        row = folded_groups(self.kernel.grid, self.kernel.local, MOST_GROUPS)
+        place = "workgroup_id) wid" if row else "global_invocation_id) gid"
+        ids = f"@builtin({place}: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>"
+        yield f"@compute @workgroup_size({', '.join(map(str, size))})"
+        yield f"fn {entry}({ids}) {{"
+        if row is not None:
+            groups = (*grid_groups(self.kernel.grid, self.kernel.local), 1)
+            yield f"  let group = wid.y * {row[0]}u + wid.x;"
+            yield f"  if (group >= {prod(groups)}u) {{ return; }}"
+            along = f"group % {groups[0]}u, group / {groups[0]}u % {groups[1]}u"
+            yield f"  let unfolded = vec3<u32>({along}, group / {groups[0] * groups[1]}u);"
+            yield f"  let gid = unfolded * vec3<u32>({', '.join(f'{n}u' for n in size)}) + lid;"
+
+    def _block(self, body: list[Statement], depth: int, known: Known) -> Iterator[str]:
+        for statement in body:
+            # What has a name is known in this statement alone: variables change.
+            yield from self._statement(statement, depth, dict(known))
+
+    def _statement(self, statement: Statement, depth: int, known: Known) -> Iterator[str]:
+        pad, of = "  " * depth, self.expressions.of
+        match statement:
+            case Declare(target, value, constant):
+                yield from self._hoist(pad, known, value)
+                word = "let" if constant else "var"
+                yield f"{pad}{word} {identifier(target.operands[0])} = {of(value, known)};"
+            case Assign(target, value, op):
+                yield from self._hoist(pad, known, value)
+                yield f"{pad}{identifier(target.operands[0])} {op}= {of(value, known)};"
+            case Store(pointer, index, value):
+                yield from self._hoist(pad, known, index, value)
+                place, text = of(index, known, 1), of(value, known)
+                yield f"{pad}{self.memory.store(pointer, place, text, value)}"
+            case Loop():
+                yield from self._loop(statement, depth, known)
+            case Branch():
+                yield from self._branch(statement, depth, known)
+            case Barrier():
+                yield f"{pad}workgroupBarrier();"
+            case Leave():
+                yield f"{pad}return;"
+            case LocalArray() | AwaitInputs() | Prefetch():
+                pass  # declared outside; a launch has nothing to wait for; a hint
+            case _:
+                raise NotImplementedError(f"{type(statement).__name__} is no word of this language")
+
+    def _loop(self, loop: Loop, depth: int, known: Known) -> Iterator[str]:
+        pad, of, place = "  " * depth, self.expressions.of, identifier(loop.variable.operands[0])
+        yield from self._hoist(pad, known, loop.start, loop.stop, loop.step)
+        by = "++" if loop.step.number == 1 else f" += {of(loop.step, known)}"
+        start, stop = of(loop.start, known), of(loop.stop, known)
+        yield f"{pad}for (var {place} = {start}; {place} < {stop}; {place}{by}) {{"
+        yield from self._block(loop.body, depth + 1, {})
+        yield f"{pad}}}"
+
+    def _branch(self, branch: Branch, depth: int, known: Known) -> Iterator[str]:
+        pad = "  " * depth
+        yield from self._hoist(pad, known, branch.condition)
+        yield f"{pad}if ({self.expressions.of(branch.condition, known)}) {{"
+        yield from self._block(branch.body, depth + 1, {})
+        if branch.otherwise:
+            yield f"{pad}}} else {{"
+            yield from self._block(branch.otherwise, depth + 1, {})
+        yield f"{pad}}}"
+
+    def _hoist(self, pad: str, known: Known, *roots: Expression) -> Iterator[str]:
+        """Names for parts that a statement uses more than once, and variables for those that are
+        computed only under a condition, which no expression of this language can say.
+        """
+        counts: dict[int, int] = {}
+        order: list[Expression] = []
+
+        def visit(item: object) -> None:
+            if not isinstance(item, Expression) or item.op in _PLAIN:
+                return
+            key = id(item)
+            if key in counts:
+                counts[key] += 1
+            elif key not in known:
+                counts[key] = 1
+                # What a guard protects must not be moved out of it.
+                for operand in item.operands[:1] if item.op == "guarded" else item.operands:
+                    visit(operand)
+                order.append(item)
+
+        for root in roots:
+            visit(root)
+        for item in order:
+            if item.op == "guarded":
+                yield from self._guarded(pad, item, known)
+            elif counts[id(item)] > 1 and item.op not in _LEAVES:
+                title = self._title()
+                yield f"{pad}let {title} = {self.expressions.of(item, known)};"
+                known[id(item)] = title
+
+    def _guarded(self, pad: str, item: Expression, known: Known) -> Iterator[str]:
+        condition, value, otherwise = item.operands
+        yield from self._hoist(pad, known, otherwise)
+        title = self._title()
+        yield f"{pad}var {title} = {self.expressions.of(otherwise, known)};"
+        yield f"{pad}if ({self.expressions.of(condition, known)}) {{"
+        inside = dict(known)
+        yield from self._hoist(pad + "  ", inside, value)
+        yield f"{pad}  {title} = {self.expressions.of(value, inside)};"
+        yield f"{pad}}}"
+        known[id(item)] = title
+
+    def _title(self) -> str:
+        self.count += 1
+        return f"s{self.count}_"
