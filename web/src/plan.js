@@ -99,7 +99,7 @@ function readModules(text) {
   const modules = new Map();
   for (const piece of text.split(/^(?=\/\/# )/m)) {
     const found = /^\/\/# (\w+)((?: [rw]\d+)*)\n/.exec(piece);
-    if (!found) throw new Error('its text does not begin with a module');
+    if (!found) continue; // what stands before the first module
     const [, name, marks] = found;
     modules.set(name, { name, code: piece, bindings: (marks.match(/[rw]\d+/g) ?? []).map(readBinding) });
   }

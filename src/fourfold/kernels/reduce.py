@@ -143,10 +143,10 @@ def add_run(
 
 
 def split_for(context: NodeContext, length: int) -> int:
-    """How many work-items share one result: one on a CPU, more on a GPU where there is much to
-    walk.
+    """How many work-items share one result: one on a CPU or without memory that they share, more on
+    a GPU where there is much to walk.
     """
-    if context.device.is_cpu:
+    if context.device.is_cpu or not context.device.local_memory:
         return 1
     split = 1
     while split < GROUP and split < length and split * 2 <= context.device.max_work_group:

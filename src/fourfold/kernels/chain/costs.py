@@ -37,7 +37,8 @@ def can_chain(target: Target) -> bool:
     """
     device, able = target.device, target.capabilities
     alone = device.is_cpu or device.max_work_group == 1
-    return able.private_arrays and WIDE in able.widths if alone else able.local_memory
+    shared = able.local_memory and device.local_memory > 0
+    return able.private_arrays and WIDE in able.widths if alone else shared
 
 
 def rates(device: DeviceInfo) -> Rates:

@@ -28,6 +28,8 @@ def refuses_rows(context: NodeContext) -> str | None:
     """Why a product is better made by tiles, or None."""
     if context.device.is_cpu or context.device.max_work_group < LANES * ROWS:
         return "rows of work-items are for GPUs"
+    if not context.device.local_memory:
+        return "there is no memory that work-items share"
     if context.output.pixels > FEW_PIXELS or context.input.pixels != context.output.pixels:
         return f"there are more than {FEW_PIXELS} vectors, which should share the weights"
     return None if context.input.slices >= LEAST else "the vectors are short"
