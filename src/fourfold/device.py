@@ -24,6 +24,9 @@ PROBED = (
     *WAITING,
     *IMAGES,
 )
+# Facts that are measured where a driver does not tell them.
+MEASURED = ("measured_units",)
+PLAIN_UNITS = 16  # what a device is taken to have of which nobody knows
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class DeviceInfo:
     driver: str
     version: str
     kind: str  # 'gpu', 'cpu' or 'other'
-    compute_units: int
+    compute_units: int  # 0 where its driver does not tell: see `units`
     memory: int
     max_allocation: int
     max_work_group: int
@@ -71,6 +74,7 @@ class DeviceInfo:
     image_texels: int = field(default=0, compare=False)
     image_windows: bool = field(default=False, compare=False)
     prefers_images: bool = field(default=False, compare=False)
+    measured_units: int = field(default=0, compare=False)  # where no driver tells of any
     probed: tuple[str, ...] = field(default=(), compare=False)
     claims: Mapping[str, Fact] = field(default_factory=dict, compare=False)
     api: str = "opencl"  # who plays plans on it: a folder of players
@@ -89,6 +93,11 @@ class DeviceInfo:
     others: tuple[str, ...] = field(default=(), compare=False)  # its addresses in other APIs
     index: int = field(default=0, compare=False)  # its number among all devices
     present: bool = True  # false for a board that models are only prepared for
+
+    @property
+    def units(self) -> int:
+        """How many compute units it has: told, or measured; 0 where neither is known."""
+        return self.compute_units or self.measured_units
 
     @property
     def is_cpu(self) -> bool:
@@ -115,7 +124,8 @@ class DeviceInfo:
 
     def with_facts(self, facts: Mapping[str, Fact]) -> DeviceInfo:
         """The same device, of which trials have told these facts, too."""
-        names = tuple(name for name in PROBED if name in facts or name in self.probed)
+        every = (*PROBED, *MEASURED)
+        names = tuple(name for name in every if name in facts or name in self.probed)
         return replace(self, probed=names, **facts) if facts else self  # type: ignore[arg-type]
 
     def __str__(self) -> str:
@@ -124,7 +134,7 @@ class DeviceInfo:
 
 def is_fact(name: str, value: object) -> bool:
     """Whether a value that was read from somewhere can be that of a probed fact."""
-    return name in PROBED and type(value) is type(getattr(DeviceInfo, name))
+    return name in (*PROBED, *MEASURED) and type(value) is type(getattr(DeviceInfo, name))
 
 
 def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...], ...]:
@@ -135,11 +145,12 @@ def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...
     whether groups may wait for each other. No kernel for a GPU where they may reads an image.
     """
     bytes_ = (("dot_products",),) if quantised else ()
+    units = () if device.compute_units else (MEASURED,)
     if device.is_cpu:
         return (*bytes_, ("forward_progress",))
     waiting = (WAITING,) if device.matrix_units else ()
     images = () if device.resident else (IMAGES,)
-    return (*bytes_, ("matrix_units",), *waiting, *images, ("subgroups",))
+    return (*bytes_, *units, ("matrix_units",), *waiting, *images, ("subgroups",))
 
 
 def facts_for_players(device: DeviceInfo) -> tuple[str, ...]:

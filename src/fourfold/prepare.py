@@ -119,7 +119,8 @@ def _build_binaries(
     plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
     for program in (plan.program for plan in plans if plan is not None):
         binary = backend_of(device).build_binary(device, program)
-        draft.add_binary(program_parts(program, device), binary)
+        if binary:
+            draft.add_binary(program_parts(program, device), binary)
         size += len(binary)
     return size
 

@@ -14,7 +14,7 @@ import fourfold
 from fourfold.cli._options import json_option
 from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
-from fourfold.device import IMAGES, LIBERTIES, DeviceInfo, facts_for_players
+from fourfold.device import IMAGES, LIBERTIES, MEASURED, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
 from fourfold.players import ask_facts, describe_verdict
 from fourfold.store.store import configured_store
@@ -57,7 +57,8 @@ def command(as_json: bool) -> None:
 def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
-    return (*half, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
+    units = () if device.compute_units else MEASURED
+    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:
@@ -72,8 +73,8 @@ def _row(device: DeviceInfo) -> tuple[object, ...]:
         device.kind,
         device.platform,
         device.driver,
-        device.compute_units,
-        byte_count(device.memory),
+        device.units or "not told",
+        byte_count(device.memory) if device.memory else "not told",
         "yes" if device.half_arithmetic else "no",
         device.subgroups or "no",
         device.image_texels or "no",

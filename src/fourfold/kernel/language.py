@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fourfold.device import DeviceInfo
+from fourfold.device import PLAIN_UNITS, DeviceInfo
 from fourfold.kernel.capabilities import Capabilities
 from fourfold.kernel.context import KernelOptions, Target
 from fourfold.kernel.kernel import Kernel
@@ -116,7 +116,7 @@ def make_target(language: Language, device: DeviceInfo, options: KernelOptions) 
     """For what kernels are written: of the device's facts those that the language can use."""
     able, persistent = language.capabilities, language.persistent is not None
     # A new record only where something is missing: most of the time it is the same device.
-    lost: dict[str, object] = {}
+    lost: dict[str, object] = {"compute_units": device.units or PLAIN_UNITS}
     if device.dot_products not in able.dot_products:
         lost["dot_products"] = ""
     if device.subgroups not in able.subgroups:

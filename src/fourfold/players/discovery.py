@@ -9,7 +9,7 @@ from functools import cache
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError, nearest
 from fourfold.forks import check_not_lost
-from fourfold.players import registry
+from fourfold.players import protocol, registry
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
 API_ORDER = ("cuda", "opencl", "webgpu")
@@ -18,7 +18,8 @@ _KIND_ORDER = {"gpu": 0, "other": 1, "cpu": 2}
 # takes 0.75 s, where PoCL and Intel's runtime take a millisecond.
 SLOW_ON_CPUS = ("rusticl",)
 _INSTALL = (
-    "install the GPU's OpenCL driver, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
+    "install the GPU's OpenCL driver, or 'pip install fourfold[webgpu]' for Metal, Vulkan and "
+    "DX12, or 'pip install fourfold[cpu]' to run on the CPU by PoCL"
 )
 
 
@@ -26,19 +27,33 @@ _INSTALL = (
 def devices() -> tuple[DeviceInfo, ...]:
     """The facts of every device on this machine, GPUs first, what is known to be slow last.
 
-    A GPU that several APIs offer is there once; `others` are its addresses in the other APIs.
+    A GPU that several APIs offer is there once; `others` are its addresses in the other APIs. Some
+    back ends are only asked where no other one has a device.
     """
-    found: list[DeviceInfo] = []
-    problems: list[DeviceError] = []
-    for backend in registry.backends().values():
-        try:
-            found += backend.devices() if backend.listed else ()
-        except DeviceError as error:
-            problems.append(error)
+    every = sorted(registry.backends().values(), key=lambda backend: _api_rank(backend.name))
+    found, problems = _offered_by(backend for backend in every if backend.listed)
+    for backend in every:
+        if not found and backend.last_resort:
+            found, further = _offered_by([backend])
+            problems += further
     if not found and problems:
         raise problems[0]
     once = sorted(merge_devices(found), key=_rank)
     return tuple(replace(info, index=index) for index, info in enumerate(once))
+
+
+def _offered_by(
+    several: Iterable[protocol.Backend],
+) -> tuple[list[DeviceInfo], list[DeviceError]]:
+    """The devices of these back ends, and why some have none."""
+    found: list[DeviceInfo] = []
+    problems: list[DeviceError] = []
+    for backend in several:
+        try:
+            found += backend.devices()
+        except DeviceError as error:
+            problems.append(error)
+    return found, problems
 
 
 def merge_devices(found: Iterable[DeviceInfo]) -> list[DeviceInfo]:
@@ -77,10 +92,10 @@ def _is_same_gpu(known: DeviceInfo, other: DeviceInfo) -> bool:
 
 def find_device(wanted: object = "auto") -> DeviceInfo:
     """The device that is wanted: 'auto' is the first, a number that of the list, 'opencl:0' or
-    'opencl:part of a name' one of an API, 'opencl' the first of it; else a kind, or a part of a
-    device's name, platform or vendor. A queue or context of the caller's stands for its device,
-    on which sessions share it. A device of an API that this process may not call, because its
-    parent did, is a DeviceError.
+    'opencl:part of a name' one of an API, 'opencl' the first of it, 'vulkan:0' one that WebGPU has
+    by Vulkan; else a kind, or a part of a device's name, platform or vendor. A queue or context of
+    the caller's stands for its device, on which sessions share it. A device of an API that this
+    process may not call, because its parent did, is a DeviceError.
     """
     if isinstance(wanted, str | int):
         found = _find(wanted)
@@ -93,8 +108,12 @@ def find_device(wanted: object = "auto") -> DeviceInfo:
 def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
-    if api in registry.backends():
-        return _find_in_api(api, part.strip())
+    for backend in registry.backends().values():
+        if api == backend.name:
+            return _choose(api, part.strip(), _offered(api))
+        if api in backend.platforms:
+            every = _offered(backend.name)
+            return _choose(api, part.strip(), [one for one in every if one.platform.lower() == api])
     known = devices()
     if not known:
         raise DeviceError("no device was found", "the drivers' platforms have none", _INSTALL)
@@ -134,14 +153,14 @@ def find_target(wanted: str | int | DeviceInfo, units: int | None = None) -> Dev
     return find_device(wanted) if board is None else board
 
 
-def _find_in_api(api: str, part: str) -> DeviceInfo:
-    """A device of one API, whether another offers it, too, or not."""
-    offered = _offered(api)
+def _choose(api: str, part: str, offered: Sequence[DeviceInfo]) -> DeviceInfo:
+    """One of the devices of an API, by its number there or a part of its name."""
     if not offered:
         raise DeviceError(f"no device of {api} was found", "its drivers have none", _INSTALL)
-    for info in offered:
-        fits = part == str(info.ordinal) if part.isdigit() else _is_called(info, part)
-        if fits or not part:
+    numbered = api in registry.backends()
+    for place, info in enumerate(offered):
+        number = info.ordinal if numbered else place
+        if not part or (part == str(number) if part.isdigit() else _is_called(info, part)):
             return info
     raise _no_such_device(f"{api}:{part}", offered)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-CPU, CUDA, PINNED, OPENCL = 1, 2, 3, 4
+CPU, CUDA, PINNED, OPENCL, VULKAN = 1, 2, 3, 4, 7
 ON_HOST = (CPU, PINNED, 11, 13)  # those whose memory the CPU reaches: ROCm's pinned, CUDA's managed
-NAMES = {CUDA: "CUDA", OPENCL: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}
+NAMES = {CUDA: "CUDA", OPENCL: "OpenCL", VULKAN: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}

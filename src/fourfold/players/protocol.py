@@ -143,6 +143,8 @@ class Backend(Protocol):
 
     name: str
     listed: bool  # whether its devices are offered to those who did not ask for it by name
+    last_resort: bool  # whether they are offered where no back end that is listed has any
+    platforms: tuple[str, ...]  # by which its devices can be asked for, too: 'vulkan:0'
 
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
@@ -188,7 +190,9 @@ class Backend(Protocol):
         """Whether the driver has a program's binary at hand once it is built."""
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
-        """What `load_program` takes, by the compiler alone: the device need not be there."""
+        """What `load_program` takes, by the compiler alone: the device need not be there; nothing
+        where programs have no binary.
+        """
 
     def make_player(
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None

@@ -34,7 +34,7 @@ class TargetRates:
 
 def device_rates(device: DeviceInfo) -> TargetRates:
     """What a device of this kind and size reaches in practice, about a third of what it could."""
-    units = device.compute_units
+    units = device.units
     if device.is_cpu:
         return TargetRates(units * 20e9, 30e9, 4e-6, 20e-6, 10e9)
     flops = max(units, 1) * 40e9

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 from mmap import mmap
 
-from fourfold.device import PROBED, DeviceInfo, facts_for_plans
+from fourfold.device import MEASURED, PROBED, DeviceInfo, facts_for_plans
 from fourfold.plan import Program
 from fourfold.types import Shape
 from fourfold.version import VERSION
@@ -26,6 +26,7 @@ NOT_IN_KEYS = (
     *("shared_context", "shared_queue"),
     *LIMITS,
     *PROBED,
+    *MEASURED,
 )
 
 

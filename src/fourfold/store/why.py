@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fourfold.device import PROBED
+from fourfold.device import MEASURED, PROBED
 from fourfold.store.entry import Entry
 from fourfold.store.keys import Parts, key_of
 
@@ -13,7 +13,7 @@ MEANING = {
     "CPU engines": "other runtimes for the CPU were installed",
     "custom ops": "other custom ops were registered",
     "driver": "the driver was changed",
-    **dict.fromkeys(PROBED, "a trial of the device had another answer"),
+    **dict.fromkeys((*PROBED, *MEASURED), "a trial of the device had another answer"),
     "engine": "it was kept by another version of fourfold",
     "follow": "another follow_batch= was passed",
     "format": "it was kept in another format",

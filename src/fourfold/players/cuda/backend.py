@@ -35,6 +35,8 @@ class CudaBackend:
     # Only who asks for 'cuda:0' gets it: until it was timed on GPUs, OpenCL stays what an NVIDIA
     # GPU is played by, and nobody else loads a second driver.
     listed = False
+    last_resort = False
+    platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()

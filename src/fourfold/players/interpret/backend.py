@@ -31,6 +31,8 @@ class InterpretBackend:
 
     name = "interpret"
     listed = False
+    last_resort = False
+    platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return (devices.PLAIN_GPU,)

@@ -38,6 +38,8 @@ class OpenCLBackend:
 
     name = "opencl"
     listed = True
+    last_resort = False
+    platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()

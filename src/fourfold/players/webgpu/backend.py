@@ -1,0 +1,98 @@
+"""WebGPU as a back end: adapters of Metal, Vulkan and DX12, and one that stands for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from fourfold.device import DeviceInfo, Fact
+from fourfold.lazy import lazy_import
+from fourfold.plan import Plan, Program
+
+if TYPE_CHECKING:
+    from fourfold.players.protocol import BuiltProgram
+    from fourfold.players.webgpu import devices as found
+    from fourfold.players.webgpu import facts, trials
+    from fourfold.players.webgpu import memory as memories
+    from fourfold.players.webgpu import player as players
+    from fourfold.players.webgpu import timer as timers
+else:
+    # A start on another device has no use for any of them.
+    facts = lazy_import("fourfold.players.webgpu.facts")
+    found = lazy_import("fourfold.players.webgpu.devices")
+    memories = lazy_import("fourfold.players.webgpu.memory")
+    players = lazy_import("fourfold.players.webgpu.player")
+    timers = lazy_import("fourfold.players.webgpu.timer")
+    trials = lazy_import("fourfold.players.webgpu.trials")
+
+ANY = "any"  # the name of a device that need not be there
+
+
+class WebGpuBackend:
+    """Whatever GPU has a driver for one of the APIs that wgpu-native knows."""
+
+    name = "webgpu"
+    # What OpenCL offers is there already, and faster; asking drivers of a second API takes time.
+    listed = False
+    last_resort = True
+    platforms: tuple[str, ...] = ("metal", "vulkan", "dx12")
+
+    def devices(self) -> tuple[DeviceInfo, ...]:
+        return found.devices()
+
+    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
+        return facts.any_device(units) if name == ANY else None
+
+    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
+        """None of its devices can be parted."""
+        return None
+
+    def context_handle(self, device: DeviceInfo) -> int:
+        """Nobody else has a use for it."""
+        return 0
+
+    def shared_device(self, given: object) -> DeviceInfo | None:
+        """Devices of other libraries are not taken."""
+        return None
+
+    def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+        return trials.probe(device, names)
+
+    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
+        """There are no trials that take long."""
+
+    def start_compiler(self, device: DeviceInfo) -> None:
+        """It is quick to begin."""
+
+    def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
+        """Players share single kernels, by themselves."""
+        return None
+
+    def load_program(
+        self, device: DeviceInfo, program: Program, binary: bytes
+    ) -> BuiltProgram | None:
+        """There are no binaries."""
+        return None
+
+    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
+        return False
+
+    def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
+        """There is none: the text is all that a device is given."""
+        return b""
+
+    def make_player(
+        self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
+    ) -> players.Player:
+        return players.Player(device, plan)
+
+    def make_memory(self, device: DeviceInfo, size: int) -> memories.WebGpuMemory:
+        return memories.WebGpuMemory(device, size)
+
+    def import_memory(self, device: DeviceInfo, given: Any) -> memories.WebGpuMemory | None:
+        """Our own; no other library has memory of our device."""
+        own = isinstance(given, memories.WebGpuMemory) and given.device == device
+        return given if own else None
+
+    def make_timer(self, device: DeviceInfo, plan: Plan) -> timers.LaunchTimer:
+        return timers.LaunchTimer(device, plan)

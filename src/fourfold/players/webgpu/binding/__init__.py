@@ -1,0 +1,49 @@
+"""WebGPU by wgpu-native's C functions and ctypes, as far as a player needs it."""
+
+from __future__ import annotations
+
+from fourfold.players.webgpu.binding.adapters import Adapter, adapters
+from fourfold.players.webgpu.binding.calls import API, Error
+from fourfold.players.webgpu.binding.commands import Commands, Recording
+from fourfold.players.webgpu.binding.device import Device
+from fourfold.players.webgpu.binding.loader import KNOWN, version
+from fourfold.players.webgpu.binding.mapping import Staging
+from fourfold.players.webgpu.binding.objects import (
+    COPY_SOURCE,
+    COPY_TARGET,
+    QUERY_RESOLVE,
+    STORAGE,
+    UNIFORM,
+    WORD,
+    BindGroup,
+    Bound,
+    Buffer,
+    Layout,
+    Pipeline,
+    QuerySet,
+)
+
+__all__ = [
+    "API",
+    "COPY_SOURCE",
+    "COPY_TARGET",
+    "KNOWN",
+    "QUERY_RESOLVE",
+    "STORAGE",
+    "UNIFORM",
+    "WORD",
+    "Adapter",
+    "BindGroup",
+    "Bound",
+    "Buffer",
+    "Commands",
+    "Device",
+    "Error",
+    "Layout",
+    "Pipeline",
+    "QuerySet",
+    "Recording",
+    "Staging",
+    "adapters",
+    "version",
+]

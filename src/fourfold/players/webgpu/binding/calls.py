@@ -1,0 +1,39 @@
+"""What wgpu-native answers when something is wrong."""
+
+from __future__ import annotations
+
+from fourfold.forks import lost
+from fourfold.players.webgpu.binding import loader
+
+API = "webgpu"
+VALIDATION, OUT_OF_MEMORY, INTERNAL, UNKNOWN = 2, 3, 4, 5
+LOST = 0  # a device that is gone: a number of our own
+_NAMES = {LOST: "lost", VALIDATION: "refused", OUT_OF_MEMORY: "out of memory", INTERNAL: "internal"}
+
+
+class Error(Exception):
+    """A function that failed, the kind of error, and what the library says."""
+
+    def __init__(self, function: str, kind: int, message: str) -> None:
+        super().__init__(function, kind, message)
+        self.function, self.kind, self.message = function, kind, message
+
+    @property
+    def out_of_memory(self) -> bool:
+        return self.kind == OUT_OF_MEMORY
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing works on the device any more."""
+        return self.kind == LOST
+
+    def __str__(self) -> str:
+        lines = [line.strip(" \t│├╭╰─┌└") for line in self.message.splitlines()]
+        text = "; ".join(line for line in lines if line)
+        return f"{self.function} failed ({_NAMES.get(self.kind, 'unknown')}): {text}"
+
+
+def give_back(name: str, *handles: object) -> None:
+    """A function that frees something. In a forked child all belongs to the parent."""
+    if API not in lost:
+        getattr(loader.library(), name)(*handles)

@@ -1,0 +1,136 @@
+"""A device of an adapter: calls of it whose errors are raised, and waiting for what was put in."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Collection
+from ctypes import byref, c_uint32, c_uint64, c_void_p
+from typing import Any
+
+import numpy as np
+
+from fourfold import forks
+from fourfold.players.webgpu.binding.adapters import FEATURES, Adapter, process_events
+from fourfold.players.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back
+from fourfold.players.webgpu.binding.loader import library
+from fourfold.players.webgpu.binding.structures import (
+    CallbackInfo,
+    DeviceCallback,
+    DeviceDescriptor,
+    RequestDeviceCallback,
+    StringView,
+)
+
+_SPONTANEOUS = 3  # a callback may come at any time, on any thread
+_SUCCESS = 1
+_DESTROYED = 2  # why a device is lost that was given back
+
+
+class Device:
+    """What WebGPU calls a device: a context and a queue. For any number of threads."""
+
+    def __init__(self, adapter: Adapter, features: Collection[str]) -> None:
+        """With these features, and with all that the adapter's limits allow."""
+        self.adapter, self.features = adapter, frozenset(features)
+        self.lost = ""  # why, if it is
+        self._problems: list[tuple[int, int, str]] = []  # thread, kind and words of each
+        self._on_lost = DeviceCallback(self._note_loss)
+        self._on_error = DeviceCallback(self._note_error)
+        self.pointer: int = self._request()
+        self.queue: int = self.call("wgpuDeviceGetQueue", self.pointer)
+
+    def _request(self) -> int:
+        numbers = [FEATURES[name] for name in sorted(self.features)]
+        descriptor = DeviceDescriptor(
+            requiredFeatureCount=len(numbers),
+            requiredFeatures=(c_uint32 * max(len(numbers), 1))(*numbers),
+            requiredLimits=ctypes.pointer(self.adapter.limits),
+        )
+        losing, failing = descriptor.deviceLostCallbackInfo, descriptor.uncapturedErrorCallbackInfo
+        losing.mode, losing.callback = _SPONTANEOUS, _address(self._on_lost)
+        failing.callback = _address(self._on_error)
+        answers: list[tuple[int, int | None, str]] = []
+
+        def answer(status: int, pointer: int | None, message: StringView, *_: object) -> None:
+            answers.append((status, pointer, str(message)))
+
+        called = RequestDeviceCallback(answer)
+        info = CallbackInfo(mode=_SPONTANEOUS, callback=_address(called))
+        library().wgpuAdapterRequestDevice(self.adapter.pointer, byref(descriptor), info)
+        process_events()
+        status, pointer, message = answers[0] if answers else (0, None, "there was no answer")
+        if status != _SUCCESS or not pointer:
+            raise Error("wgpuAdapterRequestDevice", UNKNOWN, message)
+        return pointer
+
+    def _note_loss(self, _device: int, reason: int, message: StringView, *_: object) -> None:
+        if reason != _DESTROYED:
+            self.lost = str(message) or "the device is gone"
+
+    def _note_error(self, _device: int, kind: int, message: StringView, *_: object) -> None:
+        self._problems.append((threading.get_ident(), kind, str(message)))
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """A function of the library; an Error where it complains."""
+        if API in forks.lost:
+            raise Error(name, LOST, "the device belongs to the process that this one is a fork of")
+        result = getattr(library(), name)(*arguments)
+        self.check(name)
+        return result
+
+    def check(self, function: str) -> None:
+        """Raise what the library said to this thread since it was last asked."""
+        if self._problems:
+            own = threading.get_ident()
+            mine = [problem for problem in self._problems if problem[0] == own]
+            for problem in mine:
+                self._problems.remove(problem)
+            if mine:
+                _, kind, message = mine[0]
+                raise Error(function, LOST if self.lost else kind, self.lost or message)
+        if self.lost:
+            raise Error(function, LOST, self.lost)
+
+    def create(self, what: str, descriptor: ctypes.Structure) -> int:
+        """An object of the device."""
+        name = f"wgpuDeviceCreate{what}"
+        pointer: int | None = self.call(name, self.pointer, byref(descriptor))
+        if not pointer:
+            raise Error(name, UNKNOWN, "it gives nothing")
+        return pointer
+
+    def submit(self, commands: int) -> c_uint64:
+        """Put recorded commands into the queue; gives what to wait for."""
+        given = (c_void_p * 1)(commands)
+        index = self.call("wgpuQueueSubmitForIndex", self.queue, 1, given)
+        give_back("wgpuCommandBufferRelease", commands)
+        return c_uint64(index)
+
+    def wait(self, index: c_uint64 | None = None) -> None:
+        """Until all that was put in up to there is done, or simply all."""
+        self.call("wgpuDevicePoll", self.pointer, 1, None if index is None else byref(index))
+
+    def poll(self) -> None:
+        """Let those be called who wait for what is done."""
+        self.call("wgpuDevicePoll", self.pointer, 0, None)
+
+    def write(self, buffer: int, offset: int, array: np.ndarray) -> None:
+        """Copy an array, which lies in one piece and is whole words, into a buffer."""
+        place = (array.ctypes.data, array.nbytes)
+        self.call("wgpuQueueWriteBuffer", self.queue, buffer, offset, *place)
+
+    @property
+    def timestamp_seconds(self) -> float:
+        """How long a tick of the device's clock is."""
+        return float(self.call("wgpuQueueGetTimestampPeriod", self.queue)) * 1e-9
+
+    def destroy(self) -> None:
+        """Give all of its memory back; nothing works on it any more."""
+        give_back("wgpuDeviceDestroy", self.pointer)
+
+
+def _address(callback: Callable[..., None]) -> int:
+    found = ctypes.cast(callback, c_void_p).value  # type: ignore[arg-type]
+    assert found is not None
+    return found

@@ -1,0 +1,34 @@
+"""What the library answered in the middle of something, as an error with a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.forks import check_not_lost
+from fourfold.players.webgpu import binding as wg
+
+
+@contextmanager
+def explained(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
+    """Turns what the library answers into a DeviceError; `needed` bytes were asked for in all."""
+    try:
+        yield
+    except (wg.Error, MemoryError) as error:
+        check_not_lost(wg.API)
+        if isinstance(error, MemoryError) or error.out_of_memory:
+            raise DeviceError(
+                f"out of memory while {doing}",
+                f"the plan needs {needed} bytes, and {info.name} does not give them",
+                "use precision='mixed', a smaller batch, or close other sessions",
+            ) from error
+        if error.lost:
+            what, fix = (
+                f"{info.name} was lost while {doing}",
+                "close the session and open a new one",
+            )
+            raise DeviceError(what, error.message, fix) from error
+        fix = "try again; if it stays, try another device or driver"
+        raise DeviceError(f"the device failed while {doing}", str(error), fix) from error

@@ -1,0 +1,82 @@
+"""Memory of a WebGPU device that belongs to no plan."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import padded
+from fourfold.players.dlpack_devices import VULKAN
+from fourfold.players.webgpu import binding as wg
+from fourfold.players.webgpu.devices import device_of
+from fourfold.players.webgpu.failures import explained
+
+USAGE = wg.STORAGE | wg.COPY_SOURCE | wg.COPY_TARGET
+
+
+class WebGpuMemory:
+    """Some bytes of a device's memory."""
+
+    shape: tuple[int, ...] | None = None
+    dtype: np.dtype | None = None
+    host: np.ndarray | None = None
+
+    def __init__(self, info: DeviceInfo, size: int) -> None:
+        self.size, self.device = size, info
+        self.dlpack_device = (VULKAN, info.ordinal)
+        with explained("setting memory aside", info, size):
+            self.buffer = wg.Buffer(device_of(info), padded(size), USAGE)
+
+    @property
+    def handle(self) -> int:
+        """What the library knows the buffer by."""
+        return self.buffer.pointer or 0
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.handle, 0
+
+    def read(self, array: np.ndarray) -> None:
+        with explained("reading memory", self.device, self.size):
+            read_buffer(self.buffer, 0, array)
+
+    def write(self, array: np.ndarray) -> None:
+        with explained("writing memory", self.device, self.size):
+            write_buffer(self.buffer, 0, array)
+
+    def __del__(self) -> None:
+        if hasattr(self, "buffer"):
+            self.buffer.release()
+
+
+def read_buffer(buffer: wg.Buffer, offset: int, array: np.ndarray) -> None:
+    """Copy from byte `offset` of a buffer, a multiple of four, into an array."""
+    size = whole_words(array.nbytes)
+    if not size:
+        return
+    staging = wg.Staging(buffer.device, size, upload=False)
+    try:
+        commands = wg.Commands(buffer.device)
+        commands.copy(buffer, offset, staging, 0, size)
+        index = commands.submit()
+        staging.ask()
+        buffer.device.wait(index)
+        array.reshape(-1).view(np.uint8)[:] = staging.bytes()[: array.nbytes]
+    finally:
+        staging.release()
+
+
+def write_buffer(buffer: wg.Buffer, offset: int, array: np.ndarray) -> None:
+    """Copy an array to byte `offset` of a buffer, a multiple of four. What is behind its end, up to
+    a whole word, becomes zero.
+    """
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    rest = -flat.size % wg.WORD
+    flat = np.concatenate((flat, np.zeros(rest, np.uint8))) if rest else flat
+    if flat.size and buffer.pointer is not None:
+        buffer.device.write(buffer.pointer, offset, flat)
+
+
+def whole_words(size: int) -> int:
+    """So many bytes, as copies take them."""
+    return -(-size // wg.WORD) * wg.WORD

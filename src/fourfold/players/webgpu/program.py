@@ -1,0 +1,100 @@
+"""Pipelines: made by several threads in the order of their first use, and shared by all players
+of a device that have the same module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from fourfold.errors import BuildError
+from fourfold.forks import ForkSafeLock, call_in_child
+from fourfold.lazy import lazy_import
+from fourfold.plan import Program
+from fourfold.players.webgpu import binding as wg
+from fourfold.players.webgpu.modules import Module, split_modules
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = lazy_import("concurrent.futures")
+
+_MOST_THREADS = 8
+
+
+class BuiltModule:
+    """The pipeline of one module, as soon as a thread has made it."""
+
+    def __init__(self, device: wg.Device, module: Module) -> None:
+        self.device, self.module = device, module
+        self.layout = layout_of(device, tuple(bind.written for bind in module.binds))
+        self._future: futures.Future[wg.Pipeline] = _pool().submit(self._make)
+
+    def _make(self) -> wg.Pipeline:
+        text, entry = self.module.text, self.module.entry
+        try:
+            return wg.Pipeline(self.device, self.layout, text, entry)
+        except wg.Error as error:
+            if error.lost or error.out_of_memory:
+                raise
+            what = f"a kernel does not build on {self.device.adapter.name}"
+            raise BuildError(what, error.message, text) from error
+
+    @property
+    def ready(self) -> bool:
+        return self._future.done()
+
+    def pipeline(self) -> wg.Pipeline:
+        """It, after a wait; a BuildError where the device's compiler does not take the text."""
+        return self._future.result()
+
+    def __del__(self) -> None:
+        future = getattr(self, "_future", None)
+        if future is not None and not future.cancel():
+            future.add_done_callback(_release)
+
+
+def _release(future: Any) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().release()
+
+
+# Modules that some player holds: the same text is built once, for whatever plans have it.
+_live: WeakValueDictionary[tuple[wg.Device, str, str], BuiltModule] = WeakValueDictionary()
+_lock = ForkSafeLock()
+
+
+def build_modules(
+    device: wg.Device, program: Program, entries: Iterable[str]
+) -> dict[str, BuiltModule]:
+    """The modules of these entry points; their pipelines are made in this order, meanwhile."""
+    modules = split_modules(program)
+    return {entry: _built(device, modules[entry]) for entry in dict.fromkeys(entries)}
+
+
+def _built(device: wg.Device, module: Module) -> BuiltModule:
+    key = (device, module.entry, module.text)
+    with _lock:
+        found = _live.get(key)
+        if found is None:
+            found = _live[key] = BuiltModule(device, module)
+        return found
+
+
+@cache
+def layout_of(device: wg.Device, written: tuple[bool, ...]) -> wg.Layout:
+    """The layout of all modules whose buffers are written or read alike; there are few of them."""
+    return wg.Layout(device, written)
+
+
+@cache
+def _pool() -> futures.ThreadPoolExecutor:
+    """Threads that wait for the driver's compiler."""
+    count = min(_MOST_THREADS, os.cpu_count() or 1)
+    return futures.ThreadPoolExecutor(count, "fourfold-pipelines")
+
+
+call_in_child(_pool.cache_clear)  # a child has none of its threads

@@ -1,0 +1,41 @@
+"""Times single launches of a plan and looks at what they wrote: the tuner's eyes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fourfold.plan import ARENA
+from fourfold.players.webgpu import binding as wg
+from fourfold.players.webgpu.memory import read_buffer, write_buffer
+from fourfold.players.webgpu.player import POISON, Player
+
+
+class LaunchTimer(Player):
+    """A plan whose launches are run one by one. Buffer 0 is the arena."""
+
+    def fill(self, values: np.ndarray) -> None:
+        """Put these bytes into the arena."""
+        with self._working("filling memory"):
+            write_buffer(self._arena, 0, values)
+
+    def blank(self, offset: int, size: int) -> None:
+        """Make a part of the arena NaN, so that what is not written shows."""
+        with self._working("filling memory"):
+            write_buffer(self._arena, offset, np.full(-(-size // 4), POISON, np.uint32))
+
+    def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
+        values = np.empty(count, dtype)
+        with self._working("reading memory"):
+            read_buffer(self._arena, offset, values)
+        return values
+
+    def seconds(self, launches: range, runs: int) -> float:
+        """The shortest time of these launches, one after the other; a DeviceError where one of them
+        cannot run.
+        """
+        with self._working("timing kernels"):
+            return min(sum(self._timed(launches, 1)) for _ in range(runs))
+
+    @property
+    def _arena(self) -> wg.Buffer:
+        return self._ports.buffers[ARENA]

@@ -1,0 +1,54 @@
+"""How long launches take, by the device's clock or by the host's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from fourfold.players.webgpu import binding as wg
+from fourfold.players.webgpu.memory import read_buffer
+
+CLOCK = "timestamp-query"  # the feature that a device has a clock of its own
+_AT_ONCE = 1024  # launches that are timed by one submission; a query set has 4096 places at most
+
+
+def time_launches(device: wg.Device, launches: Sequence[wg.Recording]) -> list[float]:
+    """The seconds of each, run one after the other."""
+    if CLOCK not in device.features:
+        return [_by_host(device, launch) for launch in launches]
+    parts = range(0, len(launches), _AT_ONCE)
+    return [
+        seconds
+        for start in parts
+        for seconds in _by_device(device, launches[start : start + _AT_ONCE])
+    ]
+
+
+def _by_device(device: wg.Device, launches: Sequence[wg.Recording]) -> list[float]:
+    count = 2 * len(launches)
+    times = wg.QuerySet(device, count)
+    target = wg.Buffer(device, 8 * count, wg.QUERY_RESOLVE | wg.COPY_SOURCE)
+    try:
+        commands = wg.Commands(device)
+        for number, launch in enumerate(launches):
+            commands.launch(launch, times, 2 * number)
+        commands.resolve(times, target)
+        commands.submit()
+        ticks = np.empty((len(launches), 2), np.uint64)
+        read_buffer(target, 0, ticks)
+    finally:
+        target.release()
+        times.release()
+    passed = (ticks[:, 1] - ticks[:, 0]).astype(np.int64)  # a clock may stand still, not go back
+    return [max(0, int(one)) * device.timestamp_seconds for one in passed]
+
+
+def _by_host(device: wg.Device, launch: wg.Recording) -> float:
+    device.wait()
+    commands = wg.Commands(device)
+    commands.launch(launch)
+    began = time.perf_counter()
+    device.wait(commands.submit())
+    return time.perf_counter() - began

@@ -1,0 +1,96 @@
+"""What small kernels tell of a device: whether it computes right, in which precisions, and by how
+many units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+import numpy as np
+
+from fourfold.device import MEASURED, PROBED, DeviceInfo, Fact
+from fourfold.errors import BuildError
+from fourfold.kernel.wgsl import probes
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
+from fourfold.players.webgpu.player import Player
+from fourfold.players.webgpu.units import measure_units
+from fourfold.types import DType, TensorType
+
+_COUNTS = (1, 7, 4096)  # work-items
+_MOST = 80  # three times it and one more fit into a byte, and are exact as a half
+_TYPES = {"floats": (DType.F32, 4), "halves": (DType.F16, 2), "bytes": (DType.U8, 1)}
+
+
+def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+    """These facts; what WebGPU has nothing of is absent without a trial."""
+    found: dict[str, Fact] = {name: _absent(name) for name in names if name in PROBED}
+    for name, trial in _TRIALS.items():
+        if name in names:
+            found[name] = trial(info)
+    return found
+
+
+def _absent(name: str) -> Fact:
+    fact: Fact = getattr(DeviceInfo, name)
+    return fact
+
+
+def _self_test(info: DeviceInfo) -> str:
+    """Which of the kernels do not build, or give wrong results."""
+    wrong = [name for name, program in probes.SELF_TEST.items() if not _right(info, name, program)]
+    return ", ".join(wrong)
+
+
+def _half_arithmetic(info: DeviceInfo) -> bool:
+    claimed = bool(info.claims.get("half_arithmetic"))
+    return claimed and _right(info, "halves", probes.HALF_ARITHMETIC)
+
+
+def _right(info: DeviceInfo, name: str, program: Program) -> bool:
+    dtype, each = _TYPES[name]
+    try:
+        return all(_changes(info, program, dtype, count, each) for count in _COUNTS)
+    except BuildError:
+        return False
+
+
+def _changes(info: DeviceInfo, program: Program, dtype: DType, count: int, each: int) -> bool:
+    """Whether so many work-items change their numbers as they should."""
+    plan = trial_plan(program, TensorType(dtype, (count * each,)), count)
+    values = np.random.default_rng(count).integers(0, _MOST, count * each)
+    player = Player(info, plan)
+    try:
+        player.poison()
+        (result,) = player.run([values.astype(dtype.numpy)])
+    finally:
+        player.close()
+    return bool(np.array_equal(result, (values * 3 + 1).astype(dtype.numpy)))
+
+
+def trial_plan(program: Program, type_: TensorType, count: int) -> Plan:
+    """One launch of so many work-items, from an input to an output."""
+    buffers = (
+        Buffer("arena", "arena", 0),
+        Buffer("constants", "constants", 0),
+        Buffer("x", "input", type_.bytes),
+        Buffer("y", "output", type_.bytes),
+    )
+    grid = (-(-count // probes.GROUP) * probes.GROUP,)
+    arguments = (BufferUse(2, 0), BufferUse(3, 0), count)
+    return Plan(
+        name="a trial",
+        program=program,
+        buffers=buffers,
+        launches=(Launch("probe", arguments, grid, (probes.GROUP,), "probe", "a trial"),),
+        inputs=(Port("x", type_, 2),),
+        outputs=(Port("y", type_, 3),),
+        constants=np.zeros(0, np.uint8),
+        precision="fp32",
+    )
+
+
+_TRIALS: dict[str, Callable[[DeviceInfo], Fact]] = {
+    "self_test": _self_test,
+    "half_arithmetic": _half_arithmetic,
+    **dict.fromkeys(MEASURED, measure_units),
+}
