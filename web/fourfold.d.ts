@@ -54,8 +54,6 @@ export interface OpenOptions {
   model?: string;
   precision?: string;
   signature?: string;
-  /** How many compute units the GPU has, where that is known. */
-  units?: number;
   progress?: (progress: Progress) => void;
   /** Whether the browser keeps the file; true if it is left out. */
   cache?: boolean;

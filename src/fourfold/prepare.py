@@ -42,9 +42,8 @@ from fourfold.types import blank_array
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
-# No browser tells how many units a GPU has. Software has the processor's cores, on which kernels
-# of small tiles run well.
-BROWSER_UNITS, SOFTWARE_UNITS = 32, 8
+# No browser tells how many units a GPU has. Where there seem to be many, tiles are small.
+BROWSER_UNITS, SOFTWARE_UNITS = 32, 64
 Progress = Callable[[int, int, str, float], None]
 ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
@@ -243,11 +242,11 @@ def browser_devices() -> tuple[DeviceInfo, ...]:
     """What browsers may have: a GPU of which nothing is known, and software that stands in for one.
 
     The latter compiles kernels on the processor, which takes long where work-items wait for each
-    other: its plan has none of these, and starts in a fraction of the time.
+    other, or where one has a large tile: its plan has neither, and starts in a part of the time.
     """
     gpu = find_target("webgpu:any", BROWSER_UNITS)
-    software = replace(gpu, name="any WebGPU software", compute_units=SOFTWARE_UNITS)
-    return gpu, replace(software, local_memory=0)
+    software = replace(gpu, name="any WebGPU software", kind="other", local_memory=0)
+    return gpu, replace(software, compute_units=SOFTWARE_UNITS)
 
 
 def prepare_web(draft: Draft, model: Path, options: CompileOptions) -> list[dict[str, Any]]:

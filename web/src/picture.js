@@ -71,14 +71,11 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   if (first >= area) { return; }
   var p: array<vec4f, 4>;
   for (var i = 0u; i < 4; i++) { p[i] = pixel(min(first + i, area - 1)); }
-  if (how.flags.x != 0 || how.shape.z == 1) {
-    for (var c = 0u; c < how.shape.z; c++) { store(c * area + first, vec4f(p[0][c], p[1][c], p[2][c], p[3][c])); }
-  } else if (how.shape.z == 3) {
-    store(first * 3, vec4f(p[0].xyz, p[1].x));
-    store(first * 3 + 4, vec4f(p[1].yz, p[2].xy));
-    store(first * 3 + 8, vec4f(p[2].z, p[3].xyz));
-  } else {
-    for (var i = 0u; i < 4; i++) { store((first + i) * 4, p[i]); }
+  let c = how.shape.z;
+  for (var n = 0u; n < c; n++) {
+    var four: vec4f;
+    for (var k = 0u; k < 4; k++) { four[k] = select(p[(4 * n + k) / c][(4 * n + k) % c], p[k][n], how.flags.x != 0); }
+    store(select(first * c + 4 * n, n * area + first, how.flags.x != 0), four);
   }
 }`;
 

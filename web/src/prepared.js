@@ -14,14 +14,14 @@ import { readPlan } from './plan.js';
  * @property {string} device
  * @property {string} precision
  * @property {Record<string, any>} requirements
- * @property {{ compute_units: number }} made_for
+ * @property {{ kind: string, compute_units: number }} made_for
  * @property {string} [signature]
  * @property {string} [postprocess]
  * @property {Record<string, number[]>} shapes
  * @property {Record<string, string>} pixels
  * @property {number[]} sections
  */
-/** @typedef {{ model?: string, precision?: string, signature?: string, units?: number }} Wanted */
+/** @typedef {{ model?: string, precision?: string, signature?: string }} Wanted */
 
 const TEXT = new TextDecoder();
 
@@ -63,7 +63,7 @@ export class Prepared {
       const why = `it was prepared for: ${[...new Set(known)].join('; ')}`;
       throw new FourfoldError(`${this.title} has no plan as it is wanted`, why, "add one with 'fourfold prepare --web --add'");
     }
-    return this.firstPlayable(fitting, wanted.units ?? guessedUnits(adapter), adapter);
+    return this.firstPlayable(fitting, adapter);
   }
 
   /** @param {string | undefined} name */
@@ -77,18 +77,16 @@ export class Prepared {
 
   /**
    * @param {Row[]} rows
-   * @param {number} units
    * @param {GPUAdapter} adapter
    */
-  firstPlayable(rows, units, adapter) {
+  firstPlayable(rows, adapter) {
     const reasons = rows.map((row) => unmetRequirements(row.requirements, adapter));
     const able = rows.filter((_, at) => !reasons[at].length);
     if (!able.length) {
       const why = rows.map((row, at) => `the one in ${row.precision}: ${reasons[at].join(', and ')}`).join('; ');
       throw new FourfoldError(`no plan in ${this.title} can run on this GPU`, why, 'use another browser or GPU, or a smaller model');
     }
-    const distance = (/** @type {Row} */ row) => Math.abs(Math.log2(row.made_for.compute_units / units));
-    return able.reduce((best, row) => (distance(row) < distance(best) ? row : best));
+    return able.find((row) => row.made_for.kind === kindOf(adapter)) ?? able[0];
   }
 
   /**
@@ -136,11 +134,10 @@ const isWanted = (row, { precision, signature }) =>
   [undefined, row.precision].includes(precision) && [undefined, row.signature].includes(signature);
 
 /**
- * No browser tells how many compute units a GPU has: software has few, all others get the plan for many.
+ * Whether there is a GPU behind an adapter, or software that compiles kernels for the processor.
  * @param {GPUAdapter} adapter
  */
-function guessedUnits(adapter) {
-  const { info } = adapter;
+function kindOf({ info }) {
   const software = info?.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe/i.test(`${info?.architecture} ${info?.description}`);
-  return software ? 2 : 32;
+  return software ? 'other' : 'gpu';
 }
