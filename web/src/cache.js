@@ -5,14 +5,16 @@ const NAME = 'fourfold';
 
 /** The pieces of one URL. Each is kept with the fingerprint of the content that it belongs to. */
 export class PieceCache {
+  #url;
+  #cache;
+  #fingerprint = '';
   /**
    * @param {string} url
    * @param {Cache | undefined} cache
    */
   constructor(url, cache) {
-    this.url = url;
-    this.cache = cache;
-    this.fingerprint = '';
+    this.#url = url;
+    this.#cache = cache;
   }
 
   /**
@@ -25,15 +27,15 @@ export class PieceCache {
   }
 
   /** @param {string} piece */
-  key(piece) {
-    const url = new URL(this.url);
+  #key(piece) {
+    const url = new URL(this.#url);
     url.searchParams.set('fourfold-piece', piece);
     return url.href;
   }
 
   /** What is kept of the file's beginning, and the file's size. */
   async head() {
-    const found = await this.match('head');
+    const found = await this.#match('head');
     if (!found) return undefined;
     const size = Number(found.headers.get('X-Size'));
     return { bytes: new Uint8Array(await found.arrayBuffer()), size };
@@ -46,11 +48,11 @@ export class PieceCache {
    * @param {number} size
    */
   async settle(fingerprint, head, size) {
-    this.fingerprint = fingerprint;
-    const kept = await this.match('head');
+    this.#fingerprint = fingerprint;
+    const kept = await this.#match('head');
     if (kept?.headers.get('X-Fingerprint') === fingerprint) return;
     await this.clear();
-    await this.store('head', head, { 'X-Fingerprint': fingerprint, 'X-Size': String(size) });
+    await this.#store('head', head, { 'X-Fingerprint': fingerprint, 'X-Size': String(size) });
   }
 
   /**
@@ -58,7 +60,7 @@ export class PieceCache {
    * @param {number} end
    */
   async get(start, end) {
-    const found = await this.match(`${this.fingerprint}-${start}-${end}`);
+    const found = await this.#match(`${this.#fingerprint}-${start}-${end}`);
     return found && new Uint8Array(await found.arrayBuffer());
   }
 
@@ -68,19 +70,19 @@ export class PieceCache {
    * @param {Uint8Array} bytes
    */
   put(start, end, bytes) {
-    return this.store(`${this.fingerprint}-${start}-${end}`, bytes, {});
+    return this.#store(`${this.#fingerprint}-${start}-${end}`, bytes, {});
   }
 
   async clear() {
-    const own = this.key('');
-    const keys = (await this.cache?.keys().catch(() => [])) ?? [];
+    const own = this.#key('');
+    const keys = (await this.#cache?.keys().catch(() => [])) ?? [];
     const old = keys.filter((request) => request.url.startsWith(own));
-    await Promise.all(old.map((request) => this.cache?.delete(request).catch(() => false)));
+    await Promise.all(old.map((request) => this.#cache?.delete(request).catch(() => false)));
   }
 
   /** @param {string} piece */
-  async match(piece) {
-    return this.cache?.match(this.key(piece)).catch(() => undefined);
+  async #match(piece) {
+    return this.#cache?.match(this.#key(piece)).catch(() => undefined);
   }
 
   /**
@@ -88,8 +90,8 @@ export class PieceCache {
    * @param {Uint8Array} bytes
    * @param {Record<string, string>} headers
    */
-  async store(piece, bytes, headers) {
+  async #store(piece, bytes, headers) {
     const body = /** @type {Uint8Array<ArrayBuffer>} */ (bytes);
-    await this.cache?.put(this.key(piece), new Response(body, { headers })).catch(() => {});
+    await this.#cache?.put(this.#key(piece), new Response(body, { headers })).catch(() => {});
   }
 }

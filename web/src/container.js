@@ -16,13 +16,14 @@ const TEXT = new TextDecoder();
 
 /** A file of sections, of which those are read that somebody asks for. */
 export class Container {
+  #entries;
   /**
    * @param {Source} source
    * @param {Entry[]} entries
    */
   constructor(source, entries) {
     this.source = source;
-    this.entries = entries;
+    this.#entries = entries;
   }
 
   /** @param {Source} source */
@@ -42,7 +43,7 @@ export class Container {
    * @returns {Promise<Uint8Array[]>}
    */
   async sections(wanted, report) {
-    const entries = wanted.map(([number, name]) => this.entry(number, name));
+    const entries = wanted.map(([number, name]) => this.#entry(number, name));
     const order = [...new Set(entries)].sort((one, other) => one.offset - other.offset);
     /** @type {Entry[][]} */
     const runs = [];
@@ -53,7 +54,7 @@ export class Container {
     }
     /** @type {Map<Entry, Uint8Array>} */
     const found = new Map();
-    await Promise.all(runs.map((run) => this.readRun(run, found, report)));
+    await Promise.all(runs.map((run) => this.#readRun(run, found, report)));
     return entries.map((entry) => /** @type {Uint8Array} */ (found.get(entry)));
   }
 
@@ -72,7 +73,7 @@ export class Container {
 
   /** @param {number} number */
   size(number) {
-    return this.entries[number]?.size ?? 0;
+    return this.#entries[number]?.size ?? 0;
   }
 
   /**
@@ -80,7 +81,7 @@ export class Container {
    * @param {Map<Entry, Uint8Array>} found
    * @param {(bytes: number) => void} [report]
    */
-  async readRun(run, found, report) {
+  async #readRun(run, found, report) {
     const start = run[0].offset;
     const last = run[run.length - 1];
     const bytes = await this.source.read(start, last.offset + last.size, report);
@@ -98,8 +99,8 @@ export class Container {
    * @param {number} number
    * @param {string} name
    */
-  entry(number, name) {
-    const entry = this.entries[number];
+  #entry(number, name) {
+    const entry = this.#entries[number];
     if (entry?.name === name) return entry;
     throw damaged(this.source.title, `section ${number} is '${entry?.name}' where '${name}' should be`);
   }

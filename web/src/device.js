@@ -32,8 +32,8 @@ export async function requestAdapter() {
   }
   const adapter = await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
   if (adapter) return adapter;
-  const why = 'the browser has WebGPU, but offers no GPU for it';
-  throw new FourfoldError('there is no GPU', why, "turn on hardware acceleration in the browser's settings, or update the GPU's driver");
+  const why = 'the browser has WebGPU, but no GPU for it';
+  throw new FourfoldError('there is no GPU', why, "turn on hardware acceleration in its settings, or update the GPU's driver");
 }
 
 /**

@@ -37,16 +37,17 @@ export function pictureSize(picture) {
 }
 
 /**
+ * How an input holds a picture; an error where it holds none.
  * @param {Port} port
- * @returns {Layout | undefined}
+ * @returns {Layout}
  */
-export function pictureLayout({ shape, type }) {
-  if (!['f32', 'f16', 'u8', 'i8'].includes(type)) return undefined;
+export function pictureLayout({ name, shape, type }) {
   const [batch, ...sides] = shape.length === 3 ? [1, ...shape] : shape;
-  if (batch !== 1 || sides.length !== 3) return undefined;
-  if ([1, 3, 4].includes(sides[2])) return { height: sides[0], width: sides[1], channels: sides[2], planar: false };
-  if ([1, 3].includes(sides[0])) return { channels: sides[0], height: sides[1], width: sides[2], planar: true };
-  return undefined;
+  if (batch === 1 && sides.length === 3 && ['f32', 'f16', 'u8', 'i8'].includes(type)) {
+    if ([1, 3, 4].includes(sides[2])) return { height: sides[0], width: sides[1], channels: sides[2], planar: false };
+    if ([1, 3].includes(sides[0])) return { channels: sides[0], height: sides[1], width: sides[2], planar: true };
+  }
+  throw new FourfoldError(`the input '${name}' takes no picture`, `it takes ${type} [${shape}]`, 'pass a typed array');
 }
 
 /**

@@ -5,22 +5,23 @@ import { FourfoldError, messageOf } from './errors.js';
 /** @import { Module, Plan } from './plan.js' */
 
 export class Pipelines {
+  #device;
+  /** @type {Map<string, GPUBindGroupLayout>} */
+  #layouts = new Map();
   /**
    * @param {GPUDevice} device
    * @param {Plan} plan
    * @param {(done: number, total: number) => void} report
    */
   constructor(device, plan, report) {
-    this.device = device;
-    /** @type {Map<string, GPUBindGroupLayout>} */
-    this.layouts = new Map();
+    this.#device = device;
     /** @type {Map<string, GPUComputePipeline>} */
     this.ready = new Map();
     /** @type {Map<string, Promise<void>>} */
     this.waiting = new Map();
     const modules = [...plan.modules.values()];
     for (const module of modules) {
-      const made = this.compile(module).then((pipeline) => {
+      const made = this.#compile(module).then((pipeline) => {
         this.ready.set(module.name, pipeline);
         report(this.ready.size, modules.length);
       });
@@ -42,11 +43,11 @@ export class Pipelines {
     /** @type {GPUBufferBindingType[]} */
     const kinds = ['uniform', ...bindings.map(({ kind }) => kind)];
     const key = kinds.join();
-    const known = this.layouts.get(key);
+    const known = this.#layouts.get(key);
     if (known) return known;
     const entries = kinds.map((type, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } }));
-    const made = this.device.createBindGroupLayout({ entries });
-    this.layouts.set(key, made);
+    const made = this.#device.createBindGroupLayout({ entries });
+    this.#layouts.set(key, made);
     return made;
   }
 
@@ -54,8 +55,8 @@ export class Pipelines {
    * @param {Module} module
    * @returns {Promise<GPUComputePipeline>}
    */
-  async compile(module) {
-    const { device } = this;
+  async #compile(module) {
+    const device = this.#device;
     const compiled = device.createShaderModule({ label: module.name, code: module.code });
     const layout = device.createPipelineLayout({ bindGroupLayouts: [this.layout(module)] });
     try {

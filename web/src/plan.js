@@ -46,7 +46,11 @@ export function readPlan(record, text, constants, title) {
 function checkedPlan(record, text, constants) {
   const buffers = record.buffers.map(readBuffer);
   const modules = readModules(text);
-  const plan = {
+  for (const { name, kind, bytes, start } of buffers) {
+    const copied = kind === 'constants' || start !== undefined;
+    if (copied && (start ?? 0) + bytes > constants) throw new Error(`'${name}' goes beyond the constants`);
+  }
+  return {
     precision: String(record.precision),
     buffers,
     modules,
@@ -54,11 +58,6 @@ function checkedPlan(record, text, constants) {
     inputs: readPorts(record.inputs, record.input_names, buffers),
     outputs: readPorts(record.outputs, record.output_names, buffers),
   };
-  for (const { name, kind, bytes, start = 0 } of buffers) {
-    const copied = kind === 'constants' || kind === 'variable' ? start + bytes : 0;
-    if (copied > constants && (kind === 'constants' || start)) throw new Error(`'${name}' goes beyond the constants`);
-  }
-  return plan;
 }
 
 /**

@@ -26,14 +26,17 @@ import { readPlan } from './plan.js';
 const TEXT = new TextDecoder();
 
 export class Prepared {
+  #file;
+  #index;
+  #title;
   /**
    * @param {Container} file
    * @param {{ models: { name: string }[], plans: Row[] }} index
    */
   constructor(file, index) {
-    this.file = file;
-    this.index = index;
-    this.title = file.source.title;
+    this.#file = file;
+    this.#index = index;
+    this.#title = file.source.title;
   }
 
   /** @param {Source} source */
@@ -51,27 +54,26 @@ export class Prepared {
    * @returns {Row}
    */
   choose(wanted, adapter) {
-    const model = this.chooseModel(wanted.model);
-    const rows = this.index.plans.filter((row) => row.model === model && row.requirements.language === 'wgsl');
+    const model = this.#chooseModel(wanted.model);
+    const rows = this.#index.plans.filter((row) => row.model === model && row.requirements.language === 'wgsl');
     if (!rows.length) {
       const fix = "prepare the model with 'fourfold prepare --web'";
-      throw new FourfoldError(`${this.title} has no plan for browsers`, 'none of its plans is written in WGSL', fix);
+      throw new FourfoldError(`${this.#title} has no plan for browsers`, 'none of its plans is written in WGSL', fix);
     }
     const fitting = rows.filter((row) => isWanted(row, wanted));
     if (!fitting.length) {
-      const known = rows.map((row) => [row.precision, row.signature].filter(Boolean).join(' '));
-      const why = `it was prepared for: ${[...new Set(known)].join('; ')}`;
-      throw new FourfoldError(`${this.title} has no plan as it is wanted`, why, "add one with 'fourfold prepare --web --add'");
+      const why = `it was prepared for: ${rows.map((row) => `${row.precision} ${row.signature}`).join('; ')}`;
+      throw new FourfoldError(`${this.#title} has no plan as it is wanted`, why, "add one with 'fourfold prepare --web --add'");
     }
-    return this.firstPlayable(fitting, adapter);
+    return this.#firstPlayable(fitting, adapter);
   }
 
   /** @param {string | undefined} name */
-  chooseModel(name) {
-    const names = this.index.models.map((one) => one.name);
+  #chooseModel(name) {
+    const names = this.#index.models.map((one) => one.name);
     if (name === undefined && names.length === 1) return 0;
     if (name !== undefined && names.includes(name)) return names.indexOf(name);
-    const what = `${this.title} has ${name === undefined ? `${names.length} models` : `no model '${name}'`}`;
+    const what = `${this.#title} has ${name === undefined ? `${names.length} models` : `no model '${name}'`}`;
     throw new FourfoldError(what, 'one is chosen by its name', `pass {model: ...} with one of ${names.join(', ')}`);
   }
 
@@ -79,12 +81,12 @@ export class Prepared {
    * @param {Row[]} rows
    * @param {GPUAdapter} adapter
    */
-  firstPlayable(rows, adapter) {
+  #firstPlayable(rows, adapter) {
     const reasons = rows.map((row) => unmetRequirements(row.requirements, adapter));
     const able = rows.filter((_, at) => !reasons[at].length);
     if (!able.length) {
       const why = rows.map((row, at) => `the one in ${row.precision}: ${reasons[at].join(', and ')}`).join('; ');
-      throw new FourfoldError(`no plan in ${this.title} can run on this GPU`, why, 'use another browser or GPU, or a smaller model');
+      throw new FourfoldError(`no plan in ${this.#title} can run on this GPU`, why, 'use another browser or GPU, or a smaller model');
     }
     return able.find((row) => row.made_for.kind === kindOf(adapter)) ?? able[0];
   }
@@ -96,8 +98,8 @@ export class Prepared {
    */
   async plan(row, report) {
     const [plan, text, constants] = row.sections;
-    const [record, code] = await this.file.sections([[plan, 'plan'], [text, 'text']], report);
-    return readPlan(JSON.parse(TEXT.decode(record)), TEXT.decode(code), this.file.size(constants), this.title);
+    const [record, code] = await this.#file.sections([[plan, 'plan'], [text, 'text']], report);
+    return readPlan(JSON.parse(TEXT.decode(record)), TEXT.decode(code), this.#file.size(constants), this.#title);
   }
 
   /**
@@ -105,7 +107,7 @@ export class Prepared {
    * @param {(bytes: number) => void} [report]
    */
   async constants(row, report) {
-    const [found] = await this.file.sections([[row.sections[2], 'constants']], report);
+    const [found] = await this.#file.sections([[row.sections[2], 'constants']], report);
     return found;
   }
 
@@ -114,7 +116,7 @@ export class Prepared {
    * @param {Row} row
    */
   async about(row) {
-    return row.sections.length > 3 ? (await this.file.json(row.sections[3], 'about')).metadata : {};
+    return row.sections.length > 3 ? (await this.#file.json(row.sections[3], 'about')).metadata : {};
   }
 
   /**
@@ -122,7 +124,7 @@ export class Prepared {
    * @param {Row} row
    */
   bytes(row) {
-    return row.sections.slice(0, 3).reduce((sum, section) => sum + this.file.size(section), 0);
+    return row.sections.slice(0, 3).reduce((sum, section) => sum + this.#file.size(section), 0);
   }
 }
 

@@ -36,10 +36,11 @@ export async function openSource(from, cached) {
 }
 
 class MemorySource {
+  #bytes;
   title = 'the prepared model';
   /** @param {Uint8Array} bytes */
   constructor(bytes) {
-    this.bytes = bytes;
+    this.#bytes = bytes;
     this.size = bytes.length;
   }
   /**
@@ -49,13 +50,15 @@ class MemorySource {
    */
   async read(start, end, report) {
     report?.(end - start);
-    return this.bytes.subarray(start, end);
+    return this.#bytes.subarray(start, end);
   }
   async settle() {}
   async forget() {}
 }
 
 class UrlSource {
+  #cache;
+  #head;
   /**
    * @param {string} url
    * @param {PieceCache} cache
@@ -64,8 +67,8 @@ class UrlSource {
    */
   constructor(url, cache, head, size) {
     this.title = url;
-    this.cache = cache;
-    this.head = head;
+    this.#cache = cache;
+    this.#head = head;
     this.size = size;
   }
 
@@ -91,18 +94,18 @@ class UrlSource {
    * @param {(bytes: number) => void} [report]
    */
   async read(start, end, report) {
-    if (end <= this.head.length) {
+    if (end <= this.#head.length) {
       report?.(end - start);
-      return this.head.subarray(start, end);
+      return this.#head.subarray(start, end);
     }
-    const kept = await this.cache.get(start, end);
+    const kept = await this.#cache.get(start, end);
     if (kept) {
       report?.(end - start);
       return kept;
     }
-    const { bytes, first } = await this.fetch(start, end, report);
+    const { bytes, first } = await this.#fetch(start, end, report);
     const piece = bytes.subarray(start - first, end - first);
-    this.cache.put(start, end, piece);
+    this.#cache.put(start, end, piece);
     return piece;
   }
 
@@ -111,10 +114,10 @@ class UrlSource {
    * @param {number} end
    * @param {(bytes: number) => void} [report]
    */
-  async fetch(start, end, report) {
+  async #fetch(start, end, report) {
     try {
       const found = await fetchRange(this.title, start, end, report);
-      if (found.first === 0) this.head = found.bytes; // the server gave all of it
+      if (found.first === 0) this.#head = found.bytes; // the server gave all of it
       return found;
     } catch (error) {
       throw error instanceof FourfoldError ? error : unreachable(this.title, error);
@@ -123,11 +126,11 @@ class UrlSource {
 
   /** @param {string} fingerprint */
   settle(fingerprint) {
-    return this.cache.settle(fingerprint, this.head.subarray(0, HEAD), this.size);
+    return this.#cache.settle(fingerprint, this.#head.subarray(0, HEAD), this.size);
   }
 
   forget() {
-    return this.cache.clear();
+    return this.#cache.clear();
   }
 }
 

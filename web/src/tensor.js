@@ -98,42 +98,32 @@ export function decodeOutput(tensor, buffer, offset, real) {
  */
 function quantize(tensor, numbers) {
   const [low, high] = RANGES[tensor.type] ?? RANGES.i32;
-  const { scale, zeroPoint } = /** @type {Quantization} */ (tensor.quantization);
-  const channel = channelOf(tensor);
   const made = new (arrayClass(tensor.type))(tensor.elements);
-  for (let at = 0; at < tensor.elements; at++) {
-    const place = channel(at);
-    const stored = roundToEven(Number(numbers[at]) / scale[place]) + zeroPoint[place];
-    made[at] = Math.min(high, Math.max(low, stored));
-  }
-  return made;
+  return eachStep(tensor, made, (at, scale, zero) => Math.min(high, Math.max(low, roundToEven(Number(numbers[at]) / scale) + zero)));
 }
 
 /**
  * @param {Tensor} tensor
  * @param {NumberArray} stored
  */
-function dequantize(tensor, stored) {
-  const { scale, zeroPoint } = /** @type {Quantization} */ (tensor.quantization);
-  const channel = channelOf(tensor);
-  const made = new Float32Array(tensor.elements);
-  for (let at = 0; at < tensor.elements; at++) {
-    const place = channel(at);
-    made[at] = (Number(stored[at]) - zeroPoint[place]) * scale[place];
-  }
-  return made;
-}
+const dequantize = (tensor, stored) =>
+  eachStep(tensor, new Float32Array(tensor.elements), (at, scale, zero) => (Number(stored[at]) - zero) * scale);
 
 /**
- * Which scale counts for an element.
+ * Fills an array by a function of place, scale and zero point.
  * @param {Tensor} tensor
- * @returns {(at: number) => number}
+ * @param {NumberArray} made
+ * @param {(at: number, scale: number, zero: number) => number} value
  */
-function channelOf({ shape, quantization }) {
-  if (quantization?.axis == null) return () => 0;
-  const axis = quantization.axis < 0 ? shape.length + quantization.axis : quantization.axis;
-  const inner = shape.slice(axis + 1).reduce((product, side) => product * side, 1);
-  return (at) => Math.floor(at / inner) % shape[axis];
+function eachStep({ shape, quantization }, made, value) {
+  const { scale, zeroPoint, axis } = /** @type {Quantization} */ (quantization);
+  const place = axis === null ? 0 : axis < 0 ? shape.length + axis : axis;
+  const inner = shape.slice(place + 1).reduce((product, side) => product * side, 1);
+  for (let at = 0; at < made.length; at++) {
+    const channel = axis === null ? 0 : Math.floor(at / inner) % shape[place];
+    made[at] = value(at, scale[channel], zeroPoint[channel]);
+  }
+  return made;
 }
 
 /** @param {number} value */
