@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +28,14 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+# The protocol's pipes are the file descriptors 3 and 4.
+START = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for number, end in zip((3, 4), ends):
+    os.dup2(end, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 MISSING = "there is no Chromium; apt-get install chromium"
 
 
@@ -46,11 +55,10 @@ class Browser:
         to_browser, self._to = os.pipe()
         self._from, from_browser = os.pipe()
         words = [str(browser_path()), *FLAGS, *flags, f"--user-data-dir={profile}", "about:blank"]
-        # The protocol's pipes are the file descriptors 3 and 4, which only a shell sets as it likes.
-        shell = ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{from_browser}', "sh", *words]
+        pipes = (str(to_browser), str(from_browser))
         environment = {**os.environ, "XDG_RUNTIME_DIR": profile}
         self._process = subprocess.Popen(
-            shell,
+            [sys.executable, "-c", START, *pipes, *words],
             pass_fds=(to_browser, from_browser),
             env=environment,
             stdout=subprocess.DEVNULL,
