@@ -61,7 +61,10 @@ def takes_picture(graph: Graph) -> bool:
     kind = graph.types[graph.arguments[0]]
     if kind.dtype not in _PICTURES or kind.rank != 4 or kind.shape[0] != 1:
         return False
-    return kind.shape[3] in (1, 3, 4) or kind.shape[1] in (1, 3)
+    _, first, second, last = kind.shape
+    if last == 1 and min(first, second) < LEAST_SIDE:
+        return False  # features of a sound, for one
+    return last in (1, 3, 4) or first in (1, 3)
 
 
 def _detector(graph: Graph, outputs: list[TensorType]) -> Task | None:
