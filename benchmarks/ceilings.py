@@ -14,7 +14,8 @@ import pyopencl as cl
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.opencl.prelude import NVIDIA
-from fourfold.players import find_device, probe
+from fourfold.players import backends, find_device, probe
+from fourfold.players.discovery import merge_devices
 from fourfold.players.opencl.devices import context_of
 
 ROUNDS = 7
@@ -63,6 +64,15 @@ class Ceilings:
         if self.matrix_flops is not None:
             text += f", matrix units {self.matrix_flops / 1e9:.0f} GFLOP/s"
         return text
+
+
+def by_opencl(device: DeviceInfo) -> DeviceInfo | None:
+    """The same hardware as OpenCL offers it, since the kernels here are in its language."""
+    if device.api == "opencl":
+        return device
+    offered = backends()["opencl"].devices()
+    (same, *_) = merge_devices([device, *offered])
+    return next((one for one in offered if one.address in same.others), None)
 
 
 def measure_ceilings(device: DeviceInfo) -> Ceilings:

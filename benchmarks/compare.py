@@ -8,6 +8,13 @@ cannot have the network, is skipped with a word.
 MODELS are files or names; without them: MobileNet v1, v2 and ResNet-50, written here with random
 weights, and six models of the shared folder where there is one.
 
+--beside names devices on which fourfold takes part once more: the same GPU by another API. --ways
+are timed in the same turns: bytes (a picture as bytes, scaled on the device), tensors (memory of
+the device in and out, synchronised), torch (PyTorch's own tensors in and out).
+
+python benchmarks/compare.py mobilenet_v1 mobilenet_v2 resnet50 --device cuda:0 --beside opencl:0 \\
+    --peers pytorch --ways bytes,tensors,torch --no-batch
+
 'of PyTorch' 0.50 means half of PyTorch's time. GB/s and GFLOP/s are those of the device's part:
 every value between layers counts as written once and read once by each reader, every weight as read
 once. The ceilings above the table were measured in the same run.
@@ -25,12 +32,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from ceilings import measure_ceilings
+from ceilings import Ceilings, by_opencl, measure_ceilings
 from contest import Contestant, contest
 from memory import memory_of, memory_table
 from networks import NETWORKS, network_file
-from peers import OURS, TITLES, Task
+from peers import AT, OURS, TITLES, Task, title_of
 from setting import SHARED, WORK, describe_setting, write_json
+from ways import WAYS, ways_table
 
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
@@ -93,11 +101,17 @@ def traffic(graph: Graph, half: bool) -> int:
 
 
 def measure(
-    task: Task, peers: Sequence[str], how: dict[str, Any], environment: dict[str, str]
+    task: Task,
+    peers: Sequence[str],
+    how: dict[str, Any],
+    environment: dict[str, str],
+    ways: Sequence[str],
 ) -> dict[str, Any]:
     """One row of the table: all engines on one model."""
     with tempfile.TemporaryDirectory() as folder:
-        contestants = [Contestant(name, task, Path(folder), environment) for name in (OURS, *peers)]
+        contestants = [
+            Contestant(name, task, Path(folder), environment, more=ways) for name in (OURS, *peers)
+        ]
         contest(contestants, **how)
     row: dict[str, Any] = {"model": task.model.stem, "batch": task.batch, "engines": {}}
     for one in contestants:
@@ -129,7 +143,7 @@ def milliseconds(row: dict[str, Any], name: str, way: str = "run") -> str:
 def main_table(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
     titles = ["model", "launches", "stages", "fourfold ms", "device ms"]
     for peer in peers:
-        titles += [f"{TITLES[peer]} ms", f"of {TITLES[peer]}", "of minima"]
+        titles += [f"{title_of(peer)} ms", f"of {title_of(peer)}", "of minima"]
     titles += ["GB/s", "GFLOP/s", "error"]
     lines = [f"| {' | '.join(titles)} |", "|---|" + "--:|" * (len(titles) - 1)]
     for row in rows:
@@ -146,18 +160,23 @@ def main_table(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str
     return lines
 
 
-def batch_table(rows: Sequence[dict[str, Any]], peer: str) -> list[str]:
-    name = TITLES[peer]
-    lines = [f"| model | batch | fourfold pictures/s | {name} | of {name}'s time | of minima |"]
-    lines.append("|---|--:|--:|--:|--:|--:|")
+def batch_table(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
+    titles = ["model", "batch", "fourfold pictures/s"]
+    for name in map(title_of, peers):
+        titles += [name, f"of {name}'s time", "of minima"]
+    lines = [f"| {' | '.join(titles)} |", "|---|" + "--:|" * (len(titles) - 1)]
     for row in rows:
-        rates = [
-            shown(found and row["batch"] / found, 0)
-            for found in (seconds_of(row, one) for one in (OURS, peer))
-        ]
-        ratios = [ratio(row, peer, which) for which in ("median", "min")]
-        lines.append(f"| {' | '.join([row['model'], str(row['batch']), *rates, *ratios])} |")
+        cells = [row["model"], str(row["batch"]), pictures(row, OURS)]
+        for peer in peers:
+            cells += [pictures(row, peer), *(ratio(row, peer, one) for one in ("median", "min"))]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def pictures(row: dict[str, Any], name: str) -> str:
+    """In a second."""
+    found = seconds_of(row, name)
+    return shown(found and row["batch"] / found, 0)
 
 
 def missing(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -166,8 +185,16 @@ def missing(rows: Sequence[dict[str, Any]]) -> list[str]:
     for row in rows:
         for name, engine in row["engines"].items():
             if engine["missing"]:
-                found.setdefault(f"{TITLES[name]}: {engine['missing']}", []).append(row["model"])
+                found.setdefault(f"{title_of(name)}: {engine['missing']}", []).append(row["model"])
     return [f"- {reason} ({', '.join(dict.fromkeys(models))})" for reason, models in found.items()]
+
+
+def chosen_ways(given: str) -> tuple[str, ...]:
+    names = [one for one in given.split(",") if one]
+    unknown = [one for one in names if one not in WAYS]
+    if unknown:
+        raise click.ClickException(f"there is no way {unknown[0]!r}; there are {', '.join(WAYS)}")
+    return tuple(names)
 
 
 def chosen_peers(device: DeviceInfo, given: str) -> tuple[str, ...]:
@@ -186,6 +213,8 @@ def chosen_peers(device: DeviceInfo, given: str) -> tuple[str, ...]:
 @click.option("--only", default="", help="Models whose name has this in it.")
 @click.option("--peers", default="auto", show_default=True, help="Names with commas, or 'none'.")
 @click.option("--device", default="auto", show_default=True)
+@click.option("--beside", default="", help="Devices with commas: fourfold there, too.")
+@click.option("--ways", default="", help="Other ways to run, with commas: bytes,tensors,torch.")
 @click.option("--precision", help="fp32 on a CPU, mixed on a GPU, if not said.")
 @click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of peers.")
 @click.option("--seconds", default=6.0, show_default=True, help="Of taking turns, a model.")
@@ -196,7 +225,9 @@ def chosen_peers(device: DeviceInfo, given: str) -> tuple[str, ...]:
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
 def main(models: tuple[str, ...], **options: Any) -> None:
     device = find_device(options["device"])
-    peers = chosen_peers(device, options["peers"])
+    beside = [f"{OURS}{AT}{one}" for one in options["beside"].split(",") if one]
+    peers = (*beside, *chosen_peers(device, options["peers"]))
+    ways = chosen_ways(options["ways"])
     precision = options["precision"] or ("fp32" if device.is_cpu else "mixed")
     files = [one for one in find_models(models, options["shared"]) if options["only"] in one.stem]
     how = {"patience": options["patience"], "seconds": options["seconds"]}
@@ -204,29 +235,41 @@ def main(models: tuple[str, ...], **options: Any) -> None:
         environment = unpack(options["wheels"], Path(folder))
         run = partial(run_all, peers=peers, how=how, environment=environment)
         settings = (precision, options["device"], options["threads"])
-        rows = run([Task(one, 1, *settings) for one in files])
+        rows = run([Task(one, 1, *settings) for one in files], ways=ways)
+        rivals = peers[: len(beside) + 1]  # the first peer is the best one
         many = [one for one in files if one.stem in BATCHED and options["batch"]]
-        batches = run([Task(one, BATCH, *settings) for one in many], peers=peers[:1])
-    ceilings = measure_ceilings(device)
+        batches = run([Task(one, BATCH, *settings) for one in many], peers=rivals)
     memory = [memory_of(one, device) for one in files]
-    lines = [f"{device}, {precision}: {ceilings}", "", *main_table(rows, peers), ""]
+    ceilings = ceilings_of(device)
+    lines = [f"{device}, {precision}: {ceilings or 'no ceilings'}", "", *main_table(rows, peers)]
+    lines += ["", *ways_table(rows, (OURS, *peers), ways), ""] if ways else [""]
     if batches and peers:
-        lines += [*batch_table(batches, peers[0]), ""]
+        lines += [*batch_table(batches, rivals), ""]
     lines += [*memory_table(memory), "", *missing([*rows, *batches])]
     click.echo("\n".join(lines))
     if options["output"] is not None:
         data = {"setting": describe_setting(device), "precision": precision, "memory": memory}
-        data |= {"ceilings": asdict(ceilings), "models": rows, "batches": batches}
+        data |= {"ceilings": ceilings and asdict(ceilings), "models": rows, "batches": batches}
         write_json(options["output"], data)
 
 
+def ceilings_of(device: DeviceInfo) -> Ceilings | None:
+    """What the hardware can do at most; its kernels are OpenCL's, whoever plays the models."""
+    same = by_opencl(device)
+    return None if same is None else measure_ceilings(same)
+
+
 def run_all(
-    tasks: Sequence[Task], peers: Sequence[str], how: dict[str, Any], environment: dict[str, str]
+    tasks: Sequence[Task],
+    peers: Sequence[str],
+    how: dict[str, Any],
+    environment: dict[str, str],
+    ways: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     rows = []
     for task in tasks:
-        rows.append(measure(task, peers, how, environment))
-        times = {TITLES[name]: milliseconds(rows[-1], name) for name in (OURS, *peers)}
+        rows.append(measure(task, peers, how, environment, ways))
+        times = {title_of(name): milliseconds(rows[-1], name) for name in (OURS, *peers)}
         noted = ", ".join(f"{name} {time}" for name, time in times.items())
         say(f"{task.model.stem}, batch {task.batch}: {noted}")
     return rows

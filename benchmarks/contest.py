@@ -34,6 +34,7 @@ class Contestant:
     folder: Path
     environment: Mapping[str, str]
     scripts: Path = Path(__file__).parent  # another checkout's benchmarks run that checkout
+    more: Sequence[str] = ()  # ways to run it beside 'run' and 'device', where it has them
     missing: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -59,6 +60,22 @@ class Contestant:
         self.seconds = {} if self.missing else {way: [] for way in ways}
         if self.missing:
             self.close()
+        else:
+            self._open_more(patience)
+
+    def _open_more(self, patience: float) -> None:
+        """A way that an engine does not have is left out, with a word among the facts."""
+        for way in self.more:
+            try:
+                answer = self._told(f"{way} 1", patience)
+            except Missing as error:
+                self.missing, self.seconds = f"{way}: {error}", {}
+                self.close()
+                return
+            if "missing" in answer:
+                self.facts[f"no {way}"] = answer["missing"]
+            else:
+                self.seconds[way] = []
 
     @property
     def results(self) -> Path:
@@ -87,11 +104,14 @@ class Contestant:
                 pipe.close()
 
     def _ask(self, line: str) -> list[float]:
+        seconds: list[float] = self._told(line, PATIENCE)["seconds"]
+        return seconds
+
+    def _told(self, line: str, patience: float) -> dict[str, Any]:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n".encode())
         self.process.stdin.flush()
-        seconds: list[float] = self._answer(PATIENCE)["seconds"]
-        return seconds
+        return self._answer(patience)
 
     def _answer(self, patience: float) -> dict[str, Any]:
         assert self.process.stdout is not None

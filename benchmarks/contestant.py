@@ -1,7 +1,8 @@
 """One engine in a process of its own, for compare.py: opens a model, then runs it as often as told.
 
 It reads lines: `run N` is answered with the seconds of N runs, `device N` with those of the
-device's part. So no engine's threads, driver or crash reaches another, and all take turns.
+device's part, and any other way in the same manner, or by a word why there is none. So no engine's
+threads, driver or crash reaches another, and all take turns.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-from peers import Missing, Task, open_peer, rows
+from peers import Missing, Opened, Task, open_peer, rows
 
 LONGEST = 200  # letters of a reason
 
@@ -47,11 +48,26 @@ def serve(name: str, task: Task, results: Path, answers: TextIO) -> None:
     opened.run()
     facts = {**opened.facts, "opened": time.perf_counter() - began}
     tell(answers, {"ready": facts, "device": opened.device is not None})
+    calls: dict[str, Callable[[], object]] = {"run": opened.run}
+    if opened.device is not None:
+        calls["device"] = opened.device
     for line in sys.stdin:
         what, count = line.split()
-        call = opened.run if what == "run" else opened.device
-        assert call is not None
-        tell(answers, {"seconds": [timed(call) for _ in range(int(count))]})
+        try:
+            call = calls.get(what) or calls.setdefault(what, open_way(opened, what))
+        except Missing as error:
+            tell(answers, {"missing": str(error)})
+        else:
+            tell(answers, {"seconds": [timed(call) for _ in range(int(count))]})
+
+
+def open_way(opened: Opened, way: str) -> Callable[[], object]:
+    """One more way to run a model, warmed up; Missing where the engine has none."""
+    if way not in opened.ways:
+        raise Missing(f"it has no way {way!r}")
+    call = opened.ways[way]()
+    call()
+    return call
 
 
 def timed(call: Callable[[], object]) -> float:

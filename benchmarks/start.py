@@ -6,6 +6,13 @@ cache, 'prepared, again' the same once more. LiteRT's CPU start is measured in t
 'ours' comes after the imports and the loading of the driver: open, make, build, upload, first run.
 Shown is the quickest start of each kind, and the median of all; noise only ever adds.
 
+--beside names other devices whose starts are measured in the same turns: the same GPU by another
+API. A second table has what the first device takes of each, and the build of a first start by
+itself: from the text of kernels to code.
+
+python benchmarks/start.py mobilenet_v1 resnet50 --device cuda:0 --beside opencl:0 \\
+    --precision mixed --peers ncnn_vulkan,pytorch
+
 --peers names other engines (see peers/): each is started with empty caches ('first') and with what
 that left ('again'). Their time counts from the import of the engine to its first result, the
 network being at hand: what they would need to read a file, and Python, are left out in their
@@ -21,23 +28,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import click
 from networks import NETWORKS, network_file
-from peers import TITLES
 from rich.console import Console
-from rich.table import Table
 from setting import ROOT, SHARED, WORK, describe_setting, write_json
+from start_table import beside_table, table_of
 
 from fourfold.players import find_device
 
 EXTRA = ("posenet_mobilenet_385_float", "deeplab_v3_257_float", "face_landmark_fp16")
 PEER_ROUNDS = 3
-PARTS = ("python", "imports", "device", "open", "make", "build", "upload", "run")
 MADE = ("read", "rewrite", "probe", "lower", "keep")
 OURS = """
 import sys, time
@@ -172,6 +178,7 @@ class Starts:
             env={
                 **base_environment(self.root),
                 "POCL_CACHE_DIR": str(driver),
+                "CUDA_CACHE_PATH": str(driver),
                 "FOURFOLD_CACHE": "none",
             },
             check=True,
@@ -186,19 +193,29 @@ class Starts:
         return self.start(self.prepared, None, self.work / "new-driver")
 
 
-def measure(starts: Starts, firsts: int, rounds: int, threads: int) -> dict[str, Any]:
-    starts.prepare()
-    first = [starts.first() for _ in range(firsts)]
-    rows: dict[str, list[dict[str, float]]] = {"kept": [], "prepared": [], "prepared, again": []}
+def measure(
+    model: Path, devices: Sequence[Starts], firsts: int, rounds: int, threads: int
+) -> dict[str, Any]:
+    """All starts of a model on some devices, in turns: those of the first, and of others beside."""
+    noted: list[dict[str, list[dict[str, float]]]] = []
+    for starts in devices:
+        starts.prepare()
+        noted.append({kind: [] for kind in ("first", "kept", "prepared", "prepared, again")})
+    for _ in range(firsts):
+        for starts, rows in zip(devices, noted, strict=True):
+            rows["first"].append(starts.first())
     theirs = []
     for _ in range(rounds):
-        rows["kept"].append(starts.kept())
-        rows["prepared"].append(starts.shipped())
-        rows["prepared, again"].append(starts.shipped_again())
-        theirs.append(child(THEIRS, [str(starts.model), str(threads)])["total"])
-    found = {"first": best(first), **{name: best(list_) for name, list_ in rows.items()}}
-    litert = {"total": min(theirs), "median total": median(theirs)}
-    return {"model": starts.model.stem, "starts": found, "litert": litert}
+        for starts, rows in zip(devices, noted, strict=True):
+            rows["kept"].append(starts.kept())
+            rows["prepared"].append(starts.shipped())
+            rows["prepared, again"].append(starts.shipped_again())
+        if find_spec("ai_edge_litert"):
+            theirs.append(child(THEIRS, [str(model), str(threads)])["total"])
+    own, *others = [{kind: best(rows) for kind, rows in one.items()} for one in noted]
+    beside = {starts.words[0]: one for starts, one in zip(devices[1:], others, strict=True)}
+    litert = {"total": min(theirs), "median total": median(theirs)} if theirs else None
+    return {"model": model.stem, "starts": own, "beside": beside, "litert": litert}
 
 
 def measure_peer(name: str, starts: Starts, threads: int, rounds: int) -> dict[str, Any]:
@@ -216,50 +233,24 @@ def measure_peer(name: str, starts: Starts, threads: int, rounds: int) -> dict[s
     return {"first": first["total"], "again": min(again), "median again": median(again)}
 
 
-def peer_rows(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The table's rows of all peers of a model."""
-    empty = ("-",) * len(PARTS)
-    for name, found in row["peers"].items():
-        if "missing" in found:
-            yield (row["model"], f"{TITLES[name]}: {found['missing']}")
-            continue
-        for kind in ("first", "again"):
-            middle = found[kind] if kind == "first" else found["median again"]
-            shown = (f"{found[kind] * 1e3:.0f}", f"{middle * 1e3:.0f}")
-            share = f"{found[kind] / row['litert']['total']:.2f}"
-            yield (row["model"], f"{TITLES[name]}, {kind}", *empty, *shown, "", "", "", "", share)
-
-
-def table_of(rows: list[dict[str, Any]]) -> Table:
-    table = Table(header_style="bold", title="milliseconds")
-    shown = (*PARTS, "total", "median total", "ours", "median ours")
-    columns = ("model", "start", *shown, "of first", "ours of first", "of LiteRT")
-    for name in columns:
-        table.add_column(name, justify="left" if name in columns[:2] else "right")
-    for row in rows:
-        first, litert = row["starts"]["first"], row["litert"]
-        for name, found in row["starts"].items():
-            cells = [f"{found[part] * 1e3:.0f}" for part in shown]
-            cells += [f"{found[part] / first[part]:.1%}" for part in ("total", "ours")]
-            table.add_row(row["model"], name, *cells, f"{found['total'] / litert['total']:.2f}")
-        theirs = [f"{litert[name] * 1e3:.0f}" for name in ("total", "median total")]
-        table.add_row(row["model"], "LiteRT CPU", *("-" for _ in PARTS), *theirs)
-        for cells in peer_rows(row):
-            table.add_row(*cells)
-    return table
-
-
-def default_models(shared: Path) -> Iterator[Path]:
-    yield from (network_file(name, WORK) for name in list(NETWORKS)[:2])
-    for name in EXTRA:
+def find_models(given: Sequence[str], shared: Path) -> Iterator[Path]:
+    """The files of models by name or path; without any, those that are there."""
+    for name in given or (*list(NETWORKS)[:2], *EXTRA):
         path = shared / "models" / "tflite" / f"{name}.tflite"
-        if path.is_file():
+        if name in NETWORKS:
+            yield network_file(name, WORK)
+        elif given and Path(name).is_file():
+            yield Path(name)
+        elif path.is_file():
             yield path
+        elif given:
+            raise click.ClickException(f"there is no model {name}")
 
 
 @click.command(help=__doc__)
-@click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("models", nargs=-1)
 @click.option("--device", default="auto", show_default=True)
+@click.option("--beside", default="", help="Devices with commas that take turns with it.")
 @click.option("--precision", default="fp32", show_default=True)
 @click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of LiteRT.")
 @click.option("--firsts", default=2, show_default=True, help="First-ever starts of a model.")
@@ -267,32 +258,40 @@ def default_models(shared: Path) -> Iterator[Path]:
 @click.option("--peers", default="", help="Names with commas, as tinygrad_opencl,ncnn_vulkan.")
 @click.option("--shared", default=SHARED, type=click.Path(path_type=Path), help="Models to find.")
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
-def main(
-    models: tuple[Path, ...],
-    device: str,
-    precision: str,
-    peers: str,
-    shared: Path,
-    output: Path | None,
-    **how: int,
-) -> None:
+def main(models: tuple[str, ...], **options: Any) -> None:
     console, rows = Console(), []
     console.width = max(console.width, 200)
-    for model in models or tuple(default_models(shared)):
+    names = [options["device"], *(one for one in options["beside"].split(",") if one)]
+    for model in tuple(find_models(models, options["shared"])):
         with tempfile.TemporaryDirectory() as work:
-            starts = Starts(model, device, precision, Path(work))
-            row = measure(starts, **how)
-            names = [name for name in peers.split(",") if name]
-            row["peers"] = {
-                name: measure_peer(name, starts, how["threads"], PEER_ROUNDS) for name in names
-            }
-            rows.append(row)
+            rows.append(measure_all(model, names, Path(work), options))
         console.print(f"{model.stem}: done", style="dim")
-    setting = describe_setting(find_device(device))
+    setting = describe_setting(find_device(names[0]))
     console.print(f"{setting['device']}, driver {setting['driver']}", soft_wrap=True)
     console.print(table_of(rows))
-    if output is not None:
-        write_json(output, {"setting": setting, **how, "models": rows})
+    if len(names) > 1:
+        console.print(beside_table(rows, names[0]))
+    if options["output"] is not None:
+        how = {name: options[name] for name in ("firsts", "rounds", "threads")}
+        write_json(options["output"], {"setting": setting, **how, "models": rows})
+
+
+def measure_all(
+    model: Path, names: Sequence[str], work: Path, options: dict[str, Any]
+) -> dict[str, Any]:
+    """A model's row: its starts on all devices, and those of peers."""
+    devices = []
+    for number, name in enumerate(names):
+        folder = work / str(number)
+        folder.mkdir()
+        devices.append(Starts(model, name, options["precision"], folder))
+    how = {name: options[name] for name in ("firsts", "rounds", "threads")}
+    row = measure(model, devices, **how)
+    peers = [name for name in options["peers"].split(",") if name]
+    row["peers"] = {
+        name: measure_peer(name, devices[0], options["threads"], PEER_ROUNDS) for name in peers
+    }
+    return row
 
 
 if __name__ == "__main__":

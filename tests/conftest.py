@@ -11,6 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from cuda_on_host import COMPILER
+from fake_cuda import FakeCuda
+from imagined_gpu import imagined_gpu
 
 from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
@@ -103,3 +106,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if reason:
         line = f"tests that need a device were left out: {reason}"
         terminalreporter.write_line(line, yellow=True)
+
+
+@pytest.fixture
+def cuda(request: pytest.FixtureRequest) -> Iterator[DeviceInfo]:
+    """A GPU by CUDA: that of --device, else an imagined one, whose kernels the host runs."""
+    wanted = request.config.getoption("--device") or ""
+    if wanted.startswith("cuda"):
+        yield find_device(wanted)
+        return
+    if COMPILER is None:
+        pytest.skip("there is no GPU by CUDA, and no C++ compiler to imagine one")
+    with imagined_gpu(FakeCuda(count=2)):
+        yield find_device("cuda:0")

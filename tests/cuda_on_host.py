@@ -20,7 +20,7 @@ from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.cuda.prelude import FUNCTIONS
 from fourfold.kernel.cuda.vectors import HALF_INSTRUCTIONS
-from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.plan import BufferUse, Launch, Plan, Program
 from fourfold.plan.host_protocol import DONE
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -30,6 +30,7 @@ _OPTIONS = ("-std=c++17", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-march
 _WAITING = re.compile(
     r"__syncthreads|\b(exchange|from_last|from_next|matrix_multiply|filter_multiply)\("
 )
+_ENTRY = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(')
 # What is in the text by assembly, by the name of what takes its place.
 _ASSEMBLY = {
     **{name: text for name, text in FUNCTIONS.items() if "asm" in text},
@@ -39,13 +40,13 @@ _ASSEMBLY = {
 }
 
 
-def host_text(plan: Plan) -> str:
-    """The plan's text for the host: the same but for the functions that are assembly."""
-    text = plan.program.text
+def host_text(program: Program) -> str:
+    """A program's text for the host: the same but for the functions that are assembly."""
+    text = program.text
     for name, function in _functions().items():
         text = text.replace(_ASSEMBLY[name], function)
     assert "asm" not in text, "a function of assembly has nothing in its place"
-    entries = dict.fromkeys(launch.entry for launch in plan.launches)
+    entries = _ENTRY.findall(text)
     calls = (
         f'extern "C" void call_{entry}(void **a) {{ host::call(fourfold::{entry}, a); }}'
         for entry in entries
@@ -61,11 +62,11 @@ def _functions() -> dict[str, str]:
 
 
 class HostKernels:
-    """The kernels of a plan as functions of the host."""
+    """The kernels of a program as functions of the host."""
 
-    def __init__(self, plan: Plan, folder: Path) -> None:
-        self._functions = build_library(plan, folder)
-        self._waits = _WAITING.search(plan.program.text) is not None
+    def __init__(self, program: Program, folder: Path) -> None:
+        self._functions = build_library(program, folder)
+        self._waits = _WAITING.search(program.text) is not None
 
     def launch(self, entry: str, groups: list[int], items: list[int], given: Any) -> None:
         """Run a kernel; `given` has the address of each argument, as CUDA takes them."""
@@ -75,11 +76,11 @@ class HostKernels:
         self._functions.host_launch(function, given, *sizes, int(self._waits))
 
 
-def build_library(plan: Plan, folder: Path) -> ctypes.CDLL:
-    """The plan's text, built."""
+def build_library(program: Program, folder: Path) -> ctypes.CDLL:
+    """A program's text, built."""
     assert COMPILER is not None
     source, library = folder / "plan.cpp", folder / "plan.so"
-    source.write_text(host_text(plan), encoding="utf-8")
+    source.write_text(host_text(program), encoding="utf-8")
     command = [COMPILER, str(source), "-o", str(library), *_OPTIONS]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
@@ -88,7 +89,7 @@ def build_library(plan: Plan, folder: Path) -> ctypes.CDLL:
 
 def play_on_host(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarray]:
     """The plan's outputs for these inputs. What nobody writes is NaN."""
-    kernels = HostKernels(plan, folder)
+    kernels = HostKernels(plan.program, folder)
     memory = [_memory(plan, number) for number in range(len(plan.buffers))]
     for port, array in zip(plan.inputs, inputs, strict=True):
         memory[port.buffer][: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -1,22 +1,28 @@
 """CUDA's driver as Python has it: its memory is the host's, its kernels are functions of the host.
 
-It answers as the driver does, keeps count of what is held, and fails where a test says so.
+It answers as the driver does, keeps count of what is held, and fails where a test says so. Commands
+of a stream wait until somebody waits for them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from cuda_on_host import HostKernels
+from fake_cuda_streams import DEFAULT, FakeEvent, FakeStream, Work, reach, record, wait_for
 
 _UNITS, _INTEGRATED, _MAPS_HOST, _MAJOR, _MINOR, _COOPERATES = 16, 18, 19, 75, 76, 95
 _WORK_GROUP, _LOCAL_MEMORY = 1, 8
 _OUT_OF_MEMORY = 2
 _NO_CODE = 209
-Work = Callable[[], None]
+_NO_DEVICE = -2
+_HOST, _DEVICE = 1, 2
+_NO_CONTEXT = 201
 
 
 def number(given: Any) -> int:
@@ -24,8 +30,8 @@ def number(given: Any) -> int:
 
 
 class FakeCuda:
-    """One GPU. `images` has what the code of each image can do; `failures` is what functions answer
-    instead of working, by their names.
+    """Some GPUs. `images` has what the code of each image can do; `failures` is what functions
+    answer instead of working, by their names. `copied` has what went between host and device.
     """
 
     def __init__(
@@ -34,16 +40,21 @@ class FakeCuda:
         version: int = 12040,
         memory: int = 1 << 30,
         units: int = 1,
+        count: int = 1,
     ) -> None:
-        self.version, self.memory = version, memory
+        self.version, self.memory, self.count = version, memory, count
         self.failures: dict[str, int] = {}
         self.images: dict[bytes, HostKernels] = {}
         self.held: dict[int, np.ndarray] = {}
+        self.sizes: dict[int, tuple[int, int, int]] = {}  # bytes, kind and device by address
         self.launched: list[str] = []
-        self.contexts = 0
+        self.copied: list[tuple[str, int]] = []
+        self._pushed: defaultdict[int, list[int]] = defaultdict(list)  # contexts of each thread
+        self.others = 0  # libraries that hold the primary context, too
         self.resident = 1  # groups that a unit holds at once
-        self._objects: list[Any] = [None]
-        self._captured: list[Work] | None = None
+        self.names: list[str] = []  # of functions that were called
+        self._retained, self._lock = 0, threading.RLock()
+        self._objects: list[Any] = [None, FakeStream(), FakeStream()]
         self._attributes = {
             _UNITS: units,
             _INTEGRATED: 0,
@@ -55,15 +66,27 @@ class FakeCuda:
             _LOCAL_MEMORY: 48 << 10,
         }
 
+    @property
+    def contexts(self) -> int:
+        """How many are pushed and not popped."""
+        return sum(map(len, self._pushed.values()))
+
+    @property
+    def current(self) -> list[int]:
+        """Those of this thread, the last one pushed at the end."""
+        return self._pushed[threading.get_ident()]
+
     def __getattr__(self, name: str) -> Callable[..., int]:
         if not name.startswith("cu"):
             raise AttributeError(name)
         work = getattr(self, f"_{name.removesuffix('_v2')}", lambda *arguments: None)
 
         def answer(*arguments: Any) -> int:
-            if name in self.failures:
-                return self.failures[name]
-            return work(*arguments) or 0
+            with self._lock:
+                self.names.append(name)
+                if name in self.failures:
+                    return self.failures[name]
+                return work(*arguments) or 0
 
         return answer
 
@@ -72,15 +95,26 @@ class FakeCuda:
         self._objects.append(item)
         place._obj.value = len(self._objects) - 1
 
-    def _put(self, work: Work) -> None:
-        """A command of a stream: done at once, or a part of the graph that is captured."""
-        if self._captured is None:
-            work()
-        else:
-            self._captured.append(work)
+    def new_stream(self) -> int:
+        """The handle of a stream that some other library has made."""
+        self._objects.append(FakeStream())
+        return len(self._objects) - 1
+
+    def stream(self, handle: Any) -> FakeStream:
+        found = self._objects[number(handle) or DEFAULT]
+        assert isinstance(found, FakeStream)
+        return found
+
+    def finish_all(self) -> None:
+        for one in self._objects:
+            if isinstance(one, FakeStream):
+                one.finish()
 
     def _cuDeviceGetCount(self, count: Any) -> None:
-        count._obj.value = 1
+        count._obj.value = self.count
+
+    def _cuDeviceGet(self, handle: Any, ordinal: int) -> None:
+        handle._obj.value = ordinal
 
     def _cuDriverGetVersion(self, version: Any) -> None:
         version._obj.value = self.version
@@ -94,40 +128,105 @@ class FakeCuda:
     def _cuDeviceGetAttribute(self, value: Any, what: int, device: Any) -> None:
         value._obj.value = self._attributes[what]
 
+    def _cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> None:
+        self._retained += 1
+        context._obj.value = 0x1000 + number(device)
+
+    def _cuDevicePrimaryCtxRelease(self, device: Any) -> None:
+        self._retained -= 1
+
+    def _cuDevicePrimaryCtxGetState(self, device: Any, flags: Any, active: Any) -> None:
+        active._obj.value = int(self._retained + self.others > 0)
+
     def _cuCtxPushCurrent(self, context: Any) -> None:
-        self.contexts += 1
+        self.current.append(number(context))
 
     def _cuCtxPopCurrent(self, context: Any) -> None:
-        self.contexts -= 1
+        self.current.pop()
 
-    def _cuMemAlloc(self, place: Any, size: Any) -> int:
+    def _cuCtxGetDevice(self, device: Any) -> int:
+        if not self.current:
+            return _NO_CONTEXT
+        device._obj.value = self.current[-1] - 0x1000
+        return 0
+
+    def _cuStreamGetCtx(self, stream: Any, context: Any) -> int:
+        context._obj.value = self.current[-1] if self.current else 0x1000
+        return 0
+
+    def _allocate(self, place: Any, size: Any, kind: int) -> int:
         used = sum(memory.nbytes for memory in self.held.values())
         if used + number(size) > self.memory:
             return _OUT_OF_MEMORY
+        if not self.current:
+            return _NO_CONTEXT
         whole = np.full(number(size) + 256, 0xFF, np.uint8)
         address = -(-whole.ctypes.data // 256) * 256
         self.held[address] = whole
+        self.sizes[address] = (number(size), kind, self.current[-1] - 0x1000)
         place._obj.value = address
         return 0
 
-    def _cuMemFree(self, address: Any) -> None:
-        del self.held[number(address)]
+    def _cuMemAlloc(self, place: Any, size: Any) -> int:
+        return self._allocate(place, size, _DEVICE)
 
     def _cuMemHostAlloc(self, place: Any, size: Any, flags: Any) -> int:
-        return self._cuMemAlloc(place, size)
+        return self._allocate(place, size, _HOST)
 
-    def _cuMemFreeHost(self, address: Any) -> None:
-        self._cuMemFree(address)
+    def _cuMemFree(self, address: Any) -> int:
+        if not self.current:
+            return _NO_CONTEXT
+        self.finish_all()
+        del self.held[number(address)], self.sizes[number(address)]
+        return 0
+
+    _cuMemFreeHost = _cuMemFree  # noqa: N815
+
+    def _cuPointerGetAttributes(self, count: Any, asked: Any, places: Any, address: Any) -> None:
+        place = number(address)
+        found = ((start, *rest) for start, rest in self.sizes.items())
+        fits = ((s, size, kind, device) for s, size, kind, device in found if s <= place < s + size)
+        start, size, kind, device = next(fits, (0, 0, 0, _NO_DEVICE))
+        known = {2: (ctypes.c_uint, kind), 9: (ctypes.c_int, device)}
+        known |= {11: (ctypes.c_ulonglong, start), 12: (ctypes.c_size_t, size)}
+        for what, target in zip(asked, places, strict=True):
+            form, value = known[what]
+            form.from_address(target).value = value
+
+    def _copy(self, name: str, target: Any, source: Any, size: Any, stream: Any) -> None:
+        places = (number(target), number(source), number(size))
+        kinds = [self._kind(place) for place in places[:2]]
+
+        def work() -> None:
+            if _HOST in kinds:
+                self.copied.append((name, places[2]))
+            ctypes.memmove(*places)
+
+        self.stream(stream).put(work)
+
+    def _kind(self, address: int) -> int:
+        found = (
+            kind for start, (size, kind, _) in self.sizes.items() if 0 <= address - start < size
+        )
+        return next(found, _HOST)
 
     def _cuMemcpyHtoDAsync(self, target: Any, source: Any, size: Any, stream: Any) -> None:
-        places = (number(target), number(source), number(size))
-        self._put(lambda: void(ctypes.memmove(*places)))
+        """Memory that is not pinned is read before this returns."""
+        given = ctypes.string_at(number(source), number(size))
+        held = ctypes.create_string_buffer(given, number(size))
+        self._copy("write", target, ctypes.addressof(held), size, stream)
+        self.stream(stream).put(lambda: void(held))
 
-    _cuMemcpyDtoHAsync = _cuMemcpyHtoDAsync  # noqa: N815
+    def _cuMemcpyDtoHAsync(self, target: Any, source: Any, size: Any, stream: Any) -> None:
+        self._copy("read", target, source, size, stream)
+
+    def _cuMemcpyAsync(self, target: Any, source: Any, size: Any, stream: Any) -> None:
+        self._copy("copy", target, source, size, stream)
 
     def _cuMemsetD32Async(self, target: Any, word: Any, count: Any, stream: Any) -> None:
         place, words = number(target), np.full(number(count), number(word), np.uint32)
-        self._put(lambda: void(ctypes.memmove(place, words.ctypes.data, words.nbytes)))
+        work = lambda: void(ctypes.memmove(place, words.ctypes.data, words.nbytes))  # noqa: E731
+        self.stream(stream).put(work)
 
     def _cuModuleLoadData(self, module: Any, code: Any) -> int:
         kernels = self.images.get(code.value)
@@ -152,21 +251,47 @@ class FakeCuda:
             self.launched.append(entry)
             kernels.launch(entry, sizes[:3], sizes[3:], given)
 
-        self._put(work)
+        self.stream(rest[7]).put(work)
+
+    _cuLaunchCooperativeKernel = _cuLaunchKernel  # noqa: N815
+
+    def _cuStreamCreate(self, stream: Any, flags: Any) -> None:
+        self._new(stream, FakeStream())
+
+    def _cuStreamSynchronize(self, stream: Any) -> None:
+        self.stream(stream).finish()
+
+    def _cuStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> None:
+        wait_for(self.stream(stream), self._objects[number(event)])
 
     def _cuStreamBeginCapture(self, stream: Any, mode: int) -> None:
-        self._captured = []
+        self.stream(stream).captured = []
 
     def _cuStreamEndCapture(self, stream: Any, graph: Any) -> None:
-        self._new(graph, self._captured)
-        self._captured = None
+        one = self.stream(stream)
+        captured, one.captured = one.captured, None
+        self._new(graph, captured)
 
     def _cuGraphInstantiateWithFlags(self, made: Any, graph: Any, flags: Any) -> None:
         self._new(made, self._objects[number(graph)])
 
     def _cuGraphLaunch(self, graph: Any, stream: Any) -> None:
-        for work in self._objects[number(graph)]:
-            work()
+        captured: list[Work] = self._objects[number(graph)]
+        for work in captured:
+            self.stream(stream).put(work)
+
+    def _cuEventCreate(self, event: Any, flags: Any) -> None:
+        self._new(event, FakeEvent())
+
+    def _cuEventRecord(self, event: Any, stream: Any) -> None:
+        record(self._objects[number(event)], self.stream(stream))
+
+    def _cuEventQuery(self, event: Any) -> None:
+        """Time has passed: it is done."""
+        reach(self._objects[number(event)])
+
+    def _cuEventSynchronize(self, event: Any) -> None:
+        reach(self._objects[number(event)])
 
     def _cuEventElapsedTime(self, time: Any, first: Any, last: Any) -> None:
         time._obj.value = 2.0

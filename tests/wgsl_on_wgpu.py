@@ -117,9 +117,7 @@ class WgpuRun:
 
     def _launch(self, work: Any, launch: Launch) -> None:
         pipeline = self._pipeline(launch.entry)
-        words = [
-            one.offset if isinstance(one, BufferUse) else one for one in launch.arguments
-        ]
+        words = [one.offset if isinstance(one, BufferUse) else one for one in launch.arguments]
         usage = wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.COPY_DST
         sizes = self._device.create_buffer(size=max(16, 4 * len(words)), usage=usage)
         self._device.queue.write_buffer(sizes, 0, np.array(words, np.int32))

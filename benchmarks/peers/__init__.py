@@ -7,7 +7,7 @@ run the same network with the same weights.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +22,8 @@ from fourfold.runtime.random_inputs import random_inputs
 from fourfold.types import Shape
 
 OURS = "ours"
+AT = "@"  # 'ours@opencl:0' is fourfold on another device than it is asked to be
+MEAN, STD = 127.5, 127.5  # of pictures as bytes
 TITLES = {
     OURS: "fourfold",
     "litert": "LiteRT",
@@ -84,7 +86,8 @@ class _Port:
 @dataclass(frozen=True)
 class Opened:
     """A peer that is ready. `run` goes from NumPy to NumPy; `device` leaves the transfers out;
-    `check` gives the outputs to judge it by, where those of `run` are not meant for that.
+    `check` gives the outputs to judge it by, where those of `run` are not meant for that. `ways`
+    open more ways to run it, when they are first asked for.
     """
 
     run: Callable[[], Sequence[np.ndarray]]
@@ -92,11 +95,31 @@ class Opened:
     check: Callable[[], Sequence[np.ndarray]] | None = None
     planes: bool = False  # whether outputs of rank four are NCHW
     facts: Mapping[str, Any] = field(default_factory=dict)
+    ways: Mapping[str, Callable[[], Callable[[], object]]] = field(default_factory=dict)
 
 
 def open_peer(name: str, task: Task) -> Opened:
-    opened: Opened = import_module(f"peers.{name}").open_peer(task)
+    engine, _, device = name.partition(AT)
+    task = replace(task, device=device) if device else task
+    opened: Opened = import_module(f"peers.{engine}").open_peer(task)
     return opened
+
+
+def is_ours(name: str) -> bool:
+    return name.partition(AT)[0] == OURS
+
+
+def title_of(name: str) -> str:
+    engine, _, device = name.partition(AT)
+    return f"{TITLES[engine]} {device}".rstrip()
+
+
+def picture_of(task: Task) -> np.ndarray:
+    """A picture of seeded random bytes for a model of one; Missing for other models."""
+    shapes = [task.graph.types[name].shape for name in task.graph.inputs]
+    if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][-1] != 3:
+        raise Missing("the model takes no picture")
+    return np.random.default_rng(0).integers(0, 256, shapes[0], np.uint8)
 
 
 def planes(array: np.ndarray) -> np.ndarray:

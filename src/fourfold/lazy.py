@@ -8,6 +8,7 @@ else:
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +18,8 @@ class _LazyModule:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_module(self._name), attribute)
+        # Some are used in every run: to find one that is there, `import_module` takes its time.
+        return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
 
 
 def lazy_import(name: str) -> Any:

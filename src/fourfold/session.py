@@ -120,7 +120,7 @@ class Session(ModelRunner):
         request = Request(content, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=model_reader(content, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._open(request, store, limit)
+        self._open_by_any_api(request, store, limit, wanted)
 
     @property
     def metadata(self) -> ModelMetadata:

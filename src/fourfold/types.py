@@ -134,7 +134,7 @@ class TensorType:
         """How many groups of four channels it takes to hold one pixel."""
         return -(-self.channels // 4)
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         return self.elements * self.dtype.size
 

@@ -66,6 +66,43 @@ def test_ncnn_gets_one_blob_for_each_reader() -> None:
 
 
 @pytest.mark.needs_device
+def test_fourfold_beside_itself_in_several_ways(tmp_path: Path) -> None:
+    """As the same GPU by two APIs: each with its own device, all in turns."""
+    model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
+    model.write_bytes(tiny_model())
+    words = [str(model), "--peers", "none", "--beside", "opencl:0,nowhere:0", "--seconds", "0.1"]
+    words += ["--ways", "bytes,tensors,torch", "--json", str(output)]
+    command = [sys.executable, str(BENCHMARKS / "compare.py"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (row,) = json.loads(output.read_text())["models"]
+    for name in ("ours", "ours@opencl:0"):
+        times = row["engines"][name]["seconds"]
+        assert {"run", "bytes", "tensors"} <= times.keys()
+        assert "torch" not in times
+    assert "nowhere" in row["engines"]["ours@nowhere:0"]["missing"]
+    assert "| tiny | bytes | fourfold opencl:0 | 0." in done.stdout
+
+
+def test_ways_are_shown_beside_the_first_engine() -> None:
+    from ways import ways_table
+
+    def engine(median: float, **others: object) -> dict[str, object]:
+        return {"missing": "", "facts": {}, "seconds": {"run": numbers(median)}, **others}
+
+    def numbers(median: float) -> dict[str, float]:
+        return {"median": median, "min": median / 2, "runs": 3}
+
+    engines = {"ours": engine(1e-3), "ours@opencl:0": engine(2e-3, facts={"no bytes": "none"})}
+    lines = ways_table([{"model": "m", "engines": engines}], tuple(engines), ["bytes"])
+    assert lines[2:] == [
+        "| m | floats | fourfold | 1.0000 | 0.5000 | 1.00 | 1.00 | 3 |",
+        "| m | floats | fourfold opencl:0 | 2.0000 | 1.0000 | 0.50 | 0.50 | 3 |",
+        "| m | bytes | fourfold | – | – | – | – | – |",
+        "| m | bytes | fourfold opencl:0 | none | – | – | – | – |",
+    ]
+
+
+@pytest.mark.needs_device
 def test_a_short_run_fills_the_table(tmp_path: Path) -> None:
     model, output = tmp_path / "tiny.tflite", tmp_path / "out.json"
     model.write_bytes(tiny_model())

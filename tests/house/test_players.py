@@ -15,6 +15,8 @@ from fourfold.players.cuda.timer import LaunchTimer as CudaTimer
 from fourfold.players.opencl.player import Player as OpenCLPlayer
 from fourfold.players.opencl.timer import LaunchTimer as OpenCLTimer
 from fourfold.players.protocol import LaunchTimer, Player
+from fourfold.players.webgpu.player import Player as WebGpuPlayer
+from fourfold.players.webgpu.timer import LaunchTimer as WebGpuTimer
 
 PLAYERS = "fourfold.players"
 
@@ -118,6 +120,8 @@ def test_every_folder_has_a_whole_back_end(name: str) -> None:
         (OpenCLTimer, LaunchTimer),
         (CudaPlayer, Player),
         (CudaTimer, LaunchTimer),
+        (WebGpuPlayer, Player),
+        (WebGpuTimer, LaunchTimer),
     ],
 )
 def test_players_do_what_the_protocol_says(made: type, protocol: type) -> None:

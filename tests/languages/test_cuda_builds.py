@@ -1,18 +1,26 @@
-"""Every text in CUDA C is taken by NVRTC, for every architecture; no GPU is needed."""
+"""Every text in CUDA C is taken by NVRTC, for every architecture; no GPU is needed.
+
+What kernels take is looked at, too: static local memory, and for plans of one launch the registers
+that let a group be resident on every unit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
+from kernel_resources import Resources, fits, read_resources, resources_of
+from op_inputs import case_graph
 from op_kernels import WITH_KERNELS, op_graph
 
 from fourfold.compile import load_model
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError, UnsupportedError
+from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
+from fourfold.op.registry import registry
 from fourfold.options import CompileOptions
 from fourfold.plan import Program
 from fourfold.players.cuda import nvrtc
@@ -21,9 +29,17 @@ from fourfold.rewrite import rewrite
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in (".tflite", ".onnx"))
-FEW = ("softmax",)
-SHORT = [one if one in FEW else pytest.param(one, marks=pytest.mark.slow) for one in WITH_KERNELS]
-ARCHITECTURES = ("sm_75", "sm_87", "sm_90", "sm_120")
+# Each has something that the others lack: exchange within a warp, products of fragments, filters by
+# matrix units, choices by vectors, and conversions.
+FEW = ("cast", "conv2d", "depthwise_conv2d", "select", "softmax")
+PRECISIONS = ("fp32", "mixed", "fp16")
+# All ways to write a text, and each of the assemblers: those from sm_80 on are given the same text,
+# and sm_75, whose groups cannot wait for each other, is given lists.
+WAYS = [
+    *(("sm_90", precision, form) for precision in PRECISIONS for form in ("one", "list")),
+    *(("sm_75", precision, "list") for precision in PRECISIONS),
+    *((architecture, "mixed", "one") for architecture in ("sm_87", "sm_120")),
+]
 
 
 def why_not() -> str:
@@ -38,48 +54,92 @@ pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not() or "NVRTC is t
 
 
 def board(name: str) -> DeviceInfo:
-    found = find_board(name)
+    """As large as these GPUs become: work is cut into more parts there."""
+    found = find_board(name, units=132)
     assert found is not None
     return found
 
 
-def build(program: Program, architecture: str) -> None:
-    image = nvrtc.build(program, architecture)
-    assert image.cubin.startswith(b"\x7fELF")
-    assert f".target {architecture}".encode() in image.ptx
+def check(graph: Graph, architecture: str, precision: str, form: str) -> None:
+    """The plan's kernels are built, and each can be launched."""
+    plan = make_plan(graph, board(architecture), KernelOptions(precision, form=form))
+    taken = resources_of(plan, architecture)
+    waits = plan.requirements.resident_groups > 0
+    for launch in plan.launches:
+        assert fits(launch, taken[launch.entry], waits), (launch, taken[launch.entry])
+        assert taken[launch.entry].local_bytes <= max(plan.requirements.local_memory, 1 << 10)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
-@pytest.mark.parametrize("name", SHORT)
-def test_ops(name: str, precision: str) -> None:
-    device = board("sm_90")
-    for form in ("list", "one"):
-        build(
-            make_plan(op_graph(name), device, KernelOptions(precision, form=form)).program, "sm_90"
-        )
+def first_cases(name: str) -> Graph:
+    """The first cases of an op alone: all of them take the compiler many seconds."""
+    op = registry()[name]
+    return rewrite(case_graph(op, op.cases[:4])[0])
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_some_ops(name: str) -> None:
+    check(first_cases(name), "sm_90", "mixed", "one")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_ops(name: str, way: tuple[str, str, str]) -> None:
+    check(op_graph(name), *way)
 
 
 @pytest.mark.parametrize("architecture", BOARDS)
 def test_every_architecture(architecture: str) -> None:
     """What a plan for an architecture says is in the instructions that this one has."""
-    device = replace(board(architecture), compute_units=132)
-    plan = make_plan(op_graph("fully_connected"), device, KernelOptions("mixed", form="list"))
-    assert plan.requirements.matrix_units == device.matrix_units
-    build(plan.program, architecture)
+    try:
+        nvrtc.compiler_for(architecture)
+    except DeviceError as error:
+        pytest.skip(f"{error.what}; {error.fix}")
+    graph, options = first_cases("conv2d"), KernelOptions("mixed", form="list")
+    plan = make_plan(graph, board(architecture), options)
+    assert plan.requirements.matrix_units == board(architecture).matrix_units
+    resources_of(plan, architecture)
+
+
+@cache
+def model_graph(path: Path, precision: str) -> Graph:
+    return rewrite(load_model(str(path), CompileOptions(precision)).graph)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("precision", "form"), [("fp32", "list"), ("mixed", "auto")])
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_models(path: Path, precision: str, form: str, architecture: str) -> None:
+def test_models(path: Path, way: tuple[str, str, str]) -> None:
     try:
-        graph = rewrite(load_model(str(path), CompileOptions(precision)).graph)
-        options = KernelOptions(precision, form=form)
-        plan = make_plan(graph, replace(board(architecture), compute_units=132), options)
+        check(model_graph(path, way[1]), *way)
     except (InputError, UnsupportedError) as error:
         pytest.skip(f"it has no plan as it is: {error.what}")
-    build(plan.program, architecture)
+
+
+def test_what_the_assembler_says_is_read() -> None:
+    """Kernels that need much are told from those that need little."""
+    text = """
+extern "C" __global__ void __launch_bounds__(256) small(float *x) { x[threadIdx.x] = 1.0f; }
+extern "C" __global__ void __launch_bounds__(1024) large(float *x, int n)
+{
+    __shared__ float many[8192];
+    float kept[200];
+#pragma unroll
+    for (int i = 0; i < 200; i++) kept[i] = x[i * n];
+    many[threadIdx.x] = kept[0];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 200; i++) x[i * n + 1] = kept[i] * many[i + n];
+}
+"""
+    _, log = nvrtc.build_with_log(Program(text, "--std=c++17"), "sm_90", "--ptxas-options=-v")
+    found = read_resources(log)
+    assert found["small"].local_bytes == found["small"].spilled == 0
+    assert found["small"].groups_at_once(256) >= 8
+    assert found["large"].local_bytes == 32768
+    assert found["large"].spilled > 0
+    assert Resources(256, 0, 0).groups_at_once(256) == 1
+    assert Resources(257, 0, 0).groups_at_once(256) == 0
 
 
 def test_what_the_compiler_says_is_in_the_error() -> None:

@@ -18,6 +18,7 @@ from fourfold.players.opencl import ports
 from fourfold.players.opencl.binding.queue import Queue
 from fourfold.runtime.device_array import DeviceArray
 
+DLPACK = {"opencl": 4, "cuda": 2}  # how it knows devices
 cl = pytest.importorskip("pyopencl")
 cl_array = pytest.importorskip("pyopencl.array")
 
@@ -26,9 +27,11 @@ def open_session(device: object, model: bytes | None = None, **options: Any) -> 
     return fourfold.Session(model or small_onnx(), device, cache="memory", **options)
 
 
-@pytest.fixture(params=["driver", "interpreted", "cpu"])
+@pytest.fixture(params=["driver", "cuda", "interpreted", "cpu"])
 def session(request: pytest.FixtureRequest, device: fourfold.DeviceInfo) -> Iterator[Any]:
     places = {"driver": device, "interpreted": "interpret", "cpu": "cpu"}
+    if request.param == "cuda":
+        places["cuda"] = request.getfixturevalue("cuda")
     with open_session(places[request.param]) as made:
         yield made
 
@@ -41,6 +44,8 @@ def gpu(device: fourfold.DeviceInfo) -> Iterator[fourfold.Session]:
 
 @pytest.fixture
 def queue(gpu: fourfold.Session) -> Any:
+    if gpu.device.api != "opencl":
+        pytest.skip("pyopencl has no memory of this device")
     return cl.CommandQueue(cl.Context.from_int_ptr(gpu.context_handle))
 
 
@@ -168,7 +173,7 @@ def test_dlpack(gpu: fourfold.Session) -> None:
         view = np.from_dlpack(kept["scores"])
         np.testing.assert_array_equal(view, gpu.run(x)["scores"])
     else:
-        assert kind == 4
+        assert kind == DLPACK[gpu.device.api]
         capsule = kept["scores"].__dlpack__()
         assert "dltensor" in repr(capsule)
     with open_session(gpu.device, small_model("Neg", {"x": (1, 5)})) as second:
@@ -182,7 +187,7 @@ def test_what_the_host_sees_of_results_that_stay(device: fourfold.DeviceInfo) ->
         kept = session.run(picture(6), keep_on_device=True)["scores"]
         info = with_known_facts(session.device)
         visible = info.is_cpu and info.persistent_mapping
-        assert kept.__dlpack_device__()[0] == (1 if visible else 4)
+        assert kept.__dlpack_device__()[0] == (1 if visible else DLPACK[info.api])
         if visible:
             np.testing.assert_array_equal(np.from_dlpack(kept), session.run(picture(6))["scores"])
 

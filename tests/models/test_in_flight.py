@@ -19,6 +19,8 @@ from fourfold.players.opencl import port_memory, slot
 SETTINGS = {
     "list": {},
     "one": {},
+    "cuda-list": {},
+    "cuda-one": {},
     "cpu": {"placement": "cpu"},
     "interpreted": {"device": "interpret"},
 }
@@ -28,8 +30,11 @@ SETTINGS = {
 def session(
     request: pytest.FixtureRequest, device: fourfold.DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[fourfold.Session]:
-    if request.param in ("list", "one"):
-        monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
+    form = request.param.removeprefix("cuda-")
+    if form in ("list", "one"):
+        monkeypatch.setenv("FOURFOLD_LAUNCHES", form)
+    if request.param.startswith("cuda-"):
+        device = request.getfixturevalue("cuda")
     options = {"device": device, "cache": "memory", **SETTINGS[request.param]}
     with fourfold.Session(small_onnx(), **options) as made:
         yield made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fake_devices import target_of
@@ -16,6 +18,7 @@ from fourfold.lower import make_plan, specialise, storage
 from fourfold.lower.half_range import values_beyond_half
 from fourfold.lower.specialise import specialise_target
 from fourfold.players import make_player
+from fourfold.players.interpret.device import PLAIN_GPU
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
@@ -204,3 +207,23 @@ def test_weights_that_no_half_can_hold_stay_floats(line: str, device: DeviceInfo
     x = np.random.default_rng(2).uniform(-1e-3, 1e-3, (1, 5, 5, 8)).astype(np.float32)
     (found,), (wanted,) = play(graph, device, {"x": x}), evaluate(graph, {"x": x}).values()
     np.testing.assert_allclose(found, wanted, atol=1e-2 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = mean(x; axes=(1,2), keep_dims=True)",
+        "y = average_pool2d(x; filter=(61,67), stride=(1,1))",
+        "y = l2_normalize(x)",
+    ],
+)
+def test_long_sums_of_halves_are_made_in_floats(line: str) -> None:
+    """Each sum, or that of the squares, is larger than any half, and its result is not."""
+    graph = build(f"input x: f32[1,61,67,5]\n{line}\noutput y")
+    device = replace(PLAIN_GPU, half_arithmetic=True)
+    x = np.random.default_rng(6).uniform(150, 220, (1, 61, 67, 5)).astype(np.float32)
+    plan = make_plan(rewrite(graph, verify=True), device, KernelOptions("fp16"))
+    player = make_player(device, plan)
+    player.poison()
+    (found,), (wanted,) = player.run([x]), evaluate(graph, {"x": x}).values()
+    np.testing.assert_allclose(found, wanted, rtol=2e-3)

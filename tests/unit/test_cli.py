@@ -363,6 +363,8 @@ def test_devices(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     (device,) = json.loads(invoke("devices", "--json").output)["devices"]
     assert (device["name"], device["compute_units"]) == ("Test GPU", 4)
     assert device["image_texels"] == 0
+    assert "interpreter" in invoke("devices", "interpret").output
+    assert invoke("devices", "opengl").exit_code != 0
     monkeypatch.setattr(fourfold, "devices", lambda: ())
     result = invoke("devices")
     assert (result.exit_code, "fourfold[cpu]" in result.stderr) == (1, True)

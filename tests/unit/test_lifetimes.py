@@ -160,7 +160,7 @@ class AtOnce:
     done = True
     inputs = outputs = (X,)
 
-    def begin(self, arrays: object) -> None: ...
+    def begin(self, arrays: object, spin: bool = False) -> None: ...
     def end(self, spin: bool = False) -> tuple[np.ndarray, ...]:
         return self.outputs
 

@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 from cuda_on_host import COMPILER, HostKernels
 from fake_cuda import FakeCuda
+from imagined_gpu import forget_drivers, installed
 from small_networks import small_onnx
 
 import fourfold
 from fourfold.cli import main
 from fourfold.plan import Program
 from fourfold.players import find_device, find_target
-from fourfold.players.cuda import devices as found
 from fourfold.players.cuda import nvrtc
 from fourfold.players.cuda.architectures import architecture_name, older_architectures
 from fourfold.players.cuda.binding import loader
@@ -41,19 +41,14 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    found.found_devices.cache_clear()
+    forget_drivers()
     monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was loaded"))
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
-    made = FakeCuda(capability=(8, 7), units=8)
-    for name in ("library", "quick_library"):
-        monkeypatch.setattr(loader, name, lambda: made)
-    found.found_devices.cache_clear()
-    yield made
-    found.found_devices.cache_clear()
-    found.context_of.cache_clear()
+def driver() -> Iterator[FakeCuda]:
+    with installed(FakeCuda(capability=(8, 7), units=8)) as made:
+        yield made
 
 
 def prepare(model: Path, *arguments: str) -> Result:
@@ -113,7 +108,7 @@ def test_the_file_is_played_on_such_a_gpu(model: Path, driver: FakeCuda, tmp_pat
     prepared, device = Prepared.open(file), find_device("cuda:0")
     plan = prepared.plan(prepared.best(0, fourfold.players.probe(device))).plan
     assert prepared.binary(program_parts(plan.program, device)) is not None
-    driver.images[b"code for sm_87"] = HostKernels(plan, tmp_path)
+    driver.images[b"code for sm_87"] = HostKernels(plan.program, tmp_path)
     image = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float32)
     with fourfold.Session(file, device="cuda:0") as session:
         results = session.run({session.inputs[0].name: image.reshape(session.inputs[0].shape)})

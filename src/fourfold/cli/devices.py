@@ -1,7 +1,8 @@
 """List the devices of this machine, with what trials tell of them.
 
 Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
-offer is listed once, by the best of them.
+offer is listed once, by the best of them. With an API ('cuda', 'webgpu', 'vulkan') its devices are
+listed, those too that nobody gets who does not ask for them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
 from fourfold.device import IMAGES, LIBERTIES, MEASURED, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, describe_verdict
+from fourfold.players import ask_facts, describe_verdict, devices_of
 from fourfold.store.store import configured_store
 
 COLUMNS = (
@@ -36,11 +37,13 @@ COLUMNS = (
 
 
 @click.command(help=__doc__)
+@click.argument("api", required=False)
 @json_option
-def command(as_json: bool) -> None:
+def command(api: str | None, as_json: bool) -> None:
     config = Config.from_environment()
     store = configured_store(config)
-    found = [ask_facts(device, _shown(device), store) for device in fourfold.devices()]
+    offered = fourfold.devices() if api is None else devices_of(api)
+    found = [ask_facts(device, _shown(device), store) for device in offered]
     if not found:
         raise DeviceError(
             "this machine has no device",

@@ -149,7 +149,8 @@ class DelegateKernel:
         borders = (*self.file.inputs, *self.file.outputs)
         infos = (*self._session.inputs, *self._session.outputs)
         place = next(i for i, border in enumerate(borders) if border.number == number)
-        return bind_memory(self._factory.device, infos[place], memory)
+        is_output = place >= len(self.file.inputs)
+        return bind_memory(self._factory.device, infos[place], memory, is_output)
 
     def close(self) -> None:
         """Free what the device holds for it."""

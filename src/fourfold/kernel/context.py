@@ -195,9 +195,14 @@ class NodeContext:
         name = self.node.inputs[index]
         return None if name is None else self.constants.get(name)
 
-    def kernel(self, title: str) -> Kernel:
-        """A new entry point; kernels of a node run in the order in which they are made."""
-        kernel = Kernel(title, self.options.literal, self.options.real)
+    def kernel(self, title: str, sums: bool = False) -> Kernel:
+        """A new entry point; kernels of a node run in the order in which they are made.
+
+        One that `sums` up what it reads only once computes in floats in any precision: long sums
+        of halves overflow or come to a stand, and memory is what such a kernel waits for.
+        """
+        real = "float" if sums else self.options.real
+        kernel = Kernel(title, self.options.literal, real)
         kernel.packs = self.device.packs_bytes and self.options.counts_bytes
         kernel.subgroup_size = self.capabilities.subgroups.get(self.device.subgroups, 1)
         self.kernels.append(kernel)

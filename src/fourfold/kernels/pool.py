@@ -25,7 +25,7 @@ def pools(combine: Combine, start: float, average: bool) -> tuple[Variant, ...]:
 def _build(context: NodeContext, combine: Combine, start: float, average: bool) -> None:
     attributes = context.attributes
     assert isinstance(attributes, Pool2d)
-    kernel = context.kernel(context.node.op)
+    kernel = context.kernel(context.node.op, sums=average)
     source, target = context.read(kernel, 0), context.write(kernel)
     for pixel, slice_ in plain_grid(kernel, context.device, target):
         image, y, x = target.coordinates(pixel)

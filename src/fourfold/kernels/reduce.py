@@ -56,7 +56,7 @@ def _build(
     for axis in axes:
         count *= source.shape[axis]
     split = split_for(context, count if rank - 1 not in axes else count // max(1, source.channels))
-    kernel = context.kernel(context.node.op + ("_split" if split > 1 else ""))
+    kernel = context.kernel(context.node.op + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     load = view.load if reader is None else reader(context, kernel, view)
     neutral = least(view.kind, start)

@@ -117,7 +117,7 @@ def _from(
 
 def _along_pixels(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
     """Four channels at once, one work-item a line."""
-    kernel = context.kernel(total.title)
+    kernel = context.kernel(total.title, sums=True)
     source, target = context.read(kernel, 0), context.write(kernel)
     pixel, slice_ = line_grid(kernel, context.device, source, attributes.axis)
     so_far = kernel.variable(least(source.kind, total.start), "total")
@@ -135,7 +135,7 @@ def _along_pixels(context: NodeContext, attributes: RunningTotal, total: Total) 
 
 def _along_channels(context: NodeContext, attributes: RunningTotal, total: Total) -> None:
     """Channel by channel, one work-item a pixel."""
-    kernel = context.kernel(f"{total.title}_channels")
+    kernel = context.kernel(f"{total.title}_channels", sums=True)
     source, target = context.read(kernel, 0), context.write(kernel)
     pixels = context.input.pixels
     (pixel,) = kernel.ids(pixels, local=group_for(context.device, pixels, 1))

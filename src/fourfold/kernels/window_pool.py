@@ -34,7 +34,7 @@ def window_pools(combine: Combine, start: float, finish: Finish = _as_it_is) -> 
     def build(context: NodeContext) -> None:
         attributes = context.attributes
         assert isinstance(attributes, PoolAxes)
-        kernel = context.kernel(context.node.op)
+        kernel = context.kernel(context.node.op, sums=True)
         source, target = context.read(kernel, 0), context.write(kernel)
         for pixel, slice_ in plain_grid(kernel, context.device, target):
             image, *at = target.coordinates(pixel)

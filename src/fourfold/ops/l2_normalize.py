@@ -33,7 +33,7 @@ def reference(attributes: object, x: np.ndarray) -> np.ndarray:
 def build(context: NodeContext) -> None:
     """Two walks over the channels of a pixel: the sum of squares, then the quotients."""
     split = split_for(context, context.input.slices)
-    kernel = context.kernel("l2_normalize" + ("_split" if split > 1 else ""))
+    kernel = context.kernel("l2_normalize" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
     total = kernel.variable(least(view.kind, 0.0), "total")

@@ -44,7 +44,7 @@ def build(context: NodeContext) -> None:
     """Each lane walks over its neighbours."""
     attributes = context.attributes
     assert isinstance(attributes, LocalResponse)
-    kernel = context.kernel("local_response")
+    kernel = context.kernel("local_response", sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     radius = min(attributes.radius, context.input.channels)
     for pixel, slice_ in plain_grid(kernel, context.device, target):

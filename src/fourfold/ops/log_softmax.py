@@ -33,7 +33,7 @@ def reference(attributes: object, x: np.ndarray) -> np.ndarray:
 def build(context: NodeContext) -> None:
     """Three walks over the channels of a pixel: the largest, the sum of powers, the differences."""
     split = split_for(context, context.input.slices)
-    kernel = context.kernel("log_softmax" + ("_split" if split > 1 else ""))
+    kernel = context.kernel("log_softmax" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
     lowest, zero = least(view.kind, float("-inf")), least(view.kind, 0.0)

@@ -43,7 +43,7 @@ def build(context: NodeContext) -> None:
     """Three walks over the channels of a pixel: the largest, the sum of powers, the quotients."""
     assert isinstance(context.attributes, Softmax)
     split = split_for(context, context.input.slices)
-    kernel = context.kernel("softmax" + ("_split" if split > 1 else ""))
+    kernel = context.kernel("softmax" + ("_split" if split > 1 else ""), sums=True)
     view, target = context.read(kernel, 0), context.write(kernel)
     pixel, lane = team_ids(kernel, context.device, context.input.pixels, split)
     beta = const(context.attributes.beta, kernel.real)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
-from fourfold.players.discovery import devices, find_device, find_target
+from fourfold.players.discovery import (
+    by_other_apis,
+    devices,
+    devices_of,
+    find_device,
+    find_target,
+    names_api,
+    say_other_api,
+    why_no_compiler,
+)
 from fourfold.players.probing import (
     ask_facts,
     begin_trials,
@@ -47,16 +56,21 @@ __all__ = [
     "backend_of",
     "backends",
     "begin_trials",
+    "by_other_apis",
     "describe_verdict",
     "devices",
+    "devices_of",
     "find_device",
     "find_target",
     "keep_facts",
     "make_player",
+    "names_api",
     "note_facts",
     "probe",
     "ready_to_play",
     "recall_facts",
+    "say_other_api",
+    "why_no_compiler",
     "with_known_facts",
     "with_threads",
 ]

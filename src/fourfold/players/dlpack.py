@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,13 +56,17 @@ class DeviceTensor:
         self._managed = managed
         tensor = managed.contents
         self.data, self.start = int(tensor.data or 0), int(tensor.start)
-        self.device = int(tensor.device)
+        self.device, self.ordinal = int(tensor.device), int(tensor.ordinal)
         self.shape = tuple(tensor.shape[: tensor.rank])
         self.dtype = _dtype(tensor)
         strides = tuple(tensor.strides[: tensor.rank]) if tensor.strides else None
-        if strides is not None and not _is_one_piece(self.shape, strides):
+        if strides is not None and not is_one_piece(self.shape, strides):
             what, why = "the tensor does not lie in one piece", f"its strides are {strides}"
             raise InputError(what, why, "pass a contiguous copy of it")
+
+    @property
+    def nbytes(self) -> int:
+        return int(prod(self.shape)) * self.dtype.itemsize
 
     def __del__(self) -> None:
         if self._managed.contents.deleter:
@@ -78,9 +83,16 @@ def device_kind(given: Any) -> int | None:
         return None
 
 
-def device_tensor(given: Any) -> DeviceTensor:
-    """What an object with `__dlpack__` has."""
-    capsule = given.__dlpack__()
+def device_tensor(given: Any, stream: int | None = None) -> DeviceTensor:
+    """What an object with `__dlpack__` has. Its owner makes a `stream` of CUDA wait until it is
+    there; -1 asks for nothing of the kind.
+    """
+    try:
+        capsule = given.__dlpack__() if stream is None else given.__dlpack__(stream=stream)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        what, why = f"the {type(given).__name__} does not give its memory away", str(error)
+        fix = "pass x.detach()" if hasattr(given, "detach") else "pass a copy of it"
+        raise InputError(what, why, fix) from error
     pointer = _pointer(id(capsule), _NAME)
     _python.PyCapsule_SetName(capsule, _USED)
     return DeviceTensor(ctypes.cast(pointer, ctypes.POINTER(_Tensor)))
@@ -95,7 +107,10 @@ def _dtype(tensor: Any) -> np.dtype:
     return np.dtype(f"{letter}{tensor.bits // 8}" if letter != "b" else "?")
 
 
-def _is_one_piece(shape: Sequence[int], strides: Sequence[int]) -> bool:
+def is_one_piece(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether elements lie one after the other, by strides that count elements."""
+    if 0 in shape:
+        return True
     step = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size != 1 and stride != step:

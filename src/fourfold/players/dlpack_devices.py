@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-CPU, CUDA, PINNED, OPENCL, VULKAN = 1, 2, 3, 4, 7
-ON_HOST = (CPU, PINNED, 11, 13)  # those whose memory the CPU reaches: ROCm's pinned, CUDA's managed
+CPU, CUDA, PINNED, OPENCL, VULKAN, MANAGED = 1, 2, 3, 4, 7, 13
+ON_HOST = (
+    CPU,
+    PINNED,
+    11,
+    MANAGED,
+)  # those whose memory the CPU reaches: ROCm's pinned, CUDA's managed
 NAMES = {CUDA: "CUDA", OPENCL: "OpenCL", VULKAN: "Vulkan", 8: "Metal", 10: "ROCm", 14: "oneAPI"}

@@ -20,6 +20,7 @@ class HostMemory:
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
     dlpack_device = (CPU, 0)
+    read_only = False
 
     def __init__(self, size: int) -> None:
         self._bytes = np.zeros(size, np.uint8)

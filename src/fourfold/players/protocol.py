@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fourfold.device import DeviceInfo, Fact
-from fourfold.plan import Plan, Program
+from fourfold.plan import Plan, Port, Program
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
 
@@ -24,6 +24,7 @@ class DeviceMemory(Protocol):
     dtype: np.dtype | None
 
     host: np.ndarray | None  # its bytes, where the host sees them at all times
+    read_only: bool  # whether its owner lets nobody write there
     dlpack_device: tuple[int, int]  # what DLPack calls the device, and its number
 
     @property
@@ -48,6 +49,12 @@ def overlap(first: DeviceMemory, first_size: int, second: DeviceMemory, second_s
     return one == other and not apart
 
 
+def is_read(port: Port, target: DeviceMemory, sources: Sequence[tuple[Port, DeviceMemory]]) -> bool:
+    """Whether an output would be written to memory that kernels still read inputs from."""
+    sizes = ((memory, source.type.bytes) for source, memory in sources)
+    return any(overlap(target, port.type.bytes, *one) for one in sizes)
+
+
 class Slot(Protocol):
     """One run in flight. `inputs` and `outputs` are the host's memory of what goes in and out, in
     the order of the plan's ports; nobody touches them from `begin` until `end`.
@@ -59,8 +66,10 @@ class Slot(Protocol):
     @property
     def outputs(self) -> Sequence[np.ndarray]: ...
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
-        """Put in a run with copies of these inputs; for None it is what `inputs` has."""
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
+        """Put in a run with copies of these inputs; for None it is what `inputs` has. Who will
+        `spin` until it ends says so: then the driver need not watch it.
+        """
 
     @property
     def done(self) -> bool:
@@ -142,9 +151,12 @@ class Backend(Protocol):
     """One GPU API: its devices with their facts, and programs and players on them."""
 
     name: str
-    listed: bool  # whether its devices are offered to those who did not ask for it by name
-    last_resort: bool  # whether they are offered where no back end that is listed has any
+    last_resort: bool  # whether its devices are offered where no back end that is listed has any
     platforms: tuple[str, ...]  # by which its devices can be asked for, too: 'vulkan:0'
+
+    @property
+    def listed(self) -> bool:
+        """Whether its devices are offered to those who did not ask for it by name."""
 
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
@@ -176,7 +188,9 @@ class Backend(Protocol):
         """Let trials of these facts begin that run beside this process, if there are such."""
 
     def start_compiler(self, device: DeviceInfo) -> None:
-        """Let a compiler that is slow to begin do so, while a plan is made."""
+        """Let a compiler that is slow to begin do so, while a plan is made; a DeviceError where
+        kernels need one beside the driver, and there is none for the device.
+        """
 
     def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
         """The program as another player of this process holds it."""

@@ -27,7 +27,7 @@ class ThreadSlot:
         self.inputs, self.outputs = _arrays(inputs), _arrays(outputs)
         self._run: Future[Sequence[np.ndarray]] | None = None
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
         for own, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 np.copyto(own, array)

@@ -64,14 +64,14 @@ class AsyncRuns(Lifetime):
         self._check_open()
         return in_flight.stream(self._begin, inputs, count("depth", depth))
 
-    def _begin(self, inputs: Inputs | None, limit: int) -> in_flight.Flight:
+    def _begin(self, inputs: Inputs | None, limit: int, spin: bool = False) -> in_flight.Flight:
         with self._lock:
             self._check_open()
             if inputs is None and not self._bound:
                 return self._instance.views.begin()
             arrays = self._arrays(inputs)
             device_memory.refuse_in_flight(arrays, self._bound)
-            return self._instance.flights.begin(arrays, limit)
+            return self._instance.flights.begin(arrays, limit, spin)
 
     def input_array(self, name: str | None = None) -> np.ndarray:
         """Memory to fill for `run()` without inputs: that which kernels read, or, where the device

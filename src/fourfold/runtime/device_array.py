@@ -9,6 +9,7 @@ import numpy as np
 from fourfold.device import DeviceInfo
 from fourfold.lazy import lazy_import
 from fourfold.players import DeviceMemory
+from fourfold.players.dlpack_devices import CUDA
 from fourfold.types import Shape
 
 dlpack = lazy_import("fourfold.players.dlpack")
@@ -37,7 +38,7 @@ class DeviceArray:
 
     @property
     def handle(self) -> int:
-        """What the device's API knows the memory by; for OpenCL the cl_mem:
+        """What the device's API knows the memory by: for CUDA its address, for OpenCL the cl_mem:
         `pyopencl.Buffer.from_int_ptr(array.handle)`.
         """
         return self.memory.handle
@@ -61,12 +62,30 @@ class DeviceArray:
         return self.memory.dlpack_device
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The memory as it is: what was to be written there is written."""
+        """The memory as it is. What was to be written there is written, so a stream that its taker
+        names has nothing to wait for.
+        """
         host = self.memory.host
         if host is not None:
             return host[: self.nbytes].view(self.dtype).reshape(self.shape).__dlpack__(**options)
         device = self.memory.dlpack_device
+        if options.get("dl_device") not in (None, device) or options.get("copy"):
+            raise BufferError(f"this array is shared on device {device} alone, and not copied")
         return dlpack.make_capsule(self, self.memory.handle, device, self.shape, self.dtype)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory as libraries of CUDA know it; no other device has this."""
+        if self.memory.dlpack_device[0] != CUDA:
+            raise AttributeError("this array is not in CUDA's memory")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.memory.handle, self.memory.read_only),
+            "strides": None,
+            "stream": None,  # all is written
+            "version": 3,
+        }
 
     def __len__(self) -> int:
         if not self.shape:

@@ -49,8 +49,8 @@ def _bytes(info: TensorInfo) -> int:
 
 
 def _check_device(device: DeviceInfo, given: DeviceArray) -> None:
-    if given.device != device:
-        what = f"the array is on {given.device.name}, the model on {device.name}"
+    if given.device is not device and given.device != device:
+        what = f"the array is on {given.device}, the model on {device}"
         raise InputError(what, "a device reaches its own memory only", "pass array.numpy()")
 
 
@@ -59,6 +59,12 @@ def _check_type(info: TensorInfo, shape: tuple[int, ...], dtype: Any) -> None:
         what = f"the memory for {info.name!r} is {dtype}{list(shape)}"
         why = f"the model has {info.dtype}{list(info.shape)} there"
         raise InputError(what, why, "memory of a device is taken as it is: make it so first")
+
+
+def _check_writable(info: TensorInfo, memory: DeviceMemory) -> None:
+    if memory.read_only:
+        what, why = f"the memory for {info.name!r} cannot be written to", "its owner says so"
+        raise InputError(what, why, "pass memory of your own, or keep_on_device=True")
 
 
 class MemoryBinding(NamedTuple):
@@ -78,16 +84,20 @@ class MemoryBinding(NamedTuple):
         return DeviceArray(memory, info.shape, info.dtype, device)
 
 
-def bind_memory(device: DeviceInfo, info: TensorInfo, given: object) -> MemoryBinding:
+def bind_memory(
+    device: DeviceInfo, info: TensorInfo, given: object, is_output: bool
+) -> MemoryBinding:
     """Hold memory for an input or output; an InputError where it is no memory of the device, or
     does not fit.
     """
     memory = take_memory(device, info, given)
     if memory is not None:
+        if is_output:
+            _check_writable(info, memory)
         return MemoryBinding(given, given if isinstance(given, DeviceArray) else memory)
     what = f"{info.name!r} cannot be bound to a {type(given).__name__}"
     why = f"it is no memory of {device.name} that kernels could use"
-    fix = "pass it as an array, or bind a DeviceArray, pyopencl.Buffer or pyopencl.array.Array"
+    fix = "pass it as an array, or bind a DeviceArray, a buffer or a tensor of the device"
     raise InputError(what, why, fix)
 
 
@@ -155,6 +165,7 @@ class OutputMemory:
         memory = take_memory(self._device, info, given)
         if memory is None:
             return None
+        _check_writable(info, memory)
         self.held[info.name] = given
         return self._apart(info, memory)
 

@@ -78,15 +78,17 @@ class RunsInFlight:
         self._free: deque[Slot] = deque()
         self._flying: deque[Flight] = deque()
 
-    def begin(self, arrays: Sequence[np.ndarray], limit: int) -> Flight:
-        """Begin a run. Where as many as `limit` are in flight, the first is waited for."""
+    def begin(self, arrays: Sequence[np.ndarray], limit: int, spin: bool = False) -> Flight:
+        """Begin a run, for whose end somebody may `spin`. Where as many as `limit` are in flight,
+        the first is waited for.
+        """
         while (flying := tuple(self._flying)) and (len(flying) >= limit or self._lacks_slots):
             flying[0].wait()
         with self._lock:
             slot = self._free.popleft() if self._free else None
         if slot is None:
             slot = self._open_slot()
-        slot.begin(arrays)
+        slot.begin(arrays, spin)
         flight = Flight(slot, self._names, self._ended)
         with self._lock:
             self._flying.append(flight)
@@ -147,13 +149,13 @@ def _tell(future: RunFuture, ended: Future[Results]) -> None:
 
 
 def stream(
-    begin: Callable[[Any, int], Flight], inputs: Iterable[Any], depth: int
+    begin: Callable[[Any, int, bool], Flight], inputs: Iterable[Any], depth: int
 ) -> Iterator[Results]:
     """The results of runs in their order, with up to `depth` of them in flight."""
     flights: deque[Flight] = deque()
     try:
         for one in inputs:
-            flights.append(begin(one, depth))
+            flights.append(begin(one, depth, True))
             while flights and (flights[0].done or len(flights) >= depth):
                 yield flights.popleft().result(spin=True)
         while flights:

@@ -8,10 +8,10 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fourfold import forks
+from fourfold import forks, players
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
-from fourfold.errors import InputError
+from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
 from fourfold.runtime.instance import ModelInstance, not_direct
 from fourfold.runtime.instance_cache import InstanceCache
@@ -21,11 +21,12 @@ from fourfold.types import Shape
 if TYPE_CHECKING:
     import pickle
 
+    from fourfold.runtime import other_api
     from fourfold.runtime.device_memory import MemoryBinding
     from fourfold.runtime.in_flight import Waiter
     from fourfold.store.store import Store
 else:
-    pickle = lazy_import("pickle")
+    pickle, other_api = lazy_import("pickle"), lazy_import("fourfold.runtime.other_api")
 
 S = TypeVar("S", bound="Lifetime")
 CALLBACK = "on_fallback"
@@ -50,6 +51,22 @@ class Lifetime:
         self._instances = self._make_instances()
         self._direct = self._instance.direct
         forks.follow(self, Lifetime._begin_anew)
+
+    def _open_by_any_api(
+        self, request: Request, store: Store | None, limit: int, wanted: object
+    ) -> None:
+        """As `_open`; a GPU that was not `wanted` by a certain API is taken by another where the
+        best has neither a plan for it nor a compiler.
+        """
+        try:
+            self._open(request, store, limit)
+        except (DeviceError, InputError) as error:
+            other = other_api.other_device(request, wanted)
+            if other is None:
+                raise
+            players.say_other_api(other, error)
+            self.device = other
+            self._open(request._replace(device=other), store, limit)
 
     def _make_instances(self) -> InstanceCache:
         request, store, limit = self._opened_with
@@ -108,10 +125,10 @@ class Lifetime:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[type, Mapping[str, Any]]]:
         """What another process gets: the source and the options, with the shapes of now."""
-        if self.device.shared_context:
+        if self.device.shared_context or self.device.shared_queue:
             raise InputError(
                 "this session cannot be pickled",
-                "it runs in an OpenCL context of the caller's, which other processes do not have",
+                "it runs in a context or stream of the caller's, which other processes do not have",
                 f"open it with device={self.device.address!r} to send it",
             )
         _check_callback(self._passed[CALLBACK])

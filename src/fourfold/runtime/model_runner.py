@@ -106,18 +106,23 @@ class ModelRunner(AsyncRuns):
         """Let an input be read from, or an output be written to, memory of the device in all runs
         that follow, without a way through the host; None ends that.
 
-        Taken are `DeviceArray`s, `pyopencl.Buffer`s, images and `pyopencl.array.Array`s, DLPack
-        tensors on OpenCL, and a `cl_mem` as a number. Who wrote there must have finished, unless
-        the session was opened on the caller's queue; a run has ended when `run` returns.
+        Taken are `DeviceArray`s; on OpenCL `pyopencl.Buffer`s, images and `pyopencl.array.Array`s,
+        DLPack tensors, and a `cl_mem` as a number; on CUDA tensors of PyTorch, arrays of CuPy, JAX
+        and Numba, and an address as a number. Who wrote there must have finished, unless the
+        session was opened on the caller's queue or stream, or it was put into CUDA's default
+        stream; a run has ended when `run` returns.
         """
         with self._lock:
             self._check_open()
             infos = {info.name: info for info in (*self.inputs, *self.outputs)}
             name = name_of(tuple(infos.values()), name, "input or output")
+            is_output = name in {info.name for info in self.outputs}
             if memory is None:
                 self._bound.pop(name, None)
                 return
-            self._bound[name] = device_memory.bind_memory(self.device, infos[name], memory)
+            self._bound[name] = device_memory.bind_memory(
+                self.device, infos[name], memory, is_output
+            )
 
     def resize(self, shapes: Shapes | None = None, /, **named: Shape) -> None:
         """Make the model ready for other shapes of its inputs: a dict by name, names with shapes,

@@ -69,7 +69,8 @@ def session_device(wanted: object, options: PlacementOptions) -> DeviceInfo:
     """Where a model runs: the device that is wanted, or the processor where all is to be there."""
     if options.placement == "cpu":
         return CPU
-    return players.with_threads(players.find_device(wanted), options.threads)
+    device = players.find_device(wanted, compiles=False)  # what is kept needs no compiler
+    return players.with_threads(device, options.threads)
 
 
 def check_precision(precision: str, device: DeviceInfo, store: stores.Store | None) -> None:

@@ -52,22 +52,22 @@ class Views:
 
     def play(self) -> Results:
         """Run what is there; the outputs where they are."""
-        self._start()
+        self._start(spin=True)
         results = self._slots[self._played].end(spin=True)
         self._after_run()
         return dict(zip(self._outputs, results, strict=True))
 
     def begin(self) -> Flight:
         """Begin a run of what is there."""
-        slot = self._start()
+        slot = self._start(spin=False)
         flight = Flight(slot, self._outputs, lambda flight: self._after_run())
         self._flights[self._filled] = flight
         return flight
 
-    def _start(self) -> Slot:
+    def _start(self, spin: bool) -> Slot:
         self._settle(self._filled)
         self._played, slot = self._filled, self._slots[self._filled]
-        slot.begin([None] * len(self._inputs))
+        slot.begin([None] * len(self._inputs), spin)
         return slot
 
     def _settle(self, number: int) -> None:

@@ -253,6 +253,12 @@ class Prepared:
         return ModelError(f"{self.file.title} is damaged", why, fix)
 
 
+def languages_of(prepared: Prepared) -> set[str]:
+    """What kernels of the plans in a file that could be read are written in."""
+    rows = [*prepared.index["plans"], *prepared.index["hybrid_plans"]]
+    return {read_requirements(one["requirements"]).language for one in rows}
+
+
 def describe_device(device: DeviceInfo) -> dict[str, Any]:
     """What a file says of a device that something in it was made for."""
     return {name: getattr(device, name) for name in ("kind", *_IDENTITY)}

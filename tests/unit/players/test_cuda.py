@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from cuda_on_host import COMPILER, HostKernels
 from fake_cuda import FakeCuda
+from imagined_gpu import forget_drivers, installed
 from ops.test_ops import complaint, trial
 
 from fourfold.device import PROBED, DeviceInfo
@@ -34,24 +36,11 @@ Install = Callable[[FakeCuda], FakeCuda]
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
 
 
-def forget() -> None:
-    gc.collect()
-    found.found_devices.cache_clear()
-    found.context_of.cache_clear()
-
-
 @pytest.fixture
-def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+def install() -> Iterator[Install]:
     """Makes a driver that of this machine, for one test."""
-
-    def use(driver: FakeCuda) -> FakeCuda:
-        forget()
-        monkeypatch.setattr(loader, "library", lambda: driver)
-        monkeypatch.setattr(loader, "quick_library", lambda: driver)
-        return driver
-
-    yield use
-    forget()
+    with ExitStack() as held:
+        yield lambda driver: held.enter_context(installed(driver))
 
 
 def absent() -> None:
@@ -59,7 +48,7 @@ def absent() -> None:
 
 
 def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    forget()
+    forget_drivers()
     monkeypatch.setattr(loader, "library", absent)
     with pytest.raises(DeviceError, match="driver is not there") as caught:
         find_device("cuda:0")
@@ -128,7 +117,7 @@ class Played:
         small = replace(self.device, max_allocation=limit or self.device.max_allocation)
         options = KernelOptions(form=form)
         self.plan: Plan = make_plan(rewrite(self.item.graph), small, options)
-        driver.images[IMAGE.cubin] = HostKernels(self.plan, folder)
+        driver.images[IMAGE.cubin] = HostKernels(self.plan.program, folder)
 
     def open(self) -> Player:
         backend = backends()["cuda"]
@@ -253,11 +242,34 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     case = Played(driver, tmp_path)
     player = case.open()
     driver.failures["cuStreamSynchronize"] = 719
-    with pytest.raises(DeviceError, match="failed while running") as caught:
+    with pytest.raises(DeviceError, match="lost while running") as caught:
         player.run(case.item.inputs)
-    assert "start the process again" in caught.value.fix
+    assert "make a new Session" in caught.value.fix
     driver.failures.clear()
+    with pytest.raises(DeviceError, match="the context is gone"):
+        player.run(case.item.inputs)
+    before = dict(driver.held)
     player.close()
+    assert driver.held.keys() == before.keys(), "what has that address now may be another's"
+    again = case.open()
+    for result, wanted in zip(
+        again.run(case.item.inputs), case.item.expected.values(), strict=True
+    ):
+        assert complaint(result, wanted, 2e-5) is None
+    again.close()
+    assert driver.contexts == 0
+
+
+@needs_compiler
+def test_a_lost_device_that_others_use(install: Install, tmp_path: Path) -> None:
+    """The primary context is PyTorch's, too: only they could let go of it."""
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path)
+    player, driver.others = case.open(), 1
+    driver.failures["cuStreamSynchronize"] = 700
+    with pytest.raises(DeviceError, match="other libraries") as caught:
+        player.run(case.item.inputs)
+    assert caught.value.fix == "start the process again"
 
 
 @pytest.mark.parametrize("binary", [b"", b"\x7fELF", IMAGE._replace(cubin=b"other").pack()])
@@ -265,13 +277,6 @@ def test_a_binary_that_cannot_be_loaded_is_built_anew(binary: bytes, install: In
     install(FakeCuda())
     device = find_device("cuda:0")
     assert program.load_binary(device, binary) is None
-
-
-def test_newer_gpus_load_ptx() -> None:
-    image = unpack(IMAGE.pack())
-    assert image == IMAGE
-    assert image.code_for("sm_90") == b"code"
-    assert image.code_for("sm_120") == b"ptx"
 
 
 def board(name: str, units: int | None = None) -> DeviceInfo:
@@ -319,7 +324,7 @@ def test_only_boards_are_told_their_units() -> None:
 
 
 def test_nothing_is_played_on_a_board_that_is_not_there() -> None:
-    forget()
+    forget_drivers()
     with pytest.raises(DeviceError, match="not here"):
         found.context_of(board("sm_87"))
 

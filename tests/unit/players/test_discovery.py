@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError
+from fourfold.errors import DeviceError, InputError
 from fourfold.players import devices, discovery, find_device, registry
 from fourfold.players.null import NULL_GPU
 
@@ -20,10 +20,19 @@ PROCESSOR = replace(NULL_GPU, name="EPYC", platform="PoCL", kind="cpu", vendor="
 class FakeBackend:
     """Offers devices, or is not installed."""
 
-    def __init__(self, name: str, found: Sequence[DeviceInfo] | None, listed: bool = True) -> None:
-        self.name, self.listed, self._found = name, listed, found
+    def __init__(
+        self,
+        name: str,
+        found: Sequence[DeviceInfo] | None,
+        listed: bool = True,
+        last_resort: bool = False,
+    ) -> None:
+        self.name, self.listed, self.last_resort, self._found = name, listed, last_resort, found
+        self.platforms = ("vulkan", "metal") if name == "webgpu" else ()
+        self.asked = 0
 
     def devices(self) -> list[DeviceInfo]:
+        self.asked += 1
         if self._found is None:
             raise DeviceError(f"{self.name} is not there", "no driver", "install one")
         every = enumerate(self._found)
@@ -157,3 +166,58 @@ def test_the_devices_of_this_machine_have_addresses(device: DeviceInfo) -> None:
     found = find_device(device.address)
     assert found == device
     assert found.index == device.index
+
+
+VULKAN_ARC = replace(ARC, platform="Vulkan")
+RENDERER = replace(NULL_GPU, name="llvmpipe", platform="Vulkan", kind="other")
+
+
+def test_a_last_resort_is_asked_where_there_is_nothing_else(patch: pytest.MonkeyPatch) -> None:
+    resort = FakeBackend("webgpu", [RENDERER, VULKAN_ARC], listed=False, last_resort=True)
+    offer(patch, FakeBackend("opencl", [PROCESSOR]), resort)
+    assert find_device("auto").address == "opencl:0"
+    assert resort.asked == 0  # its drivers take time to open
+    assert find_device("webgpu:1").name == "Intel Arc"
+    devices.cache_clear()
+    offer(patch, FakeBackend("opencl", None), resort)
+    assert find_device("auto").address == "webgpu:1"  # a GPU before a software renderer
+    assert addresses() == [("webgpu:1",), ("webgpu:0",)]
+
+
+def test_the_first_last_resort_with_a_device_is_taken(patch: pytest.MonkeyPatch) -> None:
+    late = FakeBackend("webgpu", [VULKAN_ARC], listed=False, last_resort=True)
+    empty = FakeBackend("cuda", None, listed=False, last_resort=True)
+    offer(patch, late, empty, FakeBackend("opencl", []))
+    assert addresses() == [("webgpu:0",)]
+    assert empty.asked == 1
+    devices.cache_clear()
+    offer(patch, FakeBackend("opencl", None), FakeBackend("webgpu", None, False, True))
+    with pytest.raises(DeviceError, match="opencl is not there"):
+        find_device("auto")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "address"),
+    [("vulkan", "webgpu:1"), ("vulkan:1", "webgpu:2"), ("Vulkan:llvm", "webgpu:2")],
+)
+def test_a_platform_is_an_address(wanted: str, address: str, patch: pytest.MonkeyPatch) -> None:
+    apple = replace(NULL_GPU, name="Apple M4", platform="Metal")
+    offered = FakeBackend("webgpu", [apple, VULKAN_ARC, RENDERER], listed=False, last_resort=True)
+    offer(patch, offered, FakeBackend("opencl", [PROCESSOR]))
+    assert find_device(wanted).address == address
+    assert find_device("metal:m4").address == "webgpu:0"
+    with pytest.raises(DeviceError, match="there is no device 'vulkan:2'"):
+        find_device("vulkan:2")
+    offer(patch, FakeBackend("webgpu", [VULKAN_ARC], listed=False))
+    with pytest.raises(DeviceError, match="no device of metal"):
+        find_device("metal")
+
+
+def test_the_devices_of_one_api(patch: pytest.MonkeyPatch) -> None:
+    apple = replace(NULL_GPU, name="Apple M4", platform="Metal")
+    hidden = FakeBackend("webgpu", [apple, VULKAN_ARC], listed=False)
+    offer(patch, FakeBackend("opencl", [PROCESSOR]), hidden)
+    assert [info.address for info in discovery.devices_of("WebGPU")] == ["webgpu:0", "webgpu:1"]
+    assert [info.name for info in discovery.devices_of("vulkan")] == ["Intel Arc"]
+    with pytest.raises(InputError, match="there is no API 'opengl'"):
+        discovery.devices_of("opengl")

@@ -2,12 +2,12 @@
 
 A buffer is an array of 32-bit words, or of vectors of two or four of them, whatever elements lie
 there. All pointers into a buffer that the kernel writes share one binding, since none may be bound
-both for reading and for writing; what is only read has one for each width of words.
+both for reading and for writing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fourfold.kernel.expression import Pointer
@@ -17,6 +17,7 @@ from fourfold.kernel.walk import expressions, statements
 from fourfold.types import DType
 
 MOST_BINDINGS = 8  # storage buffers of a stage that every device has
+Key = Callable[[int, int, "Access"], tuple[int, int]]
 _WORDS = {1: "u32", 2: "vec2<u32>", 4: "vec4<u32>"}
 
 
@@ -37,7 +38,7 @@ class Binding:
     number: int
     pointer: int
     writable: bool
-    words: int
+    words: int = 1
     atomic: bool = False
 
     @property
@@ -80,17 +81,35 @@ def _bits(pointer: Pointer, width: int) -> int:
 
 
 def find_bindings(kernel: Kernel, buffers: Sequence[int]) -> dict[str, Binding]:
-    """The binding of each pointer that is used; `buffers` are equal for pointers into one buffer."""
-    access = find_access(kernel)
-    found = _assign(kernel, buffers, access, by_width=True)
-    if len({binding.number for binding in found.values()}) > MOST_BINDINGS:
-        found = _assign(kernel, buffers, access, by_width=False)
+    """The binding of each pointer that is used; `buffers` are equal for pointers into one buffer.
+
+    What is only read has a binding for each pointer, so that the text does not depend on which of
+    them lead into one buffer. Where that makes too many, there is one for each buffer.
+    """
+    access, found = find_access(kernel), dict[str, Binding]()
+    for key in (_by_pointer, _by_width, _by_buffer):
+        found = _assign(kernel, buffers, access, key)
+        if len({binding.number for binding in found.values()}) <= MOST_BINDINGS:
+            break
     return found
 
 
+def _by_pointer(home: int, number: int, uses: Access) -> tuple[int, int]:
+    return home, number
+
+
+def _by_width(home: int, number: int, uses: Access) -> tuple[int, int]:
+    return home, _read_words(uses)
+
+
+def _by_buffer(home: int, number: int, uses: Access) -> tuple[int, int]:
+    return home, 0
+
+
 def _assign(
-    kernel: Kernel, buffers: Sequence[int], access: dict[str, Access], by_width: bool
+    kernel: Kernel, buffers: Sequence[int], access: dict[str, Access], key: Key
 ) -> dict[str, Binding]:
+    """Bindings where pointers that are only read share one if they have the same key."""
     pointers = [argument.pointer for argument in kernel.buffers]
     homes = [*buffers] or [*range(len(pointers))]
     written = {home for home, one in zip(homes, pointers, strict=True) if access[one.name].stores}
@@ -100,13 +119,12 @@ def _assign(
         uses = access[pointer.name]
         if not uses.loads and not uses.stores:
             continue
-        words = _read_words(uses) if by_width and home not in written else 0
-        if (home, words) not in known:
-            known[home, words] = Binding(len(known) + 1, number, home in written, words)
-        found[pointer.name] = known[home, words]
+        place = (home, -1) if home in written else key(home, number, uses)
+        if place not in known:
+            known[place] = Binding(len(known) + 1, number, home in written)
+        found[pointer.name] = known[place]
     for binding in known.values():
-        every = [access[name] for name, one in found.items() if one is binding]
-        _settle(binding, every)
+        _settle(binding, [access[name] for name, one in found.items() if one is binding])
     return found
 
 

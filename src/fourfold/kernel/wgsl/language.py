@@ -19,6 +19,7 @@ _CAPABILITIES = Capabilities(
     private_arrays=False,
     separate_writes=True,
     most_groups=MOST_GROUPS,
+    few_kernels=True,
 )
 
 

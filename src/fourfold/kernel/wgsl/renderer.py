@@ -26,6 +26,7 @@ from fourfold.kernel.wgsl.bindings import find_bindings, in_order
 from fourfold.kernel.wgsl.expression import ExpressionWriter, Known
 from fourfold.kernel.wgsl.memory import MemoryWriter, natural_kind
 from fourfold.kernel.wgsl.names import identifier, type_name
+from fourfold.kernel.wgsl.uniformity import Uniformity
 
 MARK = "//# "  # begins a module, and stands nowhere else
 _PLAIN = ("const", "name", "global_id", "local_id")
@@ -48,6 +49,8 @@ class Renderer:
         self.bindings = find_bindings(kernel, buffers)
         self.memory = MemoryWriter(self.bindings)
         self.expressions = ExpressionWriter(kernel, self.memory)
+        self.uniformity = Uniformity(kernel)
+        self.meeting: dict[str, str] = {}  # types of what one work-item tells all of its group
         self.count = 0
 
     def text(self, entry: str) -> str:
@@ -60,6 +63,7 @@ class Renderer:
             *self._parameters(),
             *(one.declaration for one in in_order(self.bindings)),
             *self._local_arrays(),
+            *(f"var<workgroup> {name}: {type_};" for name, type_ in self.meeting.items()),
             # A constant would be looked at, and refused.
             *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in special),
             *self.memory.functions.values(),
@@ -117,6 +121,7 @@ class Renderer:
         match statement:
             case Declare(target, value, constant):
                 yield from self._hoist(pad, known, value)
+                self.uniformity.declare(statement)
                 word = "let" if constant else "var"
                 yield f"{pad}{word} {identifier(target.operands[0])} = {of(value, known)};"
             case Assign(target, value, op):
@@ -144,6 +149,9 @@ class Renderer:
         yield from self._hoist(pad, known, loop.start, loop.stop, loop.step)
         by = "++" if loop.step.number == 1 else f" += {of(loop.step, known)}"
         start, stop = of(loop.start, known), of(loop.stop, known)
+        if not self.uniformity.enter(loop):
+            stop = self._title()
+            yield from self._told(pad, stop, "i32", of(loop.stop, known))
         yield f"{pad}for (var {place} = {start}; {place} < {stop}; {place}{by}) {{"
         yield from self._block(loop.body, depth + 1, {})
         yield f"{pad}}}"
@@ -151,12 +159,24 @@ class Renderer:
     def _branch(self, branch: Branch, depth: int, known: Known) -> Iterator[str]:
         pad = "  " * depth
         yield from self._hoist(pad, known, branch.condition)
-        yield f"{pad}if ({self.expressions.of(branch.condition, known)}) {{"
+        condition = self.expressions.of(branch.condition, known)
+        if not self.uniformity.enter(branch):
+            title = self._title()
+            yield from self._told(pad, title, "bool", condition)
+            condition = title
+        yield f"{pad}if ({condition}) {{"
         yield from self._block(branch.body, depth + 1, {})
         if branch.otherwise:
             yield f"{pad}}} else {{"
             yield from self._block(branch.otherwise, depth + 1, {})
         yield f"{pad}}}"
+
+    def _told(self, pad: str, title: str, type_: str, text: str) -> Iterator[str]:
+        """A name for what all work-items of a group hold alike, in a way that says so."""
+        place = f"told{len(self.meeting)}_"
+        self.meeting[place] = type_
+        yield f"{pad}if (all(lid == vec3<u32>())) {{ {place} = {text}; }}"
+        yield f"{pad}let {title} = workgroupUniformLoad(&{place});"
 
     def _hoist(self, pad: str, known: Known, *roots: Expression) -> Iterator[str]:
         """Names for parts that a statement uses more than once, and variables for those that are

@@ -33,6 +33,19 @@ GPU_GROUPS = (
     (1, 1),
 )
 PIXEL_GROUPS = ((64, 1), (32, 1))  # where there is but one tile along the channels
+# What all convolutions share on GPUs where kernels are to be few: up to eight accumulators, large
+# work, small work by groups that split its reduction, and what lies in between.
+FEW_TILES = (
+    "2x1x4 split 1 in 32x2",
+    "8x1x4 split 1 in 32x2",
+    "2x1x4 split 2 in 32x1",
+    "2x1x4 split 4 in 32x2",
+    "4x1x4 split 8 in 1x4",
+    "8x1x4 split 4 in 1x8",
+    "8x1x4 split 16 in 1x2",
+    "1x2x4 split 16 in 1x2",
+    "1x1x4 split 32 in 1x1",
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,12 @@ class Work:
     pixels: int
     slices: int
     reduction: int
+    taps: int = 1
+
+    @property
+    def depth(self) -> int:
+        """Slices of input channels, which work-items that split a reduction share out."""
+        return self.reduction // self.taps
 
     def tiles(self, tile: ConvTile) -> tuple[int, int]:
         """How many tiles there are along pixels and channels."""
@@ -92,9 +111,24 @@ def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
     tile = None if choice is None else ConvTile.parse(choice)
     if tile is not None and tile_fits(target, work, tile):
         return tile
-    wide = target.device.is_cpu and WIDE in target.capabilities.widths
-    tile = _cpu_tile(work) if wide else candidates(target, work)[0]
+    if target.device.is_cpu and WIDE in target.capabilities.widths:
+        tile = _cpu_tile(work)
+    elif target.capabilities.few_kernels and not target.device.is_cpu:
+        tile = _common_tile(target, work)
+    else:
+        tile = candidates(target, work)[0]
     return replace(tile, image=target.device.prefers_images)
+
+
+def _common_tile(target: Target, work: Work) -> ConvTile:
+    """The best of those few that others use, too."""
+    few = [tile for tile in map(ConvTile.parse, FEW_TILES) if tile is not None]
+    usable = [
+        tile
+        for tile in few
+        if tile.split <= work.depth and _is_snug(work, tile) and tile_fits(target, work, tile)
+    ]
+    return min(usable, key=lambda tile: _gpu_cost(target.device, work, tile), default=few[0])
 
 
 def tries_images(device: DeviceInfo) -> bool:

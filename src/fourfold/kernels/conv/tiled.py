@@ -41,7 +41,8 @@ FAR_BYTES = 1 << 22  # what the caches that cores share hold for sure
 
 def work_of(context: NodeContext, taps: int) -> Work:
     """The size of the convolution of a node, for a filter of so many taps."""
-    return Work(context.output.pixels, context.output.slices, context.input.slices * taps)
+    steps = context.input.slices * taps
+    return Work(context.output.pixels, context.output.slices, steps, taps)
 
 
 def tile_choices(context: NodeContext, taps: int) -> list[str]:
@@ -158,22 +159,26 @@ class Convolution:
         # Whole groups: neighbours take turns, so that even the last of them has a pixel.
         count = -(-total.pixels // (tile.pixels * wide)) * wide
         groups = -(-total.channels // (tile.width * tile.groups))
-        blocks = blocks_of(self.context, tile, count)
+        blocks, few = blocks_of(self.context, tile, count), self.context.capabilities.few_kernels
         if blocks > 1:
             count = -(-count // blocks)
             x, y, block = kernel.ids(count, groups, blocks)
             x = kernel.let(block * kernel.size("block_tiles", count) + x, "x_all")
         else:
             local = (wide, tall, tile.split)
-            x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=tile.split > 1)
+            stay = tile.split > 1 or few
+            x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=stay)
         self.number, self.count = x, count
-        if kernel.grid[1] != groups and tile.split > 1:
+        if few:
+            # Whether or not the last ones have something to do, the text is the same.
+            y = kernel.let(minimum(y, kernel.size("last_group", groups - 1, always=True)), "y_in")
+        elif kernel.grid[1] != groups and tile.split > 1:
             y = kernel.let(minimum(y, const(groups - 1)), "y_in")
         last = kernel.size("last_tile", total.pixels - tile.pixels)
         if wide == 1:
             # The last tile starts early and makes some pixels again: cheaper than a guard.
             start = x * tile.pixels
-            if total.pixels % (tile.pixels * blocks):
+            if few or total.pixels % (tile.pixels * blocks):
                 start = minimum(start, last)
             start = kernel.let(start, "pixel")
             pixels = [start + step for step in range(tile.pixels)]

@@ -18,6 +18,7 @@ from fourfold.op.window import Window
 
 UNROLLED_TAPS = 25
 GPU_WARP = 32
+FEW_COLUMNS = 8  # of a group, whatever the row, where kernels are to be few
 NEAR_BYTES = 24 << 10  # what the first cache of a core holds beside the rest
 
 
@@ -104,8 +105,9 @@ class DepthwiseRows:
         image = y // kernel.size("tiles", tiles) if batch > 1 else const(0)
         top = y % kernel.size("tiles", tiles) if batch > 1 else y
         top = top * self.rows
-        if height % self.rows:
-            top = minimum(top, kernel.size("last_tile", height - self.rows))
+        few = self.context.capabilities.few_kernels
+        if few or height % self.rows:
+            top = minimum(top, kernel.size("last_tile", height - self.rows, always=few))
         self.top = kernel.let(top, "top")
         self.slice, self.image = z, kernel.let(image, "image")
         taps = self.window.filter[0] * self.window.filter[1]
@@ -127,12 +129,15 @@ class DepthwiseRows:
             self.context.output.shape[2],
             self.context.output.slices,
         )
-        wide = min(GPU_WARP, 1 << (width - 1).bit_length())
+        few = self.context.capabilities.few_kernels
+        wide = FEW_COLUMNS if few else min(GPU_WARP, 1 << (width - 1).bit_length())
         x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
-        if kernel.grid[0] != width:
-            x = kernel.let(minimum(x, kernel.size("last_column", width - 1)), "x_in")
-        if kernel.grid[2] != slices:
-            z = kernel.let(minimum(z, kernel.size("last_slice", slices - 1)), "z_in")
+        if few or kernel.grid[0] != width:
+            last = kernel.size("last_column", width - 1, always=few)
+            x = kernel.let(minimum(x, last), "x_in")
+        if few or kernel.grid[2] != slices:
+            last = kernel.size("last_slice", slices - 1, always=few)
+            z = kernel.let(minimum(z, last), "z_in")
         return x, y, z
 
     def _make(self, x: Expression) -> None:

@@ -12,6 +12,7 @@ from fourfold.device import Fact
 
 LEAST = (7, 5)  # what the kernels need, and what current compilers begin with
 KNOWN = ((7, 5), (8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (11, 0), (12, 0))
+_INTEGRATED = ((8, 7), (11, 0))  # Jetson's
 _MATRIX = (8, 0)  # products of 16 x 8 x 16 halves
 ALIGNMENT = 256  # bytes at which the driver lets memory start
 LOCAL_MEMORY = 48 << 10  # bytes that a kernel has without asking for more
@@ -34,6 +35,16 @@ def architecture_name(capability: tuple[int, int]) -> str:
 def older_architectures(capability: tuple[int, int]) -> list[str]:
     """Those whose PTX a GPU can run, the newest first."""
     return [architecture_name(one) for one in reversed(KNOWN) if one < capability]
+
+
+def runs(architecture: str, code: str) -> bool:
+    """Whether a GPU runs code of an older architecture as it is: within a generation it does, but
+    for GPUs that are part of a processor, whose code is their own.
+    """
+    newer, older = parse_architecture(architecture), parse_architecture(code)
+    if newer is None or older is None or {newer, older}.intersection(_INTEGRATED):
+        return architecture == code
+    return newer[0] == older[0] and newer[1] >= older[1]
 
 
 def is_host_ordered() -> bool:

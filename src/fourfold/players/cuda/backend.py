@@ -12,19 +12,23 @@ from fourfold.plan import Plan, Program
 if TYPE_CHECKING:
     from fourfold.players.cuda import boards, nvrtc
     from fourfold.players.cuda import devices as found
+    from fourfold.players.cuda import import_memory as imports
     from fourfold.players.cuda import memory as memories
     from fourfold.players.cuda import player as players
     from fourfold.players.cuda import program as programs
+    from fourfold.players.cuda import shared_stream as streams
     from fourfold.players.cuda import timer as timers
     from fourfold.players.protocol import BuiltProgram
 else:
     # A start on another device has no use for any of them.
     boards = lazy_import("fourfold.players.cuda.boards")
     found = lazy_import("fourfold.players.cuda.devices")
+    imports = lazy_import("fourfold.players.cuda.import_memory")
     memories = lazy_import("fourfold.players.cuda.memory")
     nvrtc = lazy_import("fourfold.players.cuda.nvrtc")
     players = lazy_import("fourfold.players.cuda.player")
     programs = lazy_import("fourfold.players.cuda.program")
+    streams = lazy_import("fourfold.players.cuda.shared_stream")
     timers = lazy_import("fourfold.players.cuda.timer")
 
 
@@ -49,12 +53,11 @@ class CudaBackend:
         return None
 
     def context_handle(self, device: DeviceInfo) -> int:
-        """It is the primary context, which all libraries of a process share."""
-        return 0
+        """The primary context, which all libraries of a process share."""
+        return found.context_of(device).pointer.value or 0
 
     def shared_device(self, given: object) -> DeviceInfo | None:
-        """Streams of other libraries are not taken yet."""
-        return None
+        return streams.shared_device(given)
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """The architecture and the attributes of a device tell all."""
@@ -64,7 +67,8 @@ class CudaBackend:
         """There are no trials."""
 
     def start_compiler(self, device: DeviceInfo) -> None:
-        """It is quick to begin."""
+        """Loaded now, its errors come before a plan was made in vain."""
+        nvrtc.known_architecture(device.architectures)
 
     def live_program(self, device: DeviceInfo, program: Program) -> programs.BuiltModule | None:
         return programs.live_program(device, program)
@@ -86,12 +90,10 @@ class CudaBackend:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
-        return memories.CudaMemory(device, size)
+        return memories.CudaMemory.make(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
-        """Our own. That of other libraries is not taken yet."""
-        own = isinstance(given, memories.CudaMemory) and given.device == device
-        return given if own else None
+        return imports.import_memory(device, given)
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> timers.LaunchTimer:
         return timers.LaunchTimer(device, plan)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.forks import check_not_lost
+from fourfold.forks import ForkSafeLock, check_not_lost
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.architectures import (
     ALIGNMENT,
@@ -22,6 +23,10 @@ _LEAST_DRIVER = 11040  # what graphs are captured and launched by
 _INSTALL = "install NVIDIA's driver, or use device='auto' for what other drivers offer"
 _OTHERWISE = "use device='opencl:0', which plays on older GPUs, too"
 _UPDATE = "update NVIDIA's driver (525 or newer; on a Jetson a newer JetPack), or use OpenCL"
+_RESTART = "start the process again: CUDA gives nothing more to this one"
+_contexts: dict[DeviceInfo, cu.Context] = {}
+_streams: dict[cu.Context, cu.Stream] = {}  # one of each context, for what belongs to no player
+_lock = ForkSafeLock(Lock)  # all sessions on a device must get the same context
 
 
 @cache
@@ -53,16 +58,60 @@ def devices() -> tuple[DeviceInfo, ...]:
     return tuple(info for info, _ in found_devices())
 
 
-@cache
 def context_of(info: DeviceInfo) -> cu.Context:
-    """The primary context of a device."""
+    """The primary context of a device, which all sessions on it share."""
+    check_not_lost(cu.API)
+    with _lock:
+        if info not in _contexts:
+            _contexts[info] = _make_context(info)
+        return _contexts[info]
+
+
+def _make_context(info: DeviceInfo) -> cu.Context:
     if not info.present:
         why = "it is a board that models are prepared for"
         raise DeviceError(f"{info.name} is not here", why, "run on 'cuda:0' where such a GPU is")
     handle = next((device for known, device in found_devices() if known == info), None)
     if handle is None:
         raise DeviceError(f"{info} is gone", "it was found before and is no longer there", _INSTALL)
-    return cu.Context(handle)
+    try:
+        return cu.Context(handle)
+    except cu.Error as error:
+        fix = _RESTART if error.lost else "close other programs that use the GPU, or try again"
+        raise DeviceError(f"{info.name} cannot be opened", str(error), fix) from error
+
+
+def stream_of(info: DeviceInfo) -> cu.Stream:
+    """A stream for what belongs to no player."""
+    if info.shared_queue:
+        return cu.Stream.of(info.shared_queue)
+    context = context_of(info)
+    with _lock:
+        if context not in _streams:
+            with context.current():
+                _streams[context] = cu.Stream()
+        return _streams[context]
+
+
+def drop_context(info: DeviceInfo, context: cu.Context) -> bool:
+    """Let go of a context in which nothing works any more. Who asks for the device's context from
+    now on gets a new one; says whether there can be one, since no other library holds the old.
+    """
+    with _lock:
+        if _contexts.get(info) is context:
+            del _contexts[info]
+        _streams.pop(context, None)
+    try:
+        return context.drop()
+    except cu.Error:
+        return False
+
+
+def forget_contexts() -> None:
+    """Let all contexts be opened anew by who asks for them next."""
+    with _lock:
+        _contexts.clear()
+        _streams.clear()
 
 
 def _capability(device: cu.Device) -> tuple[int, int]:

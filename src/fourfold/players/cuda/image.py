@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from fourfold.errors import ModelError
 from fourfold.plan import Container, Section, container_bytes
+from fourfold.players.cuda.architectures import runs
 
 _SECTIONS = ("architecture", "compiler", "cubin", "ptx")
 
@@ -26,9 +27,13 @@ class Image(NamedTuple):
         parts = zip(_SECTIONS, (*texts, self.cubin, self.ptx), strict=True)
         return container_bytes([Section(name, data) for name, data in parts])
 
-    def code_for(self, architecture: str) -> bytes:
-        """What to load on a GPU: its own code, or PTX."""
-        return self.cubin if architecture == self.architecture else self.ptx
+    def codes_for(self, architecture: str) -> tuple[bytes, ...]:
+        """What a GPU may load, the best first: code that it runs as it is, PTX that its driver
+        translates.
+        """
+        if architecture == self.architecture:
+            return (self.cubin,)
+        return (self.cubin, self.ptx) if runs(architecture, self.architecture) else (self.ptx,)
 
 
 def unpack(binary: bytes) -> Image | None:

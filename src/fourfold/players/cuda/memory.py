@@ -1,4 +1,4 @@
-"""Memory of a CUDA device that belongs to no plan."""
+"""Memory of a CUDA device that belongs to no plan: our own, and that of other libraries."""
 
 from __future__ import annotations
 
@@ -8,51 +8,80 @@ from contextlib import contextmanager, suppress
 import numpy as np
 
 from fourfold.device import DeviceInfo
+from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import explained
+from fourfold.players.cuda.devices import context_of, stream_of
+from fourfold.players.cuda.failures import working
 from fourfold.players.dlpack_devices import CUDA
 
 
 class CudaMemory:
-    """Some bytes of a device's memory."""
+    """So many bytes from an address on: of a device's memory, or of pinned memory of the host,
+    which the device reaches as well. `shape` and `dtype` are known where its owner told them.
+    """
 
-    shape: tuple[int, ...] | None = None
-    dtype: np.dtype | None = None
     host: np.ndarray | None = None
 
-    def __init__(self, device: DeviceInfo, size: int) -> None:
+    def __init__(self, device: DeviceInfo, address: int, size: int, owner: object) -> None:
+        """`owner` is whose memory it is; held for as long as this is."""
+        self.device, self.address, self.size, self._owner = device, address, size, owner
+        self.shape: tuple[int, ...] | None = None
+        self.dtype: np.dtype | None = None
+        self.read_only = False
+        self.is_pinned = False  # whether it is memory of the host
+        self.is_foreign = True  # whether others may have put work on it into the default stream
         self.dlpack_device = (CUDA, device.ordinal)
-        self.size, self.device, self._context = size, device, context_of(device)
-        with self._working("setting memory aside"):
-            self._stream, self._buffer = cu.Stream(), cu.DeviceBuffer(max(size, 1))
+
+    @staticmethod
+    def make(device: DeviceInfo, size: int) -> CudaMemory:
+        """Fresh memory."""
+        own = _OwnMemory(device, padded(size))
+        made = CudaMemory(device, own.buffer.address, padded(size), own)
+        made.is_foreign = False
+        return made
 
     @property
     def handle(self) -> int:
-        """Its address."""
-        return self._buffer.address
+        """Its address. Who has that may use it from now on."""
+        self.is_foreign = True
+        return self.address
 
     @property
     def place(self) -> tuple[int, int]:
-        return self.handle, 0
+        """All addresses are of one space."""
+        return 0, self.address
 
     def read(self, array: np.ndarray) -> None:
-        with self._working("reading memory"):
-            self._stream.read(self._buffer.address, array)
-            self._stream.finish()
+        """Copy its beginning to the host."""
+        with self._stream("reading memory") as stream:
+            stream.read(self.address, array)
+            stream.finish()
 
     def write(self, array: np.ndarray) -> None:
-        with self._working("writing memory"):
-            self._stream.write(self._buffer.address, np.ascontiguousarray(array))
-            self._stream.finish()
+        """Copy an array into its beginning."""
+        with self._stream("writing memory") as stream:
+            stream.write(self.address, np.ascontiguousarray(array))
+            stream.finish()
 
     @contextmanager
-    def _working(self, doing: str) -> Iterator[None]:
-        with explained(doing, self.device, self.size), self._context.current():
-            yield
+    def _stream(self, doing: str) -> Iterator[cu.Stream]:
+        """A stream for copies, behind what others have put into theirs."""
+        stream = stream_of(self.device)
+        with working(doing, self.device, context_of(self.device), self.size):
+            if self.is_foreign and not self.device.shared_queue:
+                stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
+            yield stream
+
+
+class _OwnMemory:
+    """Memory that goes back to the device when nobody holds it any more."""
+
+    def __init__(self, device: DeviceInfo, size: int) -> None:
+        self._context = context_of(device)
+        with working("setting memory aside", device, self._context, size):
+            self.buffer = cu.DeviceBuffer(size)
 
     def __del__(self) -> None:
-        if getattr(self, "_buffer", None) is not None:
+        if hasattr(self, "buffer"):
             with suppress(cu.Error), self._context.current():  # the process may be at its end
-                self._buffer.release()
-                self._stream.release()
+                self.buffer.release()

@@ -21,6 +21,7 @@ from fourfold.plan import Program
 from fourfold.players.cuda.image import Image
 
 INSTALL = "install the compiler by 'pip install fourfold[cuda]', or NVIDIA's CUDA toolkit"
+_ANEW = "install it anew: pip install --force-reinstall nvidia-cuda-nvrtc"
 _PACKAGE = "nvidia"  # whose folders the wheels of NVIDIA's libraries fill
 _FILE = "k.cu"
 _OLDER = "install an older one: pip install nvidia-cuda-nvrtc-cu12"
@@ -34,8 +35,7 @@ _FOLDERS = (
     "/usr/lib/x86_64-linux-gnu",
 )
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so")
-_BUILTINS = "libnvrtc-builtins.so.*"
-_WINDOWS, _WINDOWS_BUILTINS = "nvrtc64_*_0.dll", "nvrtc-builtins64_*.dll"
+_WINDOWS = "nvrtc64_*_0.dll"
 _WINDOWS_NAMES = ("nvrtc64_130_0", "nvrtc64_120_0", "nvrtc64_112_0")
 
 
@@ -57,25 +57,37 @@ def libraries() -> tuple[Library, ...]:
     DeviceError where there is none.
     """
     found: dict[tuple[int, int], Library] = {}
-    problems = []
+    absent, broken = "no file of it is where it could be", ""
     for path in _candidates():
         try:
-            _load_builtins(os.path.dirname(path))
             functions = CDLL(path)
             version = _version(functions)
-            found.setdefault(version, Library(functions, path, version))
         except (OSError, AttributeError) as error:
-            problems.append(str(error))
+            absent = str(error)
+            continue
+        try:
+            _load_builtins(os.path.dirname(path), version)
+            found.setdefault(version, Library(functions, path, version))
+        except OSError as error:
+            broken = broken or f"{path} lacks a part of it: {error}"
     if not found:
-        why = problems[-1] if problems else "no file of it is in any folder where it could be"
-        raise DeviceError("CUDA kernels cannot be built: NVRTC does not load", why, INSTALL)
+        what = "CUDA kernels cannot be built: NVRTC does not load"
+        raise DeviceError(what, broken or absent, _ANEW if broken else INSTALL)
     return tuple(found[version] for version in sorted(found))
 
 
 def build(program: Program, architecture: str) -> Image:
     """The program for an architecture, 'sm_87'; a BuildError has the compiler's log."""
-    found = _library_for(architecture)
-    options = [f"--gpu-architecture={architecture}", "--disable-warnings", *program.options.split()]
+    return build_with_log(program, architecture)[0]
+
+
+def build_with_log(program: Program, architecture: str, *more: str) -> tuple[Image, str]:
+    """The same by options of its own, and what the compiler said: with '--ptxas-options=-v' the
+    registers and the local memory of every kernel.
+    """
+    found = compiler_for(architecture)
+    options = [f"--gpu-architecture={architecture}", "--disable-warnings"]
+    options += [*program.options.split(), *more]
     handle, functions = c_void_p(), found.functions
     source, name = program.text.encode(), _FILE.encode()
     _check(found, functions.nvrtcCreateProgram(byref(handle), source, name, 0, None, None))
@@ -87,7 +99,7 @@ def build(program: Program, architecture: str) -> Image:
             raise BuildError(what, _text(functions, handle), program.text)
         _check(found, code)
         made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
-        return Image(architecture, found.name, *made)
+        return Image(architecture, found.name, *made), _text(functions, handle)
     finally:
         functions.nvrtcDestroyProgram(byref(handle))
 
@@ -101,17 +113,32 @@ def supported(found: Library) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _library_for(architecture: str) -> Library:
+def compiler_for(architecture: str) -> Library:
     """The first compiler that knows an architecture; a DeviceError where none does."""
-    number, every = int(architecture.removeprefix("sm_")), libraries()
+    every = libraries()
     for one in every:
-        if number in supported(one):
+        if _number(architecture) in supported(one):
             return one
     newest = every[-1]
     known = supported(newest)
     what = f"{newest.name} builds nothing for {architecture}"
     why = f"it knows {', '.join(f'sm_{one}' for one in known)}"
-    raise DeviceError(what, why, _OLDER if number < min(known) else _NEWER)
+    raise DeviceError(what, why, _OLDER if _number(architecture) < min(known) else _NEWER)
+
+
+def known_architecture(architectures: Sequence[str]) -> str:
+    """The first of these that a compiler knows: a GPU that is newer than all compilers runs what is
+    built for an older one. A DeviceError where there is none.
+    """
+    known = {number for one in libraries() for number in supported(one)}
+    able = (one for one in architectures if _number(one) in known)
+    found = next(able, architectures[0])
+    compiler_for(found)
+    return found
+
+
+def _number(architecture: str) -> int:
+    return int(architecture.removeprefix("sm_"))
 
 
 def _candidates() -> Iterator[str]:
@@ -137,11 +164,16 @@ def _package_folders() -> Sequence[str]:
     return [*(found.submodule_search_locations or ())] if found is not None else []
 
 
-def _load_builtins(folder: str) -> None:
-    """The compiler asks for this library by its bare name, which only finds one that is loaded."""
-    pattern = _WINDOWS_BUILTINS if sys.platform == "win32" else _BUILTINS
-    for path in sorted(glob(os.path.join(folder, pattern))) if folder else ():
-        CDLL(path, mode=ctypes.RTLD_GLOBAL)
+def _load_builtins(folder: str, version: tuple[int, int]) -> None:
+    """The compiler asks for this library by its bare name, which only finds one that is loaded;
+    OSError where it is not there.
+    """
+    major, minor = version
+    name = f"libnvrtc-builtins.so.{major}.{minor}"
+    if sys.platform == "win32":
+        name = f"nvrtc-builtins64_{major}{minor}.dll"
+    beside = os.path.join(folder, name)
+    CDLL(beside if os.path.exists(beside) else name, mode=ctypes.RTLD_GLOBAL)
 
 
 def _version(functions: CDLL) -> tuple[int, int]:

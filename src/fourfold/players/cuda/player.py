@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from functools import cache
-from math import prod
-from typing import Any
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.lazy import lazy_import
+from fourfold.plan import Plan
 from fourfold.players.chunked_copy import copied
 from fourfold.players.cuda import binding as cu
-from fourfold.players.cuda.buffers import Buffers
+from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import explained
+from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
-from fourfold.players.host_memory import run_through_host
+from fourfold.players.cuda.replay import LaunchBinder, Replay, Replays
+from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
 
-
-@cache
-def _device_lock(info: DeviceInfo) -> threading.Lock:
-    """Held by runs whose groups wait for each other: two of them could each have half a GPU."""
-    return threading.Lock()
+if TYPE_CHECKING:
+    from fourfold.players.cuda import bound_memory
+    from fourfold.players.cuda import slot as slots
+else:
+    # Few sessions have memory of a caller's, or runs in flight.
+    bound_memory = lazy_import("fourfold.players.cuda.bound_memory")
+    slots = lazy_import("fourfold.players.cuda.slot")
 
 
 class Player:
@@ -39,105 +41,125 @@ class Player:
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         self._context = context_of(info)
-        waits = plan.requirements.resident_groups > 0
-        self._exclusive: AbstractContextManager[object] = (
-            _device_lock(info) if waits else nullcontext()
-        )
+        self._handshake: HostHandshake | None = None
+        self._needed = sum(buffer.bytes for buffer in plan.buffers)
         started = time.perf_counter()
-        with explained("loading the kernels", info):
+        with self._working("loading the kernels"):
             program = live_program(info, plan.program) if program is None else program
             program = build_text(info, plan.program) if program is None else program
         self._program: BuiltModule | None = program
         hold_program(info, plan.program, program)
         self.timings["build"] = time.perf_counter() - started
         started = time.perf_counter()
-        self._held = ExitStack()  # what is given back, the last first
+        self._held, self._is_ready = ExitStack(), False  # what is given back, the last first
         with self._working("making the plan ready"):
             try:
                 self._make_ready(program)
             except BaseException:
+                self._handshake = None  # it holds pinned memory
                 self._held.close()
                 raise
+        self._is_ready = True
         self.timings["upload"] = time.perf_counter() - started
 
     def _make_ready(self, program: BuiltModule) -> None:
-        self._stream = cu.Stream()
+        shared = self.info.shared_queue
+        self._stream = cu.Stream.of(shared) if shared else cu.Stream()
         self._held.callback(self._stream.release)
-        self._buffers = Buffers(self.plan, self._stream)
+        self._buffers = Buffers(self._context, self.plan, self._stream)
         self._held.callback(self._buffers.release)
-        self._handshake = self._buffers.handshake()
-        self._launches = [self._bind(program.module, launch) for launch in self.plan.launches]
-        self._graph = cu.Graph(self._stream, self._put_all)
-        self._held.callback(self._graph.release)
+        variables = self._buffers.variables()
+        self._ports = PortMemory(self._context, self.plan, variables, staged=False)
+        self._held.callback(self._ports.release)
+        self._handshake = self._make_handshake()
+        binder = LaunchBinder(self.info, self.plan, program.module, self._buffers.addresses)
+        self._replays = Replays(binder)
+        self._held.callback(self._replays.release)
+        self._own = self._replays.make(self._ports.route())
+        self._held.callback(self._own.release)
+        self._own.capture()
 
-    def _bind(self, module: cu.Module, launch: Launch) -> cu.Launch:
-        """A kernel with its arguments: a pointer is an address and a step from there."""
-        values: list[Any] = []
-        for argument in launch.arguments:
-            if isinstance(argument, BufferUse):
-                values.append(ctypes.c_ulonglong(self._buffers.address(argument.buffer)))
-                values.append(ctypes.c_longlong(argument.offset))
-            else:
-                values.append(ctypes.c_int(argument))
-        rest = [1] * (3 - len(launch.grid))
-        items = [*launch.local, *rest]
-        sizes = zip([*launch.grid, *rest], items, strict=True)
-        groups = [size // by for size, by in sizes]
-        function = module.function(launch.entry)
-        self._check_residency(function, prod(groups), prod(items))
-        return cu.Launch(function, groups, items, values)
-
-    def _check_residency(self, function: cu.Function, groups: int, items: int) -> None:
-        """Groups that wait for each other must all be on the GPU at once."""
-        if not self.plan.requirements.resident_groups:
-            return
-        most = function.groups_at_once(items) * self.info.compute_units
-        if groups > most:
-            why = f"{groups} groups wait for each other, and {self.info.name} holds {most} at once"
-            fix = "set FOURFOLD_LAUNCHES=list"
-            raise DeviceError("the plan cannot run as one launch", why, fix)
-
-    def _put_all(self) -> None:
-        self._buffers.put_in()
-        self._put_launches()
-        self._buffers.put_out()
-
-    def _put_launches(self) -> None:
-        for launch in self._launches:
-            launch.put(self._stream)
+    def _make_handshake(self) -> HostHandshake | None:
+        """How the host and a kernel that waits for it speak, where the plan has such a kernel."""
+        flags, self._host_inputs = self._ports.flags(), list[int]()
+        if flags is None:
+            return None
+        ports = enumerate(self.plan.inputs)
+        self._host_inputs = [number for number, port in ports if self._ports.is_host(port)]
+        inputs = [self._ports.inputs[number] for number in self._host_inputs]
+        return HostHandshake(self._stream, flags, inputs)
 
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
-        with self._working("running the model"), self._exclusive:
-            if self._handshake is None:
-                self._buffers.stage(arrays)
-                self._graph.launch()
-                self._stream.finish()
-            else:
-                self._hand_over(arrays)
-            return self._buffers.take(into)
+        with self._working("running the model"):
+            self._play(arrays, self._own, waits=bool(self._own_downloads))
+            return self._ports.take(into)
 
-    def _hand_over(self, arrays: Sequence[np.ndarray]) -> None:
-        """Launch, and copy inputs while the kernel already waits for them."""
-        assert self._handshake is not None
-        given = self._buffers.stage(arrays)
-        self._handshake.launch_and_copy(given, self._graph.launch)
+    @cached_property
+    def _own_downloads(self) -> int:
+        """How many outputs are copied behind the kernels."""
+        return len(self._ports.copies_out(self.plan.outputs))
+
+    def _play(self, arrays: Sequence[Any], replay: Replay, waits: bool) -> None:
+        """Play a run, whose inputs are arrays or in place already; what is copied behind the
+        kernels is waited for where somebody `waits` for it.
+        """
+        for number, (view, array) in enumerate(zip(self._ports.inputs, arrays, strict=True)):
+            if isinstance(array, np.ndarray) and number not in self._host_inputs:
+                copied(array, view)
+        if self._handshake is None:
+            replay.put(self._stream)
+            self._stream.finish()
+            return
+        asked = [arrays[number] for number in self._host_inputs]
+        given = [one if isinstance(one, np.ndarray) else None for one in asked]
+        # Inputs are copied while the kernel already waits for them.
+        self._handshake.launch_and_copy(given, lambda: replay.put(self._stream))
         while not self._handshake.wait():
-            self._graph.launch()
-        if self._buffers.copies_outputs:
+            replay.put(self._stream)
+        if waits:
             self._stream.finish()  # the kernel is done before what is copied behind it
 
-    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
-        ports = (self.plan.inputs, self.plan.outputs)
-        return run_through_host(self.run, ports, arrays, into)
+    @cached_property
+    def _bound(self) -> bound_memory.BoundMemory:
+        """Most callers bind nothing."""
+        made = bound_memory.BoundMemory(self.plan, self._ports)
+        self._held.callback(made.release)
+        return made
 
-    def open_slot(self, staged: bool = True) -> None:
-        """There is one run at a time."""
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        """As `run`, with memory of the device among the inputs, or among those to write into."""
+        with self._working("running the model"):
+            route = self._bound.route(arrays, into)
+            replay = self._replays.find(route, self._stream)
+            self._follow_callers([*arrays, *(into or ())])
+            self._play(arrays, replay, waits=bool(route.after))
+            return self._ports.take(into)
+
+    def _follow_callers(self, given: Sequence[Any]) -> None:
+        """Begin after what other libraries have put into the default stream; where they share the
+        stream that is so anyway.
+        """
+        if not self.info.shared_queue and bound_memory.is_foreign(given):
+            self._stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
+
+    def open_slot(self, staged: bool = True) -> slots.Slot:
+        """Memory and launches for one more run in flight; see Slot."""
+        with self._working("setting memory aside"):
+            ports = PortMemory(self._context, self.plan, self._buffers.variables(), staged)
+            return slots.Slot(ports, self._replays, self._slot_streams, self._working)
+
+    @cached_property
+    def _slot_streams(self) -> slots.SlotStreams:
+        made = slots.SlotStreams.of(self._stream, self.info)
+        self._held.callback(made.release)
+        return made
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
-        with self._working("running the model again"), self._exclusive:
-            self._put_launches()
+        with self._working("running the model again"):
+            for launch in self._own.launches:
+                launch.put(self._stream)
             self._stream.finish()
 
     def reset(self) -> None:
@@ -145,26 +167,30 @@ class Player:
         with self._working("forgetting the state"):
             self._buffers.reset()
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    def profile(self, arrays: Sequence[Any], runs: int) -> list[float]:
         """The shortest time of each launch in seconds, by the device's own clock."""
-        best = [float("inf")] * len(self._launches)
-        with self._working("timing kernels"), self._exclusive, self._unchanged():
-            asked = self._buffers.stage(arrays)
-            for port, array in zip(self._buffers.host_inputs, asked, strict=True):
-                copied(array, self._buffers.view(port))
-            self._buffers.put_in()
+        best = [float("inf")] * len(self._own.launches)
+        with self._working("timing kernels"), self._buffers.unchanged():
+            for view, array in zip(self._ports.inputs, arrays, strict=True):
+                if isinstance(array, np.ndarray):
+                    copied(array, view)
+            route = self._bound.route(arrays, None)
+            self._follow_callers(arrays)
+            for one in route.before:
+                self._stream.copy(*one)
+            launches = self._replays.find(route, self._stream).launches
             for _ in range(runs):
-                times = self._timed(range(len(self._launches)))
+                times = self._timed(launches)
                 best = [min(pair) for pair in zip(best, times, strict=True)]
         return best
 
-    def _timed(self, launches: range) -> list[float]:
+    def _timed(self, launches: Sequence[cu.Launch]) -> list[float]:
         """What each of these launches takes, one after the other."""
-        events = [cu.Event() for _ in range(len(launches) + 1)]
+        events = [cu.Event(timed=True) for _ in range(len(launches) + 1)]
         try:
             events[0].record(self._stream)
-            for event, number in zip(events[1:], launches, strict=True):
-                self._launches[number].put(self._stream)
+            for event, launch in zip(events[1:], launches, strict=True):
+                launch.put(self._stream)
                 event.record(self._stream)
             self._stream.finish()
             pairs = zip(events[1:], events[:-1], strict=True)
@@ -172,19 +198,6 @@ class Player:
         finally:
             for event in events:
                 event.release()
-
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        """Puts variables back to what they were before."""
-        places = self._buffers.variables()
-        saved = [np.empty(size, np.uint8) for _, size in places]
-        for array, (address, _) in zip(saved, places, strict=True):
-            self._stream.read(address, array)
-        self._stream.finish()
-        yield
-        for array, (address, _) in zip(saved, places, strict=True):
-            self._stream.write(address, array)
-        self._stream.finish()
 
     def binary(self) -> bytes:
         """The program's image, as `load_program` takes it."""
@@ -196,19 +209,20 @@ class Player:
         """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
         with self._working("filling memory"):
             self._buffers.poison()
+            self._ports.poison(self._stream, POISON)
+            self._stream.finish()
 
     def close(self) -> None:
         """Give the device's memory back."""
         self._program = self._handshake = None
         with suppress(cu.Error), self._context.current():  # a lost device has nothing to give
+            if self._is_ready:
+                self._stream.finish()  # a kernel that said that it is done may not have ended
             self._held.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_held"):
             self.close()
 
-    @contextmanager
-    def _working(self, doing: str) -> Iterator[None]:
-        needed = sum(buffer.bytes for buffer in self.plan.buffers)
-        with explained(doing, self.info, needed), self._context.current():
-            yield
+    def _working(self, doing: str) -> AbstractContextManager[object]:
+        return working(doing, self.info, self._context, self._needed)

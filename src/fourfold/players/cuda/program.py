@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Program
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.image import Image, unpack
+from fourfold.store.log import log_once
 
+_NO_NEWER = (
+    "update NVIDIA's driver, or build with a compiler that is no newer: "
+    "pip install nvidia-cuda-nvrtc-cu12"
+)
 nvrtc = lazy_import("fourfold.players.cuda.nvrtc")  # who plays what is kept needs no compiler
 
 
@@ -21,7 +28,7 @@ class BuiltModule:
     def __init__(self, device: DeviceInfo, image: Image) -> None:
         self.image, self._context = image, context_of(device)
         with self._context.current():
-            self.module = cu.Module(image.code_for(device.architectures[0]))
+            self.module = _loaded(image.codes_for(device.architectures[0]))
 
     def __del__(self) -> None:
         if getattr(self, "module", None) is not None:
@@ -29,23 +36,44 @@ class BuiltModule:
                 self.module.release()
 
 
+def _loaded(codes: Sequence[bytes]) -> cu.Module:
+    """The first of these that the driver takes."""
+    for code in codes[:-1]:
+        try:
+            return cu.Module(code)
+        except cu.Error as error:
+            if not error.refused:
+                raise
+    return cu.Module(codes[-1])
+
+
 # Programs that some player holds: the same text is built once, for whatever sizes it runs.
-_live: WeakValueDictionary[tuple[DeviceInfo, Program], BuiltModule] = WeakValueDictionary()
+_live: WeakValueDictionary[tuple[cu.Context, Program], BuiltModule] = WeakValueDictionary()
 
 
 def live_program(device: DeviceInfo, program: Program) -> BuiltModule | None:
     """The program as another player of this process has it; None where none does."""
-    return _live.get((device, program))
+    return _live.get((context_of(device), program))
 
 
 def hold_program(device: DeviceInfo, program: Program, built: BuiltModule) -> None:
     """Let other players find it for as long as somebody holds it."""
-    _live[device, program] = built
+    _live[context_of(device), program] = built
 
 
 def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
-    """The program, by the compiler."""
-    return BuiltModule(device, nvrtc.build(program, device.architectures[0]))
+    """The program, by the compiler: for the GPU itself, or for an older one if no compiler knows
+    it. A DeviceError where the driver is too old for the compiler.
+    """
+    image = nvrtc.build(program, nvrtc.known_architecture(device.architectures))
+    try:
+        return BuiltModule(device, image)
+    except cu.Error as error:
+        if not error.refused:
+            raise
+        why = f"the driver has CUDA {device.driver}: {error}"
+        what = f"the driver refuses what {image.compiler} builds for {device.name}"
+        raise DeviceError(what, why, _NO_NEWER) from error
 
 
 def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:
@@ -58,6 +86,8 @@ def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:
     try:
         return BuiltModule(device, image)
     except cu.Error as error:
-        if error.refused:
-            return None
-        raise
+        if not error.refused:
+            raise
+        why = f"code by {image.compiler} for {image.architecture} is refused by {device.name}"
+        log_once(f"{why}, whose driver has CUDA {device.driver}: {_NO_NEWER}")
+        return None

@@ -15,19 +15,19 @@ class LaunchTimer(Player):
     def fill(self, values: np.ndarray) -> None:
         """Put these bytes into the arena."""
         with self._working("filling memory"):
-            self._stream.write(self._buffers.address(ARENA), values)
+            self._stream.write(self._buffers.addresses[ARENA], values)
             self._stream.finish()
 
     def blank(self, offset: int, size: int) -> None:
         """Make a part of the arena NaN, so that what is not written shows."""
         with self._working("filling memory"):
-            self._stream.fill(self._buffers.address(ARENA) + offset, POISON, -(-size // 4))
+            self._stream.fill(self._buffers.addresses[ARENA] + offset, POISON, -(-size // 4))
             self._stream.finish()
 
     def read(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:
         values = np.empty(count, dtype)
         with self._working("reading memory"):
-            self._stream.read(self._buffers.address(ARENA) + offset, values)
+            self._stream.read(self._buffers.addresses[ARENA] + offset, values)
             self._stream.finish()
         return values
 
@@ -36,4 +36,5 @@ class LaunchTimer(Player):
         device's own clock. Where one of them cannot run it is a DeviceError.
         """
         with self._working("timing kernels"):
-            return min(sum(self._timed(launches)) for _ in range(runs))
+            chosen = [self._own.launches[number] for number in launches]
+            return min(sum(self._timed(chosen)) for _ in range(runs))

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from fourfold.plan import BufferUse, Launch, Plan
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.images import Images
-
-IN_AND_OUT = ("input", "output", "host")  # kinds of buffers that a run in flight has of its own
+from fourfold.players.port_buffers import port_buffers, used_buffers
 
 
 class Place(NamedTuple):
@@ -101,23 +100,6 @@ class KernelBinder:
         image, first = self._images.of(use, buffer, self._plan.buffers[use.buffer].bytes)
         kernel.set_buffer(position, image)
         kernel.set_int(position + 1, first)
-
-
-def port_buffers(plan: Plan) -> set[int]:
-    """The buffers that each run in flight has of its own: what goes in and out, unless it is a
-    variable of the model, and the flags by which kernels and the host speak of it.
-    """
-    ports = {port.buffer for port in (*plan.inputs, *plan.outputs)}
-    kinds = {number: buffer.kind for number, buffer in enumerate(plan.buffers)}
-    return {
-        n
-        for n, kind in kinds.items()
-        if kind == "host_protocol" or (n in ports and kind in IN_AND_OUT)
-    }
-
-
-def used_buffers(launch: Launch) -> set[int]:
-    return {one.buffer for one in launch.arguments if isinstance(one, BufferUse)}
 
 
 def counts_bytes(plan: Plan) -> bool:

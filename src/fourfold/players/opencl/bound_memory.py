@@ -9,9 +9,10 @@ from typing import Any
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan, Port, padded
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
+from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes
 from fourfold.players.opencl.device_memory import OpenCLMemory
-from fourfold.players.protocol import overlap
+from fourfold.players.port_buffers import movable_buffers
+from fourfold.players.protocol import is_read
 
 VECTOR = 16  # bytes that kernels read at once, at an address that is a multiple of it
 
@@ -25,8 +26,7 @@ class BoundMemory:
 
     def __init__(self, context: cl.Context, queue: cl.Queue, info: DeviceInfo, plan: Plan) -> None:
         self._context, self._queue, self._info, self._plan = context, queue, info, plan
-        inputs = {port.buffer for port in plan.inputs}
-        self._movable = port_buffers(plan) - (inputs & {port.buffer for port in plan.outputs})
+        self._movable = movable_buffers(plan)
         self._in_bytes = counts_bytes(plan)
         self._moved: set[int] = set()
         self._between: dict[int, cl.Buffer] = {}  # where ports are that are copied
@@ -50,7 +50,7 @@ class BoundMemory:
                 sources.append((port, given))
         for port, target in zip(self._plan.outputs, into or (), strict=False):
             if isinstance(target, OpenCLMemory) and not self.stays(port):
-                place = None if _is_read(port, target, sources) else self._place(port, target)
+                place = None if is_read(port, target, sources) else self._place(port, target)
                 self._move(port, place, partial(self._ends.append, (port, target)))
         for number in moved - self._moved:
             self._arguments.move(number, self._places[number])
@@ -96,11 +96,3 @@ class BoundMemory:
             elif port.type.bytes:
                 self._queue.copy(between, memory.buffer, port.type.bytes, to=memory.start)
         return bool(self._ends)
-
-
-def _is_read(
-    port: Port, target: OpenCLMemory, sources: Sequence[tuple[Port, OpenCLMemory]]
-) -> bool:
-    """Whether an output would be written to memory that kernels still read inputs from."""
-    sizes = ((memory, source.type.bytes) for source, memory in sources)
-    return any(overlap(target, port.type.bytes, *one) for one in sizes)

@@ -21,6 +21,8 @@ class OpenCLMemory:
     `shape` and `dtype` are known where its owner told them.
     """
 
+    read_only = False
+
     def __init__(
         self,
         info: DeviceInfo,
@@ -29,13 +31,9 @@ class OpenCLMemory:
         start: int = 0,
         texels: tuple[int, int] | None = None,
     ) -> None:
-        self.info, self.buffer, self.size, self.start, self.texels = (
-            info,
-            buffer,
-            size,
-            start,
-            texels,
-        )
+        self.info, self.buffer, self.size = info, buffer, size
+        self.start, self.texels = start, texels
+        self.context = context_of(info)  # kernels of no other one reach it
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype | None = None
         self.owner: object = None  # whose memory it is; held for as long as this is

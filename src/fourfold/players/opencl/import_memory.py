@@ -24,7 +24,8 @@ def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
     cl_mem as a number, a DLPack tensor on OpenCL. None where it is nothing of the kind.
     """
     if isinstance(given, OpenCLMemory):
-        _check_context(info, given.buffer)
+        if given.context is not context_of(info):
+            raise _context_error()
         return given
     if isinstance(given, int) and not isinstance(given, bool):
         return _of_handle(info, given)
@@ -80,9 +81,13 @@ def _check_context(info: DeviceInfo, buffer: cl.Buffer) -> None:
     """Memory can be used in the context that it was made in, and nowhere else."""
     own = context_of(info).pointer
     if own is not None and buffer.number(_CONTEXT) != own.value:
-        raise InputError(
-            "the memory belongs to another OpenCL context than the session",
-            "kernels of one context do not reach memory of another, even on the same device",
-            "open the session on yours: Session(model, device=queue); or make the memory in "
-            "pyopencl.Context.from_int_ptr(session.context_handle)",
-        )
+        raise _context_error()
+
+
+def _context_error() -> InputError:
+    return InputError(
+        "the memory belongs to another OpenCL context than the session",
+        "kernels of one context do not reach memory of another, even on the same device",
+        "open the session on yours: Session(model, device=queue); or make the memory in "
+        "pyopencl.Context.from_int_ptr(session.context_handle)",
+    )

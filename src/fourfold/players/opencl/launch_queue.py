@@ -21,21 +21,19 @@ class LaunchQueue:
     def __init__(self, queue: cl.Queue, lock: AbstractContextManager[object]) -> None:
         self.queue, self._lock = queue, lock
 
-    def launch(self, calls: Sequence[cl.Call]) -> None:
+    def launch(self, calls: Sequence[cl.Call], after: cl.Event | None = None) -> None:
+        """Put launches in, which wait for a command of another queue if one is given."""
+        if after is not None:
+            first, *others = calls
+            calls = [(*first[:-3], 1, byref(after.handle), first[-1]), *others]
         with self._lock:
             self.queue.replay(calls)
 
-    def launch_after(self, before: cl.Event | None, calls: Sequence[cl.Call]) -> cl.Event:
-        """Launch when a command of another queue has ended. The event is that of the last one."""
+    def launch_watched(self, calls: Sequence[cl.Call], after: cl.Event | None) -> cl.Event:
+        """As `launch`; the event tells when the last one has ended."""
+        *others, last = calls
         done = c_void_p()
-        waiting = (0, None) if before is None else (1, byref(before.handle))
-        first, last = calls[0], calls[-1]
-        if len(calls) == 1:
-            ready = [(*first[:-3], *waiting, byref(done))]
-        else:
-            ready = [(*first[:-3], *waiting, None), *calls[1:-1], (*last[:-1], byref(done))]
-        with self._lock:
-            self.queue.replay(ready)
+        self.launch([*others, (*last[:-1], byref(done))], after)
         return cl.Event(done)
 
     @contextmanager

@@ -15,8 +15,9 @@ from fourfold.plan import Plan, Port
 from fourfold.players.chunked_copy import ChunkedCopy, copied
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes, port_buffers
+from fourfold.players.opencl.arguments import Place, PortArguments, counts_bytes
 from fourfold.players.opencl.zero_copy import ZeroCopyInputs
+from fourfold.players.port_buffers import port_buffers
 from fourfold.players.protocol import Outputs
 
 if TYPE_CHECKING:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from fourfold.plan import Plan, Port, padded
 from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes, port_buffers
+from fourfold.players.opencl.arguments import BoundKernels, Place, counts_bytes
 from fourfold.players.opencl.launch_queue import LaunchQueue
 from fourfold.players.opencl.port_memory import (
     CopiedMemory,
@@ -23,8 +25,10 @@ from fourfold.players.opencl.port_memory import (
     PortMemory,
     SharedMemory,
 )
+from fourfold.players.port_buffers import port_buffers
 
-MOST_POLLS = 20000  # of the flag that the kernel is done; then the driver waits
+MOST_POLLS = 20000  # of the flag that the kernel is done, without a pause
+PAUSE, MOST_PAUSES = 5e-5, 4000  # seconds, then; at last the driver waits
 DOING = "running the model"
 Guard = Callable[[str, Callable[[], Any]], Any]
 
@@ -137,23 +141,28 @@ class Slot:
         self._flags = None if memory.is_downloaded else memory.flags  # by which the kernel tells
         self.inputs = tuple(memory.ports[port.buffer].host for port in plan.inputs)
         self.outputs = tuple(memory.ports[port.buffer].host for port in plan.outputs)
-        self._done: cl.Event | None = None
+        self._running = False
+        self._done: cl.Event | None = None  # of the run, unless the kernel's word is waited for
 
-    def begin(self, arrays: Sequence[np.ndarray | None]) -> None:
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
         self.end()  # somebody may have stopped waiting for the run before
         for host, array in zip(self.inputs, arrays, strict=True):
             if array is not None:
                 copied(array, host)
+        self._running = True
         try:
-            self._done = self._guard(DOING, self._put_in)
+            self._guard(DOING, partial(self._put_in, spin))
         except BaseException:
             with suppress(cl.Error):  # the driver may still use memory of this slot
                 self._queues.uploads.finish()
                 self._queues.launches.queue.finish()
+            self._running = False
             raise
 
-    def _put_in(self) -> cl.Event:
-        """Each queue is told to begin, since the others wait for it and nobody waits here."""
+    def _put_in(self, spin: bool) -> None:
+        """Each queue is told to begin, since the others wait for it and nobody waits here. Only a
+        driver whose kernels speak with the host is known to begin with launches by itself.
+        """
         memory, (launches, uploads) = self._memory, self._queues
         sent = [port.send(uploads) for port in memory.ports.values()]
         before = next((event for event in reversed(sent) if event is not None), None)
@@ -163,32 +172,44 @@ class Slot:
             uploads.flush()
         if memory.flags is not None:
             memory.flags[DONE] = 0
-        done = launches.launch_after(before, self._calls)
+        if spin and self._flags is not None:
+            launches.launch(self._calls, before)
+            return
+        self._done = launches.launch_watched(self._calls, before)
         if self._flags is None:
             fetched = [port.fetch(launches.queue) for port in memory.ports.values()]
-            done = next((event for event in reversed(fetched) if event is not None), done)
+            ends = (event for event in reversed(fetched) if event is not None)
+            self._done = next(ends, self._done)
         launches.queue.flush()
-        return done
 
     @property
     def done(self) -> bool:
         flags, done = self._flags, self._done
-        if done is None or (flags is not None and flags[DONE]):
+        if not self._running or (flags is not None and flags[DONE]):
             return True
-        is_done: bool = self._guard(DOING, lambda: done.done)
-        return is_done
+        return done is not None and bool(self._guard(DOING, lambda: done.done))
 
     def end(self, spin: bool = False) -> Sequence[np.ndarray]:
-        done = self._done
-        if done is not None and not (spin and self._spin()):
-            self._guard(DOING, done.wait)
-        self._done = None
+        if self._running and not ((spin or self._done is None) and self._spin()):
+            wait = self._queues.launches.queue.finish if self._done is None else self._done.wait
+            self._guard(DOING, wait)
+        self._running, self._done = False, None
         return self.outputs
 
     def _spin(self) -> bool:
-        """Look again and again whether the kernel says that it is done."""
+        """Look again and again whether the kernel says that it is done: without a pause, and now
+        and then when that took long.
+        """
         flags = self._flags
-        return flags is not None and any(flags[DONE] for _ in range(MOST_POLLS))
+        if flags is None:
+            return False
+        if any(flags[DONE] for _ in range(MOST_POLLS)):
+            return True
+        for _ in range(MOST_PAUSES):
+            time.sleep(PAUSE)
+            if flags[DONE]:
+                return True
+        return False
 
     def close(self) -> None:
         with suppress(FourfoldError):

@@ -1,4 +1,4 @@
-"""WebGPU as a back end: adapters of Metal, Vulkan and DX12, and one that stands for all of them."""
+"""WebGPU as a back end: adapters of Metal, Vulkan and DX12, and two that stand for all of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ else:
     timers = lazy_import("fourfold.players.webgpu.timer")
     trials = lazy_import("fourfold.players.webgpu.trials")
 
-ANY = "any"  # the name of a device that need not be there
-
 
 class WebGpuBackend:
     """Whatever GPU has a driver for one of the APIs that wgpu-native knows."""
@@ -41,7 +39,9 @@ class WebGpuBackend:
         return found.devices()
 
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
-        return facts.any_device(units) if name == ANY else None
+        """Those that stand for all: 'webgpu:any', 'webgpu:software'."""
+        make = facts.BOARDS.get(name)
+        return None if make is None else make(units)
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         """None of its devices can be parted."""

@@ -8,7 +8,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.forks import ForkSafeLock, check_not_lost
 from fourfold.players.webgpu import binding as wg
-from fourfold.players.webgpu.binding.adapters import DISCRETE, INTEGRATED, SOFTWARE
+from fourfold.players.webgpu.binding.adapter import DISCRETE, INTEGRATED, SOFTWARE
 from fourfold.players.webgpu.facts import device_info
 
 PLATFORMS = ("metal", "vulkan", "dx12")  # by which adapters are offered, the best first
@@ -16,7 +16,7 @@ _KIND_ORDER = {DISCRETE: 0, INTEGRATED: 1, SOFTWARE: 3}
 _INSTALL = "pip install 'fourfold[webgpu]'"
 _DRIVER = "install the GPU's Vulkan driver (on Debian: apt install mesa-vulkan-drivers)"
 
-_opened: dict[DeviceInfo, wg.Device] = {}
+_opened: dict[str, wg.Device] = {}  # by their addresses
 _lock = ForkSafeLock()
 
 
@@ -61,15 +61,16 @@ def device_of(info: DeviceInfo) -> wg.Device:
         why = "it stands for every device, and models are prepared for it"
         raise DeviceError(f"{info.name} is not here", why, "run on 'webgpu:0'")
     with _lock:
-        known = _opened.get(info)
+        known = _opened.get(info.address)
         if known is None or known.lost:
-            known = _opened[info] = _open(info)
+            known = _opened[info.address] = _open(info)
         return known
 
 
 def _open(info: DeviceInfo) -> wg.Device:
-    adapter = next((one for known, one in found_devices() if known == info), None)
-    if adapter is None:
+    adapters = {known.address: one for known, one in found_devices()}
+    adapter = adapters.get(info.address)
+    if adapter is None or adapter.name != info.name:
         why = "it was found before and is no longer there"
         raise DeviceError(f"{info} is gone", why, "start the process again")
     try:

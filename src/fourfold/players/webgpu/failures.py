@@ -25,10 +25,7 @@ def explained(doing: str, info: DeviceInfo, needed: int = 0) -> Iterator[None]:
                 "use precision='mixed', a smaller batch, or close other sessions",
             ) from error
         if error.lost:
-            what, fix = (
-                f"{info.name} was lost while {doing}",
-                "close the session and open a new one",
-            )
-            raise DeviceError(what, error.message, fix) from error
+            fix = "close the session and open a new one"
+            raise DeviceError(f"{info.name} was lost while {doing}", error.message, fix) from error
         fix = "try again; if it stays, try another device or driver"
         raise DeviceError(f"the device failed while {doing}", str(error), fix) from error

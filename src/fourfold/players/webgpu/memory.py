@@ -20,6 +20,7 @@ class WebGpuMemory:
     shape: tuple[int, ...] | None = None
     dtype: np.dtype | None = None
     host: np.ndarray | None = None
+    read_only = False
 
     def __init__(self, info: DeviceInfo, size: int) -> None:
         self.size, self.device = size, info

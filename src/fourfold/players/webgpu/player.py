@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from ctypes import c_uint64
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from fourfold.players.webgpu.launches import Launches, Words
 from fourfold.players.webgpu.memory import USAGE, read_buffer, write_buffer
 from fourfold.players.webgpu.ports import IN_AND_OUT, Ports
 from fourfold.players.webgpu.program import build_modules
+from fourfold.players.webgpu.slot import DOING, Flight, Slot
 from fourfold.players.webgpu.timing import time_launches
 
 POISON = 0x7FC07FC0  # NaN as a float, and as two halves
@@ -65,10 +65,18 @@ class Player:
         self._reset_variables()
         self._words = Words(self._device, self.plan.launches)
         self._held.callback(self._words.release)
-        self._ports = Ports(self._device, self.plan, self._shared)
-        self._held.callback(self._ports.release)
-        self._launches = Launches(self.plan, self._modules, self._words, self._ports.buffers)
-        self._held.callback(self._launches.release)
+        self._flight = self._make_flight(None)
+        self._held.callback(self._flight.release)
+
+    def _make_flight(self, first: Launches | None) -> Flight:
+        """Memory and launches of one run in flight."""
+        ports = Ports(self._device, self.plan, self._shared)
+        try:
+            bound = Launches(self.plan, self._modules, self._words, ports.buffers, first)
+        except BaseException:
+            ports.release()
+            raise
+        return Flight(self._device, ports, bound)
 
     def _reset_variables(self) -> None:
         for made, buffer in zip(self._shared, self.plan.buffers, strict=True):
@@ -80,26 +88,19 @@ class Player:
         return self.run_bound(arrays, into)
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
-        with self._working("running the model"):
-            self._device.wait(self._begin(arrays, into))
-            return self._ports.take(into)
+        with self._working(DOING):
+            return self._flight.end(self._flight.begin(arrays, into), into)
 
-    def _begin(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> c_uint64:
-        commands = wg.Commands(self._device)
-        self._ports.put_in(commands, arrays)
-        commands = self._launches.put(self._device, commands)
-        self._ports.put_out(commands, into)
-        index = commands.submit()
-        self._ports.ask()
-        return index
-
-    def open_slot(self, staged: bool = True) -> None:
-        """There is one run at a time."""
+    def open_slot(self, staged: bool = True) -> Slot:
+        """Memory for one more run in flight; arena and constants are those of all runs."""
+        with self._working("making a run in flight ready"):
+            flight = self._make_flight(self._flight.launches)
+        return Slot(self.info, self.plan, flight)
 
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
         with self._working("running the model again"):
-            commands = self._launches.put(self._device, wg.Commands(self._device))
+            commands = self._flight.launches.put(self._device, wg.Commands(self._device))
             self._device.wait(commands.submit())
 
     def reset(self) -> None:
@@ -113,13 +114,13 @@ class Player:
         """
         with self._working("timing kernels"), self._unchanged():
             commands = wg.Commands(self._device)
-            self._ports.put_in(commands, arrays)
+            self._flight.ports.put_in(commands, arrays)
             self._device.wait(commands.submit())
             return self._timed(range(len(self.plan.launches)), runs)
 
     def _timed(self, launches: range, runs: int) -> list[float]:
         """The shortest time of each of these launches."""
-        single = [self._launches.recorded([number]) for number in launches]
+        single = [self._flight.launches.recorded([number]) for number in launches]
         rounds = [time_launches(self._device, single) for _ in range(runs)]
         return [min(times) for times in zip(*rounds, strict=True)]
 
@@ -147,7 +148,7 @@ class Player:
     def poison(self) -> None:
         """Fill arena and outputs with NaN, so that a value nobody wrote is seen in the result."""
         with self._working("filling memory"):
-            for made, buffer in zip(self._ports.buffers, self.plan.buffers, strict=True):
+            for made, buffer in zip(self._flight.ports.buffers, self.plan.buffers, strict=True):
                 if buffer.kind in ("arena", "output"):
                     write_buffer(made, 0, np.full(made.size // 4, POISON, np.uint32))
 

@@ -38,4 +38,4 @@ class LaunchTimer(Player):
 
     @property
     def _arena(self) -> wg.Buffer:
-        return self._ports.buffers[ARENA]
+        return self._flight.ports.buffers[ARENA]

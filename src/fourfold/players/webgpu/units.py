@@ -16,16 +16,17 @@ from fourfold.plan import ARENA, Buffer, BufferUse, Launch, Plan
 from fourfold.players.webgpu.timer import LaunchTimer
 
 _COUNTS = tuple(1 << power for power in range(13))  # of groups
-_LONG = 2e-3  # seconds that a group works at least, so that a launch costs little beside it
+_LONG = 1e-3  # seconds that a group works at least, so that a launch costs little beside it
 _FIRST_LOOPS, _MOST_LOOPS = 1000, 4_000_000
-_WAVES = 8  # so many groups for each unit are enough to tell
+_WAVES = 32  # so many groups for each unit tell their number to a thirtieth
 _RUNS = 2
+_FOR_EACH_CORE = 4  # units that a core stands for, so that it has groups enough to take turns with
 
 
 def measure_units(info: DeviceInfo) -> int:
-    """The units of a GPU; a software adapter has the processor's."""
+    """The units of a GPU; a software adapter has some for each core of the processor."""
     if info.kind != "gpu":
-        return os.cpu_count() or 1
+        return _FOR_EACH_CORE * (os.cpu_count() or 1)
     alone = _seconds(info, _FIRST_LOOPS, 1)[0]
     loops = min(_MOST_LOOPS, int(_FIRST_LOOPS * max(1.0, _LONG / max(alone, 1e-7))))
     times = _seconds(info, loops, len(_COUNTS))

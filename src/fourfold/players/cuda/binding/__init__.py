@@ -11,11 +11,13 @@ from fourfold.players.cuda.binding.objects import (
     HostBuffer,
     Launch,
     Module,
+    Value,
 )
-from fourfold.players.cuda.binding.stream import Event, Stream
+from fourfold.players.cuda.binding.stream import DEFAULT_STREAM, Event, Stream
 
 __all__ = [
     "API",
+    "DEFAULT_STREAM",
     "Context",
     "Device",
     "DeviceBuffer",
@@ -27,6 +29,7 @@ __all__ = [
     "Launch",
     "Module",
     "Stream",
+    "Value",
     "devices",
     "driver_version",
 ]

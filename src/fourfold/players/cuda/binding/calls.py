@@ -11,7 +11,9 @@ API = "cuda"
 _OUT_OF_MEMORY, _NOT_STARTED = 2, 3
 _NO_DEVICE = 100
 _REFUSED = (200, 209, 218, 220, 221, 222, 223)  # an image that this GPU or this driver cannot run
-_LOST = (4, 46, 214, 700, 702, 714, 715, 716, 717, 718, 719)  # nothing works after these
+# Nothing works in a context after these.
+_LOST = (4, 46, 214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719)
+_NOT_READY = 600
 _NAMES = {
     1: "invalid value",
     2: "out of memory",
@@ -29,12 +31,18 @@ _NAMES = {
     301: "file not found",
     400: "invalid handle",
     500: "not found",
+    600: "not ready",
     700: "a kernel reads or writes where it may not",
     701: "too many resources requested for a launch",
     702: "a launch took too long",
+    709: "the context is gone",
+    710: "an assertion of a kernel failed",
+    717: "a kernel reads or writes in memory of another kind",
+    718: "a kernel jumps where it may not",
     719: "a launch failed",
     720: "a cooperative launch is too large",
     801: "not supported",
+    802: "the system is not ready",
     803: "the driver and its library do not fit together",
     804: "this GPU needs a newer driver",
 }
@@ -80,3 +88,18 @@ def call(name: str, *arguments: Any) -> None:
     status = _NOT_STARTED if API in lost else getattr(loader.library(), name)(*arguments)
     if status:
         raise Error(name, status)
+
+
+def quick_call(name: str, *arguments: Any) -> None:
+    """The same for a function of a microsecond, for which no other thread is let in."""
+    status = _NOT_STARTED if API in lost else getattr(loader.quick_library(), name)(*arguments)
+    if status:
+        raise Error(name, status)
+
+
+def is_ready(name: str, *arguments: Any) -> bool:
+    """What a function answers that asks whether something is done."""
+    status = _NOT_STARTED if API in lost else getattr(loader.library(), name)(*arguments)
+    if status not in (0, _NOT_READY):
+        raise Error(name, status)
+    return not status

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ctypes import byref, c_int, c_size_t, c_void_p
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 
 from fourfold.forks import used
-from fourfold.players.cuda.binding.calls import API, call
+from fourfold.players.cuda.binding.calls import API, Error, call, give_back, quick_call
 
 UNITS, INTEGRATED, MAPS_HOST = 16, 18, 19
 MAJOR, MINOR, COOPERATES = 75, 76, 95
 LOCAL_MEMORY, WORK_GROUP = 8, 1
+_PUSH, _DESTROYED = "cuCtxPushCurrent_v2", 709
 
 
 class Device:
@@ -54,15 +55,31 @@ class Context:
         pointer = c_void_p()
         call("cuDevicePrimaryCtxRetain", byref(pointer), device.handle)
         self.device, self.pointer = device, pointer
+        self._dropped = False
 
     @contextmanager
     def current(self) -> Iterator[None]:
         """Makes it that of this thread, and leaves the caller's own as it was."""
-        call("cuCtxPushCurrent_v2", self.pointer)
+        if self._dropped:
+            raise Error(_PUSH, _DESTROYED)
+        quick_call(_PUSH, self.pointer)
         try:
             yield
         finally:
-            call("cuCtxPopCurrent_v2", byref(c_void_p()))
+            quick_call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
+    def drop(self) -> bool:
+        """Let go of it after it was lost; says whether that ended it. If not, other libraries of
+        the process hold it, too. Nothing of it can be given back any more: what has the same
+        address later may be somebody else's.
+        """
+        if self._dropped:
+            return True
+        self._dropped = True
+        flags, active = c_uint(), c_int()
+        give_back("cuDevicePrimaryCtxRelease_v2", self.device.handle)
+        call("cuDevicePrimaryCtxGetState", self.device.handle, byref(flags), byref(active))
+        return not active.value
 
 
 def devices() -> list[Device]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import Any
 
-import numpy as np
-
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.binding.calls import Error, call, give_back
 from fourfold.players.cuda.binding.stream import Stream
@@ -39,9 +37,7 @@ class HostBuffer:
         pointer = c_void_p()
         call("cuMemHostAlloc", byref(pointer), c_size_t(size), c_uint(_PORTABLE | _MAPPED))
         self.address, self.size = pointer.value or 0, size
-        memory: Any = (ctypes.c_ubyte * size).from_address(self.address)
-        self.bytes: np.ndarray = np.frombuffer(memory, np.uint8)
-        self.bytes[:] = 0
+        ctypes.memset(self.address, 0, size)
 
     def release(self) -> None:
         address, self.address = self.address, 0
@@ -83,44 +79,47 @@ class Function:
 
 
 class Launch:
-    """A kernel with all of its arguments, ready to be put into a stream."""
+    """A kernel with all of its arguments, ready to be put into a stream. The groups of one that is
+    `cooperative` are all on the GPU at once: the driver sees to that, whatever else runs there.
+    """
 
     def __init__(
-        self, function: Function, groups: Sequence[int], items: Sequence[int], values: list[Value]
+        self,
+        function: Function,
+        groups: Sequence[int],
+        items: Sequence[int],
+        values: Sequence[Value],
+        cooperative: bool = False,
     ) -> None:
         self._values = values  # the driver reads them whenever it is launched
         given = (c_void_p * len(values))(*map(ctypes.addressof, values))
         sizes = (*map(c_uint, groups), *map(c_uint, items), c_uint(0))
-        self._before, self._after = (function.pointer, *sizes), (given, None)
-        self._call = loader.quick_library().cuLaunchKernel
+        self._name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
+        self._before = (function.pointer, *sizes)
+        self._after: tuple[Any, ...] = (given,) if cooperative else (given, None)
+        self._call = getattr(loader.quick_library(), self._name)
 
     def put(self, stream: Stream) -> None:
         status = self._call(*self._before, stream.pointer, *self._after)
         if status:
-            raise Error("cuLaunchKernel", status)
+            raise Error(self._name, status)
 
 
 class Graph:
-    """What some function put into a stream, captured, to be put in again by one call."""
+    """What some function put into a stream, captured, to be put into any stream by one call."""
 
-    def __init__(self, stream: Stream, put: Callable[[], None]) -> None:
-        captured, pointer = c_void_p(), c_void_p()
-        call("cuStreamBeginCapture_v2", stream.pointer, _RELAXED)
-        try:
-            put()
-        finally:
-            call("cuStreamEndCapture", stream.pointer, byref(captured))
+    def __init__(self, put: Callable[[Stream], None]) -> None:
+        captured, pointer = _captured(put), c_void_p()
         try:
             name = "cuGraphInstantiateWithFlags"
             call(name, byref(pointer), captured, c_ulonglong(0))
         finally:
-            call("cuGraphDestroy", captured)
+            give_back("cuGraphDestroy", captured)
         self._pointer: c_void_p | None = pointer
         self._call: Any = loader.quick_library().cuGraphLaunch
-        self._arguments = (pointer, stream.pointer)
 
-    def launch(self) -> None:
-        status = self._call(*self._arguments)
+    def launch(self, stream: Stream) -> None:
+        status = self._call(self._pointer, stream.pointer)
         if status:
             raise Error("cuGraphLaunch", status)
 
@@ -128,3 +127,23 @@ class Graph:
         pointer, self._pointer = self._pointer, None
         if pointer is not None:
             give_back("cuGraphExecDestroy", pointer)
+
+
+def _captured(put: Callable[[Stream], None]) -> c_void_p:
+    """The commands of a function. They are put into a stream of their own, since the default stream
+    cannot be captured, and a caller's may be.
+    """
+    stream, captured = Stream(), c_void_p()
+    try:
+        call("cuStreamBeginCapture_v2", stream.pointer, _RELAXED)
+        try:
+            put(stream)
+        except BaseException:
+            loader.library().cuStreamEndCapture(stream.pointer, byref(captured))
+            if captured.value:
+                give_back("cuGraphDestroy", captured)
+            raise
+        call("cuStreamEndCapture", stream.pointer, byref(captured))
+    finally:
+        stream.release()
+    return captured

@@ -7,9 +7,11 @@ from ctypes import byref, c_size_t, c_uint, c_ulonglong, c_void_p
 
 import numpy as np
 
-from fourfold.players.cuda.binding.calls import call, give_back
+from fourfold.players.cuda.binding.calls import call, give_back, is_ready, quick_call
 
 _NON_BLOCKING = 1  # it does not wait for the stream that all others wait for
+_BLOCKING_WAIT, _NO_TIMING = 1, 2  # of an event
+DEFAULT_STREAM = 1  # the one that libraries put work into that were told of no other
 
 
 class Stream:
@@ -19,6 +21,14 @@ class Stream:
         pointer = c_void_p()
         call("cuStreamCreate", byref(pointer), c_uint(_NON_BLOCKING))
         self.pointer: c_void_p | None = pointer
+        self._borrowed = False
+
+    @staticmethod
+    def of(handle: int) -> Stream:
+        """A stream of somebody else, which is theirs to give back."""
+        borrowed = Stream.__new__(Stream)
+        borrowed.pointer, borrowed._borrowed = c_void_p(handle), True
+        return borrowed
 
     def write(self, address: int, array: np.ndarray) -> None:
         """Copy an array, which lies in one piece, to the device."""
@@ -30,10 +40,28 @@ class Stream:
         size = c_size_t(array.nbytes)
         call("cuMemcpyDtoHAsync_v2", _start(array), c_ulonglong(address), size, self.pointer)
 
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Copy within memory that the driver knows: the device's, and pinned memory."""
+        places = (c_ulonglong(target), c_ulonglong(source), c_size_t(size))
+        quick_call("cuMemcpyAsync", *places, self.pointer)
+
     def fill(self, address: int, word: int, count: int) -> None:
         """Fill so many words of 32 bits."""
         place = (c_ulonglong(address), c_uint(word), c_size_t(count))
         call("cuMemsetD32Async", *place, self.pointer)
+
+    def wait_for(self, event: Event) -> None:
+        """Let what is put in from now on begin after an event."""
+        quick_call("cuStreamWaitEvent", self.pointer, event.pointer, c_uint(0))
+
+    def follow(self, other: Stream) -> None:
+        """Let what is put in from now on begin after all that another stream has so far."""
+        event = Event()
+        try:
+            event.record(other)
+            self.wait_for(event)
+        finally:
+            event.release()  # the driver forgets it when it was reached
 
     def finish(self) -> None:
         """Wait for all that was put in."""
@@ -41,20 +69,29 @@ class Stream:
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
-        if pointer is not None:
+        if pointer is not None and not self._borrowed:
             give_back("cuStreamDestroy_v2", pointer)
 
 
 class Event:
-    """A place in a stream, and when it was reached."""
+    """A place in a stream, and when it was reached, if it is `timed`."""
 
-    def __init__(self) -> None:
+    def __init__(self, timed: bool = False) -> None:
         pointer = c_void_p()
-        call("cuEventCreate", byref(pointer), c_uint(0))
-        self.pointer = pointer
+        flags = 0 if timed else _BLOCKING_WAIT | _NO_TIMING
+        call("cuEventCreate", byref(pointer), c_uint(flags))
+        self.pointer: c_void_p | None = pointer
 
     def record(self, stream: Stream) -> None:
-        call("cuEventRecord", self.pointer, stream.pointer)
+        quick_call("cuEventRecord", self.pointer, stream.pointer)
+
+    @property
+    def done(self) -> bool:
+        """Whether it was reached, without waiting for it."""
+        return is_ready("cuEventQuery", self.pointer)
+
+    def wait(self) -> None:
+        call("cuEventSynchronize", self.pointer)
 
     def seconds_from(self, first: Event) -> float:
         """How much later this one was reached; both must have been."""
@@ -63,7 +100,9 @@ class Event:
         return milliseconds.value * 1e-3
 
     def release(self) -> None:
-        give_back("cuEventDestroy_v2", self.pointer)
+        pointer, self.pointer = self.pointer, None
+        if pointer is not None:
+            give_back("cuEventDestroy_v2", pointer)
 
 
 def _start(array: np.ndarray) -> c_void_p:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.players.webgpu.binding.adapters import Adapter, adapters
+from fourfold.players.webgpu.binding.adapter import Adapter, adapters
 from fourfold.players.webgpu.binding.calls import API, Error
 from fourfold.players.webgpu.binding.commands import Commands, Recording
 from fourfold.players.webgpu.binding.device import Device

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fourfold import forks
-from fourfold.players.webgpu.binding.adapters import FEATURES, Adapter, process_events
+from fourfold.players.webgpu.binding.adapter import FEATURES, Adapter, process_events
 from fourfold.players.webgpu.binding.calls import API, LOST, UNKNOWN, Error, give_back
 from fourfold.players.webgpu.binding.loader import library
 from fourfold.players.webgpu.binding.structures import (
@@ -24,7 +24,6 @@ from fourfold.players.webgpu.binding.structures import (
 
 _SPONTANEOUS = 3  # a callback may come at any time, on any thread
 _SUCCESS = 1
-_DESTROYED = 2  # why a device is lost that was given back
 
 
 class Device:
@@ -64,9 +63,8 @@ class Device:
             raise Error("wgpuAdapterRequestDevice", UNKNOWN, message)
         return pointer
 
-    def _note_loss(self, _device: int, reason: int, message: StringView, *_: object) -> None:
-        if reason != _DESTROYED:
-            self.lost = str(message) or "the device is gone"
+    def _note_loss(self, _device: int, _reason: int, message: StringView, *_: object) -> None:
+        self.lost = str(message) or "the driver does not say why"
 
     def _note_error(self, _device: int, kind: int, message: StringView, *_: object) -> None:
         self._problems.append((threading.get_ident(), kind, str(message)))
@@ -126,8 +124,9 @@ class Device:
         return float(self.call("wgpuQueueGetTimestampPeriod", self.queue)) * 1e-9
 
     def destroy(self) -> None:
-        """Give all of its memory back; nothing works on it any more."""
+        """Lose it: all of its memory is given back, and nothing works on it any more."""
         give_back("wgpuDeviceDestroy", self.pointer)
+        process_events()
 
 
 def _address(callback: Callable[..., None]) -> int:

@@ -110,5 +110,6 @@ def _path() -> str:
         path = os.path.join(folder, "resources", name)
         if os.path.exists(path):
             return path
-    why = "the package wgpu is not installed" if found is None else f"wgpu has no {name}"
+    why = f"the package {PACKAGE} is not installed"
+    why = why if found is None else f"the package {PACKAGE} has no {name}"
     raise OSError(why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from ctypes import c_void_p
 from typing import Any
 
@@ -25,6 +26,7 @@ from fourfold.players.webgpu.binding.structures import (
 
 _SPONTANEOUS = 3
 _SUCCESS = 1
+_PATIENCE = 10.0  # seconds for which a callback may be under way on another thread
 
 
 class Staging(Buffer):
@@ -36,6 +38,7 @@ class Staging(Buffer):
         self._mode = MAP_WRITE if upload else MAP_READ
         self._range = "wgpuBufferGetMappedRange" if upload else "wgpuBufferGetConstMappedRange"
         self._answers: list[tuple[int, str]] = []
+        self._answered = threading.Event()
         self._called = BufferMapCallback(self._note)
         address = ctypes.cast(self._called, c_void_p).value
         self._info = CallbackInfo(mode=_SPONTANEOUS, callback=address)
@@ -43,12 +46,14 @@ class Staging(Buffer):
 
     def _note(self, status: int, message: StringView, *_: object) -> None:
         self._answers.append((status, str(message) if status != _SUCCESS else ""))
+        self._answered.set()
 
     def ask(self) -> None:
         """Have it mapped as soon as the device has done what was put in."""
         self._answers.clear()
-        self.asked = True
+        self._answered.clear()
         self.device.call("wgpuBufferMapAsync", self.pointer, self._mode, 0, self.size, self._info)
+        self.asked = True
 
     def bytes(self) -> np.ndarray:
         """Its memory, until `unmap`; waits for the device where nobody has done that."""
@@ -57,6 +62,7 @@ class Staging(Buffer):
                 self.ask()
             if not self._answers:
                 self.device.wait()
+                self._answered.wait(_PATIENCE)  # the thread that is told may be another one
             self._take()
         address: int | None = self.device.call(self._range, self.pointer, 0, self.size)
         if not address:

@@ -26,7 +26,6 @@ FEATURES = {
     "timestamp-query": 0x00000009,
     "shader-f16": 0x0000000B,
     "subgroups": 0x00030021,
-    "timestamp-query-inside-passes": 0x00030025,
 }
 _SUCCESS = 1
 _MOST_ADAPTERS = 1024  # far more than a machine has

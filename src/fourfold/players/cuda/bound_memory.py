@@ -1,0 +1,85 @@
+"""Inputs and outputs in memory of the device that a caller has: kernels use it where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fourfold.plan import Plan, Port, padded
+from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.port_memory import PortMemory
+from fourfold.players.cuda.replay import Copy, Route
+from fourfold.players.port_buffers import movable_buffers
+from fourfold.players.protocol import is_read
+
+VECTOR = 16  # bytes that kernels read at once, at an address that is a multiple of it
+
+
+class BoundMemory:
+    """Finds the route of runs with a caller's memory. What kernels cannot use where it is is copied
+    on the device: memory that ends too early, an output where an input is, variables of the model.
+    """
+
+    def __init__(self, plan: Plan, ports: PortMemory) -> None:
+        self._plan, self._ports, self._movable = plan, ports, movable_buffers(plan)
+        self._between: dict[int, cu.DeviceBuffer] = {}  # of ports whose own memory is the host's
+
+    def route(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Route:
+        """The run with these inputs and outputs, of which some are `CudaMemory`."""
+        places = dict(self._ports.places)
+        before: list[Copy] = []
+        after: list[Copy] = []
+        sources: list[tuple[Port, CudaMemory]] = []
+        for port, given in zip(self._plan.inputs, arrays, strict=True):
+            if not isinstance(given, CudaMemory):
+                before += self._ports.copies_in([port])
+                continue
+            sources.append((port, given))
+            if self._fits(port, given):
+                places[port.buffer] = given.address
+            else:
+                before.append(Copy(self._own(port, places), given.address, port.type.bytes))
+        targets = [True] * len(self._plan.outputs) if into is None else into
+        for port, target in zip(self._plan.outputs, targets, strict=True):
+            if not isinstance(target, CudaMemory):
+                after += self._ports.copies_out([] if target is None else [port])
+            elif self._fits(port, target) and not is_read(port, target, sources):
+                places[port.buffer] = target.address
+            else:
+                after.append(Copy(target.address, self._own(port, places), port.type.bytes))
+        moved = tuple(places.items())
+        return Route(moved, _not_empty(before), _not_empty(after))
+
+    def _fits(self, port: Port, memory: CudaMemory) -> bool:
+        """Whether kernels can use memory where it is. Of pinned memory only those make use that
+        would fetch from the host anyway: others read it more than once.
+        """
+        if port.buffer not in self._movable or memory.address % VECTOR:
+            return False
+        if memory.is_pinned and not self._ports.is_host(port):
+            return False
+        return memory.size >= padded(port.type.bytes)
+
+    def _own(self, port: Port, places: dict[int, int]) -> int:
+        """Memory of the device for a port that is copied; `places` is told of it."""
+        if port.buffer not in self._movable or not self._ports.is_host(port):
+            return self._ports.address(port)
+        if port.buffer not in self._between:
+            self._between[port.buffer] = cu.DeviceBuffer(padded(port.type.bytes))
+        places[port.buffer] = self._between[port.buffer].address
+        return places[port.buffer]
+
+    def release(self) -> None:
+        between, self._between = self._between, {}
+        for buffer in between.values():
+            buffer.release()
+
+
+def is_foreign(given: Sequence[Any]) -> bool:
+    """Whether others may have put work on some of this into the default stream."""
+    return any(isinstance(one, CudaMemory) and one.is_foreign for one in given)
+
+
+def _not_empty(copies: Sequence[Copy]) -> tuple[Copy, ...]:
+    return tuple(one for one in copies if one.size)

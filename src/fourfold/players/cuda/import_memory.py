@@ -1,0 +1,113 @@
+"""Memory of CUDA as other libraries have it: DLPack, `__cuda_array_interface__`, an address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda.binding import pointers
+from fourfold.players.cuda.devices import context_of
+from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.dlpack import device_kind, device_tensor, is_one_piece
+from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED
+
+_INTERFACE = "__cuda_array_interface__"
+_VERSIONS = (2, 3)
+
+
+def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
+    """What a caller has of CUDA's memory: a tensor of PyTorch, an array of CuPy, JAX or Numba, an
+    address as a number. None where it is nothing of the kind.
+    """
+    if isinstance(given, CudaMemory):
+        _check_device(info, given.device.ordinal)
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return _at(info, given, None)
+    if device_kind(given) in (CUDA, PINNED, MANAGED):
+        return _of_tensor(info, given)
+    interface = _interface(given)
+    return None if interface is None else _of_interface(info, given, interface)
+
+
+def _interface(given: Any) -> Mapping[str, Any] | None:
+    """What an array tells of itself; that of a library on the CPU may have the name and refuse."""
+    try:
+        found = getattr(given, _INTERFACE, None)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    return found if isinstance(found, Mapping) else None
+
+
+def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
+    """Memory that DLPack tells of. Its owner lets the stream that runs follow wait for whatever it
+    has put in so far.
+    """
+    kind, ordinal = given.__dlpack_device__()
+    if kind == CUDA:
+        _check_device(info, int(ordinal))
+    with working("importing memory", info, context_of(info)):
+        tensor = device_tensor(given, None if kind == PINNED else _order(info))
+    found = _at(info, tensor.data + tensor.start, tensor)
+    found.shape, found.dtype = tensor.shape, tensor.dtype
+    found.size = max(found.size, tensor.nbytes)
+    return found
+
+
+def _of_interface(info: DeviceInfo, given: Any, interface: Mapping[str, Any]) -> CudaMemory:
+    """Memory that an array tells of by itself; of version 3 it says in which stream it is made."""
+    version = interface.get("version")
+    if version not in _VERSIONS:
+        what, why = f"{_INTERFACE} has version {version}", "2 and 3 are known"
+        raise InputError(what, why, "pass it by DLPack, or update its library")
+    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    strides = interface.get("strides")
+    if strides is not None and not is_one_piece(shape, [one // dtype.itemsize for one in strides]):
+        what, why = "the array does not lie in one piece", f"its strides are {tuple(strides)} bytes"
+        raise InputError(what, why, "pass a contiguous copy of it")
+    if interface.get("mask") is not None:
+        what, why = "the array is masked in places", "a model reads all elements"
+        raise InputError(what, why, "fill what is masked first")
+    address, read_only = interface["data"]
+    found = _at(info, int(address or 0), given, empty=0 in shape)
+    found.shape, found.dtype, found.read_only = shape, dtype, bool(read_only)
+    producer = interface.get("stream")
+    if producer is not None and producer != _order(info):
+        with working("importing memory", info, context_of(info)):
+            cu.Stream.of(_order(info)).follow(cu.Stream.of(int(producer)))
+    return found
+
+
+def _order(info: DeviceInfo) -> int:
+    """The stream that runs with memory of others follow: the caller's, or the default one."""
+    return info.shared_queue or cu.DEFAULT_STREAM
+
+
+def _at(info: DeviceInfo, address: int, owner: object, empty: bool = False) -> CudaMemory:
+    """Memory from an address on, as much as there is."""
+    if empty:
+        return CudaMemory(info, address, 0, owner)
+    with working("importing memory", info, context_of(info)):
+        known = pointers.pointer_info(address)
+    if not known.kind:
+        what, why = f"{address:#x} is no memory of CUDA", "its driver does not know that address"
+        raise InputError(what, why, "pass a tensor on the GPU, or its address: x.data_ptr()")
+    found = CudaMemory(info, address, known.room, owner)
+    found.is_pinned = known.kind == pointers.HOST
+    if not found.is_pinned:
+        _check_device(info, known.ordinal)
+    return found
+
+
+def _check_device(info: DeviceInfo, ordinal: int) -> None:
+    if ordinal != info.ordinal:
+        what = f"the memory is on cuda:{ordinal}, the model on cuda:{info.ordinal}"
+        why = "a GPU reaches its own memory only"
+        fix = f"pass x.to('cuda:{info.ordinal}'), or open the session on device='cuda:{ordinal}'"
+        raise InputError(what, why, fix)

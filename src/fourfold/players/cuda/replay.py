@@ -1,0 +1,163 @@
+"""Runs put in by one call: launches whose arguments say where ports are, and copies around them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.players.cuda import binding as cu
+from fourfold.players.port_buffers import port_buffers, used_buffers
+
+
+class Copy(NamedTuple):
+    """So many bytes from one address to another, of the device's memory or of pinned memory."""
+
+    target: int
+    source: int
+    size: int
+
+
+class Route(NamedTuple):
+    """Where ports are in one run, by the numbers of their buffers, and what is copied before and
+    after its launches.
+    """
+
+    places: tuple[tuple[int, int], ...]
+    before: tuple[Copy, ...] = ()
+    after: tuple[Copy, ...] = ()
+
+
+class LaunchBinder:
+    """Makes launches of a plan's, each with every argument set."""
+
+    def __init__(
+        self, info: DeviceInfo, plan: Plan, module: cu.Module, addresses: Mapping[int, int]
+    ) -> None:
+        """`addresses` has those buffers that are the same in all runs."""
+        self._info, self._plan, self._addresses = info, plan, addresses
+        names = dict.fromkeys(launch.entry for launch in plan.launches)
+        self._functions = {name: module.function(name) for name in names}
+        self._ports = port_buffers(plan)
+        self._waits = plan.requirements.resident_groups > 0
+        self._fixed: dict[int, cu.Launch] = {}  # those that see no port, by their numbers
+
+    def bind(self, places: Mapping[int, int]) -> list[cu.Launch]:
+        """A launch for each of the plan's; `places` says where ports are. Those that see none of
+        them are the same for all runs.
+        """
+        bound = []
+        for number, launch in enumerate(self._plan.launches):
+            if self._ports & used_buffers(launch):
+                bound.append(self._launch(launch, places))
+                continue
+            if number not in self._fixed:
+                self._fixed[number] = self._launch(launch, {})
+            bound.append(self._fixed[number])
+        return bound
+
+    def _launch(self, launch: Launch, places: Mapping[int, int]) -> cu.Launch:
+        """A kernel with its arguments: a pointer is an address and a step from there."""
+        values: list[cu.Value] = []
+        for argument in launch.arguments:
+            if isinstance(argument, BufferUse):
+                number = argument.buffer
+                address = places[number] if number in self._ports else self._addresses[number]
+                values += [ctypes.c_ulonglong(address), ctypes.c_longlong(argument.offset)]
+            else:
+                values.append(ctypes.c_int(argument))
+        rest = [1] * (3 - len(launch.grid))
+        items = [*launch.local, *rest]
+        sizes = zip([*launch.grid, *rest], items, strict=True)
+        groups = [size // by for size, by in sizes]
+        function = self._functions[launch.entry]
+        if self._waits:
+            self._check_residency(function, prod(groups), prod(items))
+        return cu.Launch(function, groups, items, values, cooperative=self._waits)
+
+    def _check_residency(self, function: cu.Function, groups: int, items: int) -> None:
+        """Groups that wait for each other must all be on the GPU at once."""
+        most = function.groups_at_once(items) * self._info.compute_units
+        if groups > most:
+            why = f"{groups} groups wait for each other, and {self._info.name} holds {most} at once"
+            fix = "set FOURFOLD_LAUNCHES=list"
+            raise DeviceError("the plan cannot run as one launch", why, fix)
+
+
+class Replay:
+    """A run by one route. Put in for the second time it is captured in a graph, which takes longer
+    than putting it in once.
+    """
+
+    def __init__(self, route: Route, launches: Sequence[cu.Launch]) -> None:
+        self.launches, self._route = launches, route
+        self._graph: cu.Graph | None = None
+        self._was_put = self._was_captured = False
+
+    def put(self, stream: cu.Stream) -> None:
+        """Put it into a stream."""
+        if self._was_put and not self._was_captured:
+            self.capture()
+        self._was_put = True
+        if self._graph is None:
+            self._put_all(stream)
+        else:
+            self._graph.launch(stream)
+
+    def capture(self) -> None:
+        """Make a graph of it. Some drivers capture no cooperative launches: they are put in one by
+        one.
+        """
+        self._was_captured = True
+        try:
+            self._graph = cu.Graph(self._put_all)
+        except cu.Error as error:
+            if error.lost or error.out_of_memory:
+                raise
+
+    def _put_all(self, stream: cu.Stream) -> None:
+        for one in self._route.before:
+            stream.copy(*one)
+        for launch in self.launches:
+            launch.put(stream)
+        for one in self._route.after:
+            stream.copy(*one)
+
+    def release(self) -> None:
+        graph, self._graph = self._graph, None
+        if graph is not None:
+            graph.release()
+
+
+class Replays:
+    """The runs of a player by their routes; of those by callers' memory the last few are kept."""
+
+    MOST = 8
+
+    def __init__(self, binder: LaunchBinder) -> None:
+        self._binder = binder
+        self._kept: dict[Route, Replay] = {}
+
+    def make(self, route: Route) -> Replay:
+        """A run that somebody else keeps."""
+        return Replay(route, self._binder.bind(dict(route.places)))
+
+    def find(self, route: Route, stream: cu.Stream) -> Replay:
+        """The run by a route: as it was the last time, or a new one."""
+        found = self._kept.pop(route, None)
+        if found is None:
+            if len(self._kept) == self.MOST:
+                stream.finish()  # it may still be played
+                self._kept.pop(next(iter(self._kept))).release()
+            found = self.make(route)
+        self._kept[route] = found
+        return found
+
+    def release(self) -> None:
+        kept, self._kept = self._kept, {}
+        for replay in kept.values():
+            replay.release()

@@ -1,0 +1,47 @@
+"""Constants in device memory: uploaded once for all players of a context that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from fourfold.forks import ForkSafeLock
+from fourfold.plan import Buffer, Plan
+
+T = TypeVar("T")
+
+
+class Upload(Generic[T]):
+    """A copy of an array in memory of a device. It holds the array: no other one gets its address
+    meanwhile.
+    """
+
+    def __init__(self, array: np.ndarray, memory: T) -> None:
+        self.array, self.memory = array, memory
+
+
+class SharedUploads(Generic[T]):
+    """The uploads that players hold at the moment; the last one to let go of one ends it."""
+
+    def __init__(self) -> None:
+        # By the array's identity, since equal constants of a process are one array.
+        self._live: WeakValueDictionary[tuple[Hashable, int, int, int], Upload[T]]
+        self._live, self._lock = WeakValueDictionary(), ForkSafeLock(Lock)
+
+    def hold(
+        self, context: Hashable, plan: Plan, buffer: Buffer, upload: Callable[[np.ndarray], T]
+    ) -> Upload[T]:
+        """The constants in a buffer of a plan as another player of this context has them, else a
+        new copy of them.
+        """
+        key = (context, id(plan.constants), buffer.start or 0, buffer.bytes)
+        with self._lock:
+            held = self._live.get(key)
+            if held is None:
+                held = Upload(plan.constants, upload(plan.constants_in(buffer)))
+                self._live[key] = held
+            return held

@@ -1,0 +1,92 @@
+"""A slot: memory for what goes in and out of one run in flight, and launches bound to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from ctypes import c_uint64
+from typing import Any
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import FourfoldError
+from fourfold.plan import Plan, Port
+from fourfold.players.protocol import Outputs
+from fourfold.players.webgpu import binding as wg
+from fourfold.players.webgpu.failures import explained
+from fourfold.players.webgpu.launches import Launches
+from fourfold.players.webgpu.ports import Ports
+
+DOING = "running the model"
+
+
+class Flight:
+    """How one run after the other is begun and ended: its ports, and the launches of the plan."""
+
+    def __init__(self, device: wg.Device, ports: Ports, launches: Launches) -> None:
+        self.device, self.ports, self.launches = device, ports, launches
+
+    def begin(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> c_uint64:
+        """Put in a run; gives what to wait for."""
+        commands = wg.Commands(self.device)
+        self.ports.put_in(commands, arrays)
+        commands = self.launches.put(self.device, commands)
+        self.ports.put_out(commands, into)
+        index = commands.submit()
+        self.ports.ask()
+        return index
+
+    def end(self, index: c_uint64, into: Sequence[Any] | None) -> Outputs:
+        """Wait for it; gives the results."""
+        self.device.wait(index)
+        return self.ports.take(into)
+
+    def release(self) -> None:
+        self.launches.release()
+        self.ports.release()
+
+
+class Slot:
+    """One run in flight; see the protocol. Staging memory is not always the host's, so that
+    `inputs` and `outputs` are memory beside it.
+    """
+
+    def __init__(self, info: DeviceInfo, plan: Plan, flight: Flight) -> None:
+        self._info, self._needed, self._flight = info, plan.device_bytes, flight
+        self.inputs, self.outputs = _arrays(plan.inputs), _arrays(plan.outputs)
+        self._index: c_uint64 | None = None
+
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
+        self.end()  # somebody may have stopped waiting for the run before
+        for own, array in zip(self.inputs, arrays, strict=True):
+            if array is not None:
+                np.copyto(own, array)
+        with explained(DOING, self._info, self._needed):
+            self._index = self._flight.begin(self.inputs, None)
+
+    @property
+    def done(self) -> bool:
+        if self._index is None or self._flight.ports.done:
+            return True
+        with explained(DOING, self._info, self._needed):
+            self._flight.device.poll()
+        return self._flight.ports.done
+
+    def end(self, spin: bool = False) -> Sequence[np.ndarray]:
+        index = self._index
+        if index is not None:
+            with explained(DOING, self._info, self._needed):
+                self._flight.end(index, self.outputs)
+            self._index = None  # not before: another thread may ask meanwhile whether it is done
+        return self.outputs
+
+    def close(self) -> None:
+        with suppress(FourfoldError):
+            self.end()
+        with suppress(wg.Error):
+            self._flight.release()
+
+
+def _arrays(ports: Sequence[Port]) -> tuple[np.ndarray, ...]:
+    return tuple(np.zeros(port.type.shape, port.type.dtype.array_dtype) for port in ports)

@@ -1,0 +1,56 @@
+"""A GPU of CUDA's that is not there: an imagined driver, and the host's compiler for its code."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+from cuda_on_host import HostKernels
+from fake_cuda import FakeCuda
+
+from fourfold.plan import Program
+from fourfold.players.cuda import devices as found
+from fourfold.players.cuda import nvrtc
+from fourfold.players.cuda.binding import loader
+from fourfold.players.cuda.image import Image
+
+_built: dict[str, HostKernels] = {}
+
+
+def forget_drivers() -> None:
+    """Let the next who asks find the driver anew."""
+    gc.collect()
+    found.found_devices.cache_clear()
+    found.forget_contexts()
+
+
+@contextmanager
+def installed(driver: FakeCuda) -> Iterator[FakeCuda]:
+    """Makes a driver that of this machine."""
+    forget_drivers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loader, "library", lambda: driver)
+        patch.setattr(loader, "quick_library", lambda: driver)
+        yield driver
+        forget_drivers()
+
+
+@contextmanager
+def imagined_gpu(driver: FakeCuda) -> Iterator[FakeCuda]:
+    """A driver for which NVRTC builds what the host can run."""
+
+    def build(program: Program, architecture: str) -> Image:
+        code = sha256(program.text.encode()).hexdigest()
+        if code not in _built:
+            _built[code] = HostKernels(program, Path(mkdtemp()))
+        driver.images[code.encode()] = _built[code]
+        return Image(architecture, "the host's compiler", code.encode(), b"ptx")
+
+    with installed(driver), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nvrtc, "build", build)
+        yield driver

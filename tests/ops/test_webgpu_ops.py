@@ -1,0 +1,54 @@
+"""Every op on WebGPU, by whatever adapter there is, against the NumPy reference.
+
+Full precision with kernels as a GPU has them is part of the quick tests, what else there is of the
+slow ones. All other tests of ops run there with `--device webgpu`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ops.test_ops import JUMPING, WITH_KERNELS, check
+from webgpu_device import device, needs_webgpu
+
+from fourfold.device import DeviceInfo
+from fourfold.kernel.context import KernelOptions
+from fourfold.op.registry import registry
+
+pytestmark = needs_webgpu
+
+
+def check_on_webgpu(name: str, precision: str, like: DeviceInfo) -> None:
+    check(registry()[name], device(), KernelOptions(precision, form="list"), like)
+
+
+def a_gpu() -> DeviceInfo:
+    """The same device with what a plain GPU has: groups of work-items that meet."""
+    return replace(device(), kind="gpu", local_memory=16384, max_work_group=256, measured_units=16)
+
+
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_in_full_precision(name: str) -> None:
+    check_on_webgpu(name, "fp32", a_gpu())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_as_the_device_has_them(name: str, precision: str) -> None:
+    check_on_webgpu(name, precision, device())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WITH_KERNELS)
+def test_in_mixed_precision(name: str) -> None:
+    check_on_webgpu(name, "mixed", a_gpu())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in WITH_KERNELS if name not in JUMPING])
+def test_in_half_precision(name: str) -> None:
+    if not device().half_arithmetic:
+        pytest.skip("it does not compute in half precision")
+    check_on_webgpu(name, "fp16", a_gpu())

@@ -1,0 +1,221 @@
+"""CUDA's binaries and compilers of other versions: what is loaded where, and what is said."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from cuda_on_host import COMPILER, HostKernels
+from fake_cuda import FakeCuda
+from small_networks import small_onnx
+
+import fourfold
+from fourfold.cli import main
+from fourfold.errors import DeviceError
+from fourfold.plan import Program
+from fourfold.players import find_device, probe
+from fourfold.players.cuda import devices as found
+from fourfold.players.cuda import nvrtc, program
+from fourfold.players.cuda.architectures import runs
+from fourfold.players.cuda.binding import loader
+from fourfold.players.cuda.image import Image, unpack
+from fourfold.store import log
+from fourfold.store.keys import loadable_parts, program_parts
+from fourfold.store.prepared import Prepared
+
+Install = Callable[[FakeCuda], FakeCuda]
+IMAGE = Image("sm_90", "NVRTC 13.4", b"code", b"ptx")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+EMPTY = Program("", "")
+
+
+def forget() -> None:
+    gc.collect()
+    for cached in (found.found_devices, found.context_of):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Makes a driver that of this machine, for one test."""
+
+    def use(driver: FakeCuda) -> FakeCuda:
+        forget()
+        for name in ("library", "quick_library"):
+            monkeypatch.setattr(loader, name, lambda: driver)
+        monkeypatch.setattr(log, "_said", {})
+        return driver
+
+    yield use
+    forget()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "code", "able"),
+    [
+        ("sm_90", "sm_90", True),
+        ("sm_89", "sm_86", True),
+        ("sm_86", "sm_80", True),
+        ("sm_86", "sm_89", False),  # that is newer
+        ("sm_90", "sm_89", False),  # another generation
+        ("sm_89", "sm_87", False),  # a Jetson's
+        ("sm_87", "sm_80", False),
+        ("sm_87", "sm_87", True),
+    ],
+)
+def test_code_that_a_gpu_runs_as_it_is(gpu: str, code: str, able: bool) -> None:
+    assert runs(gpu, code) == able
+    image = unpack(IMAGE._replace(architecture=code).pack())
+    assert image is not None
+    codes = image.codes_for(gpu)
+    assert codes[0] == (b"code" if able else b"ptx")
+    assert (b"ptx" in codes) == (gpu != code)
+
+
+def prepare_file(folder: Path, architecture: str) -> str:
+    """A prepared file for an architecture, without a generic plan."""
+    model, file = folder / "small.onnx", str(folder / "small.fourfold")
+    model.write_bytes(small_onnx())
+
+    def stand_in(program: Program, built_for: str) -> Image:
+        return Image(built_for, "NVRTC 13.4", b"code", b"ptx")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nvrtc, "build", stand_in)
+        words = ["prepare", str(model), "-o", file, "--only-here", "--units", "1"]
+        done = CliRunner().invoke(main, [*words, "--device", f"cuda:{architecture}"])
+    assert done.exit_code == 0, done.output
+    return file
+
+
+def kernels_of(file: str, folder: Path) -> HostKernels:
+    prepared = Prepared.open(file)
+    plan = prepared.plan(prepared.best(0, probe(find_device("cuda:0")))).plan
+    return HostKernels(plan, folder)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("architecture", "taken"),
+    [("sm_87", b"ptx"), ("sm_80", b"code"), ("sm_80", b"ptx"), ("sm_75", b"ptx")],
+)
+def test_a_file_for_an_older_gpu_is_played_without_a_compiler(
+    architecture: str, taken: bytes, install: Install, tmp_path: Path
+) -> None:
+    """By its code where the GPU runs that, by its PTX where the driver does not take the code."""
+    driver = install(FakeCuda(capability=(8, 9)))
+    file = prepare_file(tmp_path, architecture)
+    driver.images[taken] = kernels_of(file, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nvrtc, "libraries", lambda: pytest.fail("a compiler was asked for"))
+        with fourfold.Session(file, device="cuda:0", cache=None) as session:
+            shape = session.inputs[0].shape
+            picture = np.random.default_rng(3).uniform(-1, 1, shape).astype(np.float32)
+            result = next(iter(session.run(picture).values()))
+    with fourfold.Session(str(tmp_path / "small.onnx"), device="interpret") as session:
+        expected = next(iter(session.run(picture).values()))
+    assert driver.launched
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_was_built_is_kept_by_architecture(install: Install) -> None:
+    """The compiler's version is in the binary: who plays it need not have one."""
+    install(FakeCuda(capability=(8, 9)))
+    device = find_device("cuda:0")
+    own, *older = loadable_parts(EMPTY, device)
+    assert own == program_parts(EMPTY, device)
+    assert own["architecture"] == "sm_89"
+    assert [one["architecture"] for one in older] == ["sm_87", "sm_86", "sm_80", "sm_75"]
+    image = unpack(IMAGE.pack())
+    assert image is not None
+    assert image.compiler == "NVRTC 13.4"
+
+
+def test_code_by_a_newer_compiler_than_the_driver(
+    install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(FakeCuda(version=12040)).failures["cuModuleLoadData"] = 222
+    assert program.load_binary(find_device("cuda:0"), IMAGE.pack()) is None
+    assert "code by NVRTC 13.4 for sm_90 is refused" in caplog.text
+    assert "CUDA 12.4" in caplog.text
+    assert "update NVIDIA's driver" in caplog.text
+
+
+def test_a_compiler_that_is_newer_than_the_driver(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(FakeCuda(version=12040)).failures["cuModuleLoadData"] = 200
+    monkeypatch.setattr(nvrtc, "known_architecture", lambda architectures: architectures[0])
+    monkeypatch.setattr(nvrtc, "build", lambda program, architecture: IMAGE)
+    with pytest.raises(DeviceError, match=r"refuses what NVRTC 13\.4 builds") as caught:
+        program.build_text(find_device("cuda:0"), EMPTY)
+    assert "CUDA 12.4" in caught.value.why
+    assert "pip install nvidia-cuda-nvrtc-cu12" in caught.value.fix
+
+
+def imagine_compilers(patch: pytest.MonkeyPatch, *known: tuple[int, ...]) -> None:
+    """Compilers of versions 12.0, 13.0 and so on, that know these architectures."""
+    every = [nvrtc.Library(None, f"{major}", (major, 0)) for major in range(12, 12 + len(known))]  # type: ignore[arg-type]
+    patch.setattr(nvrtc, "libraries", lambda: tuple(every))
+    patch.setattr(nvrtc, "supported", lambda one: known[one.version[0] - 12])
+
+
+def test_the_oldest_compiler_that_knows_a_gpu_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    imagine_compilers(monkeypatch, (75, 80, 90), (75, 80, 90, 120))
+    assert nvrtc.compiler_for("sm_90").name == "NVRTC 12.0"
+    assert nvrtc.compiler_for("sm_120").name == "NVRTC 13.0"
+
+
+def test_a_gpu_that_is_newer_than_all_compilers(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets PTX of the newest one that they know."""
+    driver = install(FakeCuda(capability=(12, 0)))
+    imagine_compilers(monkeypatch, (75, 80, 86, 87, 89, 90))
+    built: list[str] = []
+
+    def build(text: Program, architecture: str) -> Image:
+        built.append(architecture)
+        return IMAGE._replace(architecture=architecture)
+
+    monkeypatch.setattr(nvrtc, "build", build)
+    driver.images[b"ptx"] = object()  # type: ignore[assignment]
+    module = program.build_text(find_device("cuda:0"), EMPTY)
+    assert built == ["sm_90"]
+    assert module.image.architecture == "sm_90"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "fix"), [("sm_61", "nvidia-cuda-nvrtc-cu12"), ("sm_120", "--upgrade")]
+)
+def test_an_architecture_that_no_compiler_knows(
+    architecture: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imagine_compilers(monkeypatch, (75, 80, 90))
+    with pytest.raises(
+        DeviceError, match=f"NVRTC 12.0 builds nothing for {architecture}"
+    ) as caught:
+        nvrtc.known_architecture([architecture])
+    assert "it knows sm_75, sm_80, sm_90" in caught.value.why
+    assert fix in caught.value.fix
+
+
+@needs_compiler
+def test_a_compiler_without_its_builtins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvrtc.libraries.cache_clear()
+    source, library = tmp_path / "nvrtc.cpp", tmp_path / "libnvrtc.so.19"
+    source.write_text('extern "C" int nvrtcVersion(int *a, int *b) { *a = 19; *b = 7; return 0; }')
+    assert COMPILER is not None
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, source], check=True)
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter([str(library), "libnvrtc.so.19"]))
+    with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
+        nvrtc.libraries()
+    assert str(library) in caught.value.why
+    assert "libnvrtc-builtins.so.19.7" in caught.value.why
+    assert "--force-reinstall nvidia-cuda-nvrtc" in caught.value.fix
+    nvrtc.libraries.cache_clear()

@@ -1,0 +1,31 @@
+"""The WebGPU device that tests run on, or why there is none."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.players import find_device, probe, ready_to_play
+
+
+@cache
+def found() -> tuple[DeviceInfo | None, str]:
+    """The first adapter with all of its facts; without one, the reason in words."""
+    try:
+        device = find_device("webgpu")
+    except DeviceError as error:
+        return None, f"{error.what}: {error.why}"
+    return ready_to_play(probe(device, quantised=True)), ""
+
+
+def device() -> DeviceInfo:
+    """It, for a test that `needs_webgpu`."""
+    info = found()[0]
+    assert info is not None
+    return info
+
+
+needs_webgpu = pytest.mark.skipif(found()[0] is None, reason=found()[1])
