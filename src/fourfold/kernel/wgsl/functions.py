@@ -42,15 +42,16 @@ WRITTEN = {
     # Abramowitz and Stegun, 7.1.26: within 1.5e-7.
     "erf": """fn $name(x: $t) -> $t {
   let t = $t(1.0) / ($t(1.0) + $t(0.3275911) * abs(x));
-  let sum = ((($t(1.061405429) * t - $t(1.453152027)) * t + $t(1.421413741)) * t - $t(0.284496736)) * t;
-  return sign(x) * ($t(1.0) - (sum + $t(0.254829592)) * t * exp(-x * x));
+  let upper = ($t(1.061405429) * t - $t(1.453152027)) * t + $t(1.421413741);
+  let sum = (upper * t - $t(0.284496736)) * t + $t(0.254829592);
+  return sign(x) * ($t(1.0) - sum * t * exp(-x * x));
 }""",
 }
 
 
 def function_name(function: str, kind: str, width: int) -> str:
     """What a function of WRITTEN is called for values of a kind and width."""
-    return f"{function}_{kind}{width if width > 1 else ''}"
+    return f"_{function}_{kind}{width if width > 1 else ''}"
 
 
 def function_text(function: str, kind: str, width: int) -> str:

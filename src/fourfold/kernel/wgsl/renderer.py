@@ -173,7 +173,7 @@ class Renderer:
 
     def _told(self, pad: str, title: str, type_: str, text: str) -> Iterator[str]:
         """A name for what all work-items of a group hold alike, in a way that says so."""
-        place = f"told{len(self.meeting)}_"
+        place = f"_told{len(self.meeting)}"
         self.meeting[place] = type_
         yield f"{pad}if (all(lid == vec3<u32>())) {{ {place} = {text}; }}"
         yield f"{pad}let {title} = workgroupUniformLoad(&{place});"
@@ -222,4 +222,4 @@ class Renderer:
 
     def _title(self) -> str:
         self.count += 1
-        return f"s{self.count}_"
+        return f"_s{self.count}"
