@@ -11,13 +11,16 @@ from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import (
     Assign,
+    AwaitCopies,
     AwaitHost,
     AwaitInputs,
     Barrier,
     Branch,
+    CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
+    EndCopies,
     Leave,
     LocalArray,
     Loop,
@@ -122,6 +125,11 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}}}"
             case Barrier():
                 yield f"{pad}{self._barrier()}"
+            case CopyAhead():
+                yield from self._copy_ahead(statement, pad, known)
+            case EndCopies() | AwaitCopies():
+                given = ", ".join(self._of(item, known) for item in operands(statement))
+                yield f"{pad}{function_of(statement)}({given});"
             case AwaitInputs():
                 yield from self._await(pad)
             case AwaitHost():
@@ -155,6 +163,13 @@ class Renderer(ExpressionWriter):
         place = f"{statement.pointer.name} + {self._of(index, known, 5)}"
         every = [place, *(self._of(item, known) for item in values)]
         yield f"{pad}{function_of(statement)}({', '.join(every)});"
+
+    def _copy_ahead(self, copy: CopyAhead, pad: str, known: dict[int, str]) -> Iterator[str]:
+        yield from self._hoist(pad, known, copy.index, copy.place, copy.inside)
+        target = f"{copy.target.name} + {self._of(copy.index, known, 5)}"
+        source = f"{self._raw(copy.source)} + {self._of(copy.place, known, 5)}"
+        inside = self._of(copy.inside, known)
+        yield f"{pad}{function_of(copy)}({target}, {source}, {inside});"
 
     def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
         pad, place = "    " * depth, loop.variable.operands[0]

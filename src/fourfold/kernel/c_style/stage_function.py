@@ -19,7 +19,7 @@ from fourfold.kernel.statement import AwaitHost, AwaitInputs, LocalArray
 _AXES = "xyz"
 _WARP = 32
 _ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
-_WIDTHS = {"float": 4, "int": 4, "half": 2, "bool": 4}
+_WIDTHS = {"float": 4, "int": 4, "uint": 4, "half": 2, "bool": 4}
 
 
 @dataclass(frozen=True)

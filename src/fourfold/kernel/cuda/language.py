@@ -20,6 +20,7 @@ _CAPABILITIES = Capabilities(
     language="CUDA C",
     host_addresses=True,
     matrix_fragments=True,
+    async_copies=True,
     dot_products=frozenset(("", "ptx")),
     subgroups={"ptx": WARP},
 )

@@ -66,8 +66,8 @@ class CudaMemory:
     @contextmanager
     def _stream(self, doing: str) -> Iterator[cu.Stream]:
         """A stream for copies, behind what others have put into theirs."""
-        stream = stream_of(self.device)
         with working(doing, self.device, context_of(self.device), self.size):
+            stream = stream_of(self.device)
             if self.is_foreign and not self.device.shared_queue:
                 stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
             yield stream
