@@ -1,8 +1,8 @@
 """Models in a browser: bytes of scripts, time from navigation to the first result, and of a run.
 
-Each contestant gets a page of its own in a new Chromium, with nothing in any cache, and the same input;
-its results are compared with LiteRT's on the CPU. onnxruntime-web and LiteRT.js are taken from
-a folder in which `npm install onnxruntime-web @litertjs/core @litertjs/wasm-utils esbuild` was called.
+Each contestant gets a page of its own in a new Chromium, with nothing in any cache, and the same
+input; its results are compared with LiteRT's on the CPU. The others are taken from a folder in
+which `npm install onnxruntime-web @litertjs/core @litertjs/wasm-utils esbuild` was called.
 """
 
 from __future__ import annotations

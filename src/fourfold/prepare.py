@@ -245,8 +245,7 @@ def browser_devices() -> tuple[DeviceInfo, ...]:
     other, or where one has a large tile: its plan has neither, and starts in a part of the time.
     """
     gpu = find_target("webgpu:any", BROWSER_UNITS)
-    software = replace(gpu, name="any WebGPU software", kind="other", local_memory=0)
-    return gpu, replace(software, compute_units=SOFTWARE_UNITS)
+    return gpu, find_target("webgpu:software", SOFTWARE_UNITS)
 
 
 def prepare_web(draft: Draft, model: Path, options: CompileOptions) -> list[dict[str, Any]]:

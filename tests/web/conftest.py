@@ -46,7 +46,9 @@ def stage(chromium: Browser, tmp_path: Path) -> Iterator[Stage]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = chromium.page(server.address)
         page.wait_for("document.readyState === 'complete'")
-        page.run(f"import('./{PLAYER}/fourfold.js').then((all) => {{ globalThis.fourfold = all; }})")
+        page.run(
+            f"import('./{PLAYER}/fourfold.js').then((all) => {{ globalThis.fourfold = all; }})"
+        )
         yield Stage(page, folder, server.address)
         page.close()
         server.shutdown()

@@ -1,4 +1,4 @@
-"""Pages that run models: which task they show, what is in their folder, and what a browser shows."""
+"""Pages that run models: which task they have, what is in their folder, what a browser shows."""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def test_numbers_in_and_out(line: Stage) -> None:
 
 def test_runs_that_overlap_keep_their_own_results(line: Stage) -> None:
     script = (
-        f"{OPEN} const runs = [0, 1, 2, 3].map((first) => model.run(new Float32Array(16).fill(first)));"
+        f"{OPEN} const numbers = [0, 1, 2, 3].map((first) => new Float32Array(16).fill(first));"
+        "const runs = numbers.map((x) => model.run(x));"
         "return (await Promise.all(runs)).map((one) => one.y[0]);"
     )
     assert line.run(script) == [3, 7, 11, 15]
@@ -176,7 +177,7 @@ def test_a_truncated_file_is_refused(line: Stage) -> None:
     whole = path.read_bytes()
     for size in (0, 10, 64, 200, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ScriptError, match="damaged|cannot be fetched"):
+        with pytest.raises(ScriptError, match=r"damaged|cannot be fetched"):
             line.run(OPEN)
 
 
@@ -210,7 +211,7 @@ def test_one_of_several_models(stage: Stage) -> None:
     write_prepared(stage.folder / "model.fourfold", copy_plan("f32[1]"), line_plan())
     script = "const model = await fourfold.open('model.fourfold', {model: 'model1'});"
     assert stage.run(f"{script} return model.inputs[0].shape;") == [16]
-    with pytest.raises(ScriptError, match="pass {model: ...} with one of model0, model1"):
+    with pytest.raises(ScriptError, match="with one of model0, model1"):
         stage.run(OPEN)
 
 

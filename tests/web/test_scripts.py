@@ -13,7 +13,8 @@ SCRIPTS = sorted([*WEB.glob("src/*.js"), *WEB.glob("page/*.js")])
 TOOLS = WEB / "node_modules" / ".bin"
 MOST_LINES, MOST_BYTES = 400, 30 << 10
 built = pytest.mark.skipif(
-    not TOOLS.exists() or shutil.which("node") is None, reason="what `make web` installs is not here"
+    not TOOLS.exists() or shutil.which("node") is None,
+    reason="what `make web` installs is not here",
 )
 
 

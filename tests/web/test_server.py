@@ -1,4 +1,4 @@
-"""The server for trying pages: whole files, ranges of them, types, and nothing outside its folder."""
+"""The server for trying pages: whole files and ranges, types, nothing outside its folder."""
 
 from __future__ import annotations
 

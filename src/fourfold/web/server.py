@@ -1,4 +1,4 @@
-"""A server of the files in a folder for this machine alone: with ranges, and types that browsers take.
+"""A server of a folder for this machine alone: with ranges, and types that browsers take.
 
 Browsers load modules only from a server, and give WebGPU only to pages of https or of localhost.
 """
