@@ -53,6 +53,7 @@ ROOMS = (
     "report",
     "optimization",
     "capabilities",
+    "web",
     "__init__",
     "__main__",
     "cli",
