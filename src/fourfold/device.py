@@ -12,6 +12,7 @@ HOST_ACCESS = ("persistent_mapping", "host_pointers")
 LIBERTIES = (*HOST_ACCESS, "forward_progress")
 # What a self-test tries: numbers of three sizes in buffers, and copies through pinned host memory.
 SELF_TESTS = ("floats", "halves", "bytes", "branches", "staging")
+LONG_LOOPS = "loops"  # what WebGPU's tries, too: some software stops in the middle of long ones
 IMAGES = ("image_texels", "image_windows", "prefers_images")
 # Facts that no driver tells reliably: what it claims is tried before it is relied on.
 PROBED = (
@@ -60,7 +61,8 @@ class DeviceInfo:
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
-    # What a self-test found wrong, as words of `SELF_TESTS` with commas between; '' if nothing.
+    # What a self-test found wrong, as words of `SELF_TESTS` and `LONG_LOOPS` with commas between;
+    # '' if nothing.
     self_test: str = field(default="", compare=False)
     # Whether a buffer may stay mapped while kernels use it, and both sides see what the other
     # wrote; whether kernels read and write any host memory by its address; whether a group that

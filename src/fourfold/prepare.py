@@ -21,6 +21,7 @@ from fourfold.players import (
     ConnectionLost,
     Player,
     backend_of,
+    find_target,
     keep_facts,
     make_player,
     ready_to_play,
@@ -43,6 +44,8 @@ from fourfold.types import blank_array
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
+# No browser tells how many units a GPU has. Where there seem to be many, tiles are small.
+BROWSER_UNITS, SOFTWARE_UNITS = 32, 64
 Progress = Callable[[int, int, str, float], None]
 ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
@@ -261,6 +264,29 @@ def prepare_generic(
         if plan is not None:
             names = {"model": model.stem, "device": device.name, "precision": plan.precision}
             made.append({**names, "launches": len(plan.launches)})
+    return made
+
+
+def browser_devices() -> tuple[DeviceInfo, ...]:
+    """What browsers may have: a GPU of which nothing is known, and software that stands in for one.
+
+    The latter compiles kernels on the processor, which takes long where work-items wait for each
+    other, or where one has a large tile: its plan has neither, and starts in a part of the time.
+    """
+    gpu = find_target("webgpu:any", BROWSER_UNITS)
+    return gpu, find_target("webgpu:software", SOFTWARE_UNITS)
+
+
+def prepare_web(draft: Draft, model: Path, options: CompileOptions) -> list[dict[str, Any]]:
+    """Plans for browsers. All of a model runs there on the GPU, or it cannot be prepared."""
+    made = []
+    precision = options.precision.replace("fp16", "mixed")  # few browsers compute in halves
+    options = replace(options, launches="list", precision=precision)
+    for device in browser_devices():
+        compiled = compile_model(str(model), device, options, {}, Timings())
+        draft.add_plan(_number(draft, model), device, compiled, options.shapes, generic=True)
+        names = {"model": model.stem, "device": device.name, "precision": compiled.plan.precision}
+        made.append({**names, "launches": len(compiled.plan.launches)})
     return made
 
 

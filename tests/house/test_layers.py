@@ -54,6 +54,7 @@ ROOMS = (
     "report",
     "optimization",
     "capabilities",
+    "web",
     "__init__",
     "__main__",
     "cli",

@@ -1,4 +1,4 @@
-"""Ways in and out, facts, faults and kept binaries of the player in C, on a driver that checks it."""
+"""Ways in and out, facts, faults and kept binaries of the player in C, on a driver that checks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from player.fake_device import (
 from tiny_plan import X, line
 
 from fourfold.device import Fact
+from fourfold.plan import Container
 from fourfold.store.entry import read_binary, read_head
 from fourfold.store.keys import key_of, program_parts
-from fourfold.plan import Container
 
 GPU: dict[str, str] = {}
 UNIFIED = {"FAKE_UNIFIED": "1"}
@@ -55,7 +55,10 @@ def play(path: Path, folder: Path, *more: str, **environment: str) -> tuple[Any,
         (flagged(), GPU, WAITING),
         (flagged(), {"FAKE_LATE": "1"}, WAITING),
     ],
-    ids="plain discrete staged unstaged cpu mapped pointers zero-copy flags late".split(),
+    ids=[
+        *("plain", "discrete", "staged", "unstaged", "cpu", "mapped", "pointers", "zero-copy"),
+        *("flags", "late"),
+    ],
 )
 def test_ways_in_and_out(
     compiled: Any, settings: dict[str, str], facts: dict[str, Fact], tmp_path: Path
@@ -148,6 +151,23 @@ def test_kernels_that_do_not_build(tmp_path: Path) -> None:
     (told,) = told_by_fake(path, status=1, FAKE_BUILD="fails")
     assert told["status"] == "build"
     assert told["error"].endswith("line 1: nothing is right")
+
+
+@pytest.mark.parametrize("wrong", ["floats", "halves, branches", "bytes"])
+def test_a_device_that_does_not_compute_right(wrong: str, tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device({"self_test": wrong}), {"line": [line()]})
+    (told,) = told_by_fake(path, status=1)
+    assert told["status"] == "device"
+    assert told["error"].endswith(f"a self-test found wrong {wrong}")
+
+
+def test_halves_matter_only_where_there_are_some(tmp_path: Path) -> None:
+    facts = {**EVERYTHING, "self_test": "halves"}
+    plans = {"mixed": [everything()], "line": [line()]}
+    path = prepare_fake(tmp_path / "f", fake_device(facts), plans)
+    first, second = told_by_fake(path, status=1)
+    assert first["status"] == "device"
+    assert "error" not in second
 
 
 def test_one_model_that_fails_stops_no_other(tmp_path: Path) -> None:

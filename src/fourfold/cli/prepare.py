@@ -6,7 +6,8 @@ for any device of the kinds at hand. Session("out.fourfold") needs neither the m
 --add keeps what is in an existing file. An interruption or a full disk leaves an existing file as
 it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there;
 --adb and --ssh for the GPU of a phone or another machine, whose driver builds and times kernels
-there. Nothing is left on it, and a command that was interrupted goes on where it was.
+there. Nothing is left on it, and a command that was interrupted goes on where it was. --web
+prepares for browsers, which play the file with fourfold.js; without --device for these alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.players import find_target
 from fourfold.players.connections import MACHINES
-from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
+from fourfold.prepare import (
+    GENERIC,
+    Progress,
+    prepare_generic,
+    prepare_model,
+    prepare_web,
+    tune_model,
+)
 from fourfold.processing.option import PostprocessOption
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
@@ -56,26 +64,34 @@ class Targets(NamedTuple):
 
     names: tuple[str, ...]
     units: int | None
+    web: bool = False
+
+    def devices(self, configured: str) -> list[DeviceInfo]:
+        """Those that plans are made for beside browsers: without a word, the configured one."""
+        names = self.names or (() if self.web else (configured,))
+        return [find_target(name, self.units) for name in names]
 
 
 def _target_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--device, --adb, --ssh and --units, given to the command as one `targets`."""
+    """--device, --adb, --ssh, --units and --web, given to the command as one `targets`."""
 
     @click.option("--device", "names", multiple=True, metavar="NAME", help="May be given again.")
     @click.option("--adb", multiple=True, metavar="SERIAL", help=ADB_HELP)
     @click.option("--ssh", multiple=True, metavar="HOST", help=SSH_HELP)
     @click.option("--units", type=click.IntRange(1), help="Of a board that is not there.")
+    @click.option("--web", is_flag=True, help="For browsers, too; alone, if no device is named.")
     @functools.wraps(command)
     def wrapped(
         names: tuple[str, ...],
         adb: tuple[str, ...],
         ssh: tuple[str, ...],
         units: int | None,
+        web: bool,
         **rest: Any,
     ) -> None:
         remote = [f"{api}:{name}" for api, all_ in (("adb", adb), ("ssh", ssh)) for name in all_]
         with MACHINES.held():
-            command(targets=Targets((*names, *remote), units), **rest)
+            command(targets=Targets((*names, *remote), units, web), **rest)
 
     return wrapped
 
@@ -114,14 +130,15 @@ def command(
     options, level = _read_options(config, **stated)
     options = replace(options, postprocess=postprocess)
     store = configured_store(config)
-    found = [find_target(name, targets.units) for name in targets.names or (config.device,)]
-    kinds = [*GENERIC] if everywhere else [device.kind for device in found]
+    found = targets.devices(config.device)
+    kinds = [*GENERIC] if everywhere and found else [device.kind for device in found]
     rows, generic = [], []
     for path in models:
         with readable_file(str(path), store, config.conversion_limit) as readable:
             model = Path(readable)
             rows += [_prepare(draft, model, device, options, level, store) for device in found]
             generic += prepare_generic(draft, model, options, kinds)
+            generic += prepare_web(draft, model, options) if targets.web else []
     size = draft.write(output)
     report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
     (show_json if as_json else _show)({**report, "prepared": rows, "generic": generic})

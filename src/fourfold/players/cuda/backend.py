@@ -81,7 +81,7 @@ class CudaBackend:
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> programs.BuiltModule | None:
-        with failures.working("loading the kernels", device, found.context_of(device)):
+        with failures.Working("loading the kernels", device, found.context_of(device)):
             return programs.load_binary(device, binary)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
@@ -96,7 +96,7 @@ class CudaBackend:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
-        return memories.CudaMemory.make(device, size)
+        return memories.OwnMemory(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
         return imports.import_memory(device, given)
