@@ -46,6 +46,10 @@ class CudaBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
+    def reach(self, name: str) -> DeviceInfo | None:
+        """All are on this machine."""
+        return None
+
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return boards.find_board(name, units)
 

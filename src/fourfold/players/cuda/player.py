@@ -25,6 +25,7 @@ from fourfold.players.cuda.program import BuiltModule, build_text, hold_program,
 from fourfold.players.cuda.replay import LaunchBinder, Replay
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedPlayer
 
 if TYPE_CHECKING:
     from fourfold.players.cuda import bound_memory
@@ -35,7 +36,7 @@ else:
     slots = lazy_import("fourfold.players.cuda.slot")
 
 
-class Player:
+class Player(TimedPlayer):
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: BuiltModule | None = None) -> None:
