@@ -8,7 +8,7 @@ from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
-from fourfold.kernel.opencl.claims import claims_of
+from fourfold.players.claims import claims_of
 from fourfold.players.connections import MACHINES
 from fourfold.players.discovery import rank_device
 from fourfold.players.remote.adb import attached_phones, find_phone
