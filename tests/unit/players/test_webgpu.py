@@ -25,7 +25,9 @@ from fourfold.players.null import NULL_GPU
 from fourfold.players.verdict import check_verdict
 from fourfold.players.webgpu import devices, modules, program, trials
 from fourfold.players.webgpu.binding import adapter, commands, device, loader
+from fourfold.players.webgpu.binding.structures import Limits
 from fourfold.players.webgpu.devices import device_of
+from fourfold.players.webgpu.facts import device_info
 from fourfold.players.webgpu.units import _COUNTS, measure_units
 
 LINE = """//# line r0 r1 w2
@@ -425,3 +427,14 @@ def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
     assert "a renderer: a kernel of a self-test with a long loop stops" in caplog.text
+
+
+def test_buffers_are_no_longer_than_kernels_count() -> None:
+    limits = Limits(maxBufferSize=1 << 40, maxStorageBufferBindingSize=(1 << 32) - 1)
+    adapter_ = adapter.Adapter(
+        0, "a GPU", "", "", "Vulkan", 1, 0x10DE, 0, (32, 32), frozenset(), limits
+    )
+    info = device_info(adapter_, 3, "wgpu-native 29.0.1")
+    assert info.max_allocation == 2**31 - 4
+    assert (info.kind, info.vendor, info.unified_memory) == ("gpu", "NVIDIA", False)
+    assert info.address == "webgpu:3"
