@@ -32,8 +32,7 @@ def main() -> None:
     except Missing as error:
         tell(answers, {"missing": str(error)})
     except Exception as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        tell(answers, {"missing": why[:LONGEST]})
+        tell(answers, {"missing": in_one_line(error)})
         raise
     finally:
         answers.flush()
@@ -62,12 +61,21 @@ def serve(name: str, task: Task, results: Path, answers: TextIO) -> None:
 
 
 def open_way(opened: Opened, way: str) -> Callable[[], object]:
-    """One more way to run a model, warmed up; Missing where the engine has none."""
+    """One more way to run a model, warmed up; Missing where the engine has none, or fails at it."""
     if way not in opened.ways:
         raise Missing(f"it has no way {way!r}")
-    call = opened.ways[way]()
-    call()
+    try:
+        call = opened.ways[way]()
+        call()
+    except Missing:
+        raise
+    except Exception as error:
+        raise Missing(in_one_line(error)) from error
     return call
+
+
+def in_one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST]
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -65,6 +65,18 @@ static inline uint4 load_two_if(const half *from, int inside)
     return inside ? *(const uint4 *)from : uint4(0u);
 }
 
+//: copy_ahead
+static inline void copy_ahead(uint2 *to, const uint2 *from, int inside)
+{
+    *to = inside ? *from : uint2(0u);
+}
+
+//: end_copies
+#define end_copies()
+
+//: await_copies
+#define await_copies(newest)
+
 //: load_streamed
 static inline uint2 load_streamed(const half *from) { return *(const uint2 *)from; }
 

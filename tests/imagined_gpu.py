@@ -53,4 +53,5 @@ def imagined_gpu(driver: FakeCuda) -> Iterator[FakeCuda]:
 
     with installed(driver), pytest.MonkeyPatch.context() as patch:
         patch.setattr(nvrtc, "build", build)
+        patch.setattr(nvrtc, "known_architecture", lambda architectures: architectures[0])
         yield driver

@@ -19,7 +19,11 @@ class _LazyModule:
 
     def __getattr__(self, attribute: str) -> Any:
         # Some are used in every run: to find one that is there, `import_module` takes its time.
-        return getattr(sys.modules.get(self._name) or import_module(self._name), attribute)
+        # What another thread still imports is waited for.
+        module = sys.modules.get(self._name)
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            module = import_module(self._name)
+        return getattr(module, attribute)
 
 
 def lazy_import(name: str) -> Any:

@@ -18,6 +18,7 @@ from fourfold.errors import InputError
 from fourfold.players import find_device
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import loader
+from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.devices import context_of, stream_of
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.dlpack import device_tensor, make_capsule
@@ -106,8 +107,11 @@ def test_memory_of_others_in_and_out(
         np.testing.assert_array_equal(source.numpy(), x)
 
 
-def test_the_same_memory_again_and_again(session: fourfold.Session) -> None:
+def test_the_same_memory_again_and_again(
+    session: fourfold.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More places than are kept ready, and back to the first."""
+    monkeypatch.setattr(BoundMemory, "MOST", 4)
     sources = [Tensor(session.device, picture(seed)) for seed in range(11)]
     expected = [session.run(picture(seed))["scores"] for seed in range(11)]
     target = Tensor(session.device, np.zeros((1, 5), np.float32))

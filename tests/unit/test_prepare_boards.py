@@ -72,6 +72,9 @@ def test_a_file_for_an_architecture(model: Path) -> None:
     image = unpack(bytes(prepared.file.section(binary["section"], "binary")))
     assert image is not None
     assert image.cubin == b"code for sm_87"
+    shown = CliRunner().invoke(main, ["inspect", str(model.with_suffix(".fourfold"))])
+    assert shown.exception is None, shown.output
+    assert "any sm_87" in shown.output.rpartition("binaries")[2]
 
 
 @pytest.mark.usefixtures("no_driver")

@@ -132,18 +132,20 @@ def _show(report: dict[str, Any]) -> None:
     if behind:
         show_table("what is made of outputs", ("model", "post-processing"), sorted(behind))
     binaries = [
-        (
-            one["device"]["device"],
-            one["device"]["driver"],
-            byte_count(one["bytes"]),
-            age(one["added"]),
-        )
+        (*_built_for(one["device"]), byte_count(one["bytes"]), age(one["added"]))
         for one in report["binaries"]
     ]
     show_table("binaries", ("device", "driver", ">size", ">age"), binaries)
     if report["choices"]:
         counts = [(one["device"], one["choices"]) for one in report["choices"]]
         show_table("tuned choices", ("device", ">choices"), counts)
+
+
+def _built_for(parts: Mapping[str, str]) -> tuple[str, str]:
+    """The device and the driver of a binary, or its architecture, for which any driver does."""
+    if "architecture" in parts:
+        return (f"any {parts['architecture']}", "any")
+    return (parts["device"], parts["driver"])
 
 
 def _title(plan: Mapping[str, Any]) -> str:

@@ -29,9 +29,11 @@ class Capabilities:
     shifted_pointers: bool = True  # pointers to what lies further on: `Shift`
     private_arrays: bool = True
     local_memory: bool = True  # and barriers
+    declared_local_memory: int = 0  # bytes; for more a launch must ask (0: never)
     images: bool = False
     host_addresses: bool = False  # buffers that are known by an address of the host alone
     matrix_fragments: bool = False  # raw words, and halves in them, included
+    async_copies: bool = False  # to local memory, while the kernel goes on
     separate_writes: bool = False  # a launch had better read no buffer that it writes
     most_groups: int | None = None  # along an axis of a grid: what is more goes along the next
     # Whether compiling is dear, as where every start does it: kernels had better share a text.

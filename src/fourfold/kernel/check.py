@@ -23,12 +23,15 @@ from fourfold.kernel.signatures import (
 )
 from fourfold.kernel.statement import (
     Assign,
+    AwaitCopies,
     AwaitHost,
     Barrier,
     Branch,
+    CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
+    EndCopies,
     LocalArray,
     Loop,
     MatrixMultiply,
@@ -84,6 +87,7 @@ def _statement_beyond(statement: Statement, able: Capabilities) -> Iterator[str]
     lacking += [] if able.local_memory else [Barrier, LocalArray]
     lacking += [] if able.shifted_pointers else [Shift]
     lacking += [] if able.matrix_fragments else [MatrixMultiply, DiagonalMultiply]
+    lacking += [] if able.async_copies else [CopyAhead, EndCopies, AwaitCopies]
     lacking += [] if able.dot_products else [DotAccumulate]
     lacking += [] if "x86" in able.dot_products else [StoreRounded, StoreRoundedBlock]
     lacking += [] if able.host_addresses else [AwaitHost]
@@ -155,6 +159,11 @@ def _fits(statement: Statement) -> bool:
         case StoreRoundedBlock(pointer):
             wanted = ["int1", "int1", *["float8"] * 4, "float1", "int1"]
             return _takes_bytes(pointer) and _types(statement) == wanted
+        case CopyAhead(target, source):
+            halves = target.local and source.dtype is DType.F16
+            return halves and _types(statement) == ["int1", "int1", "bool1"]
+        case AwaitCopies(newest):
+            return newest.kind == "int" and newest.number is not None
         case AwaitHost():
             return _types(statement) == ["int1", "bool1"]
     return True

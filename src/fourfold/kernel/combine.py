@@ -197,18 +197,37 @@ def _read_known(
     share, and then by all. To read a few numbers takes less time than one more barrier.
     """
     lane, parts = share
-    kind, width = values[0][1].kind, values[0][1].width
     left = parts
     if parts > FEW:
         left = 1 << (parts.bit_length() // 2)
         with kernel.when(lane < left):
-            for place, _ in values:
-                held = [
-                    load(shared, place + lane + start, kind, width)
-                    for start in range(0, parts, left)
-                ]
-                kernel.store(shared, place + lane, reduce(combine, held))
+            for place, value in values:
+                held = _Held(kernel, shared, place, value, lane)
+                kernel.store(shared, place + lane, held.combined(combine, parts // left, left))
         kernel.barrier()
     for place, value in values:
-        held = [load(shared, place + number, kind, width) for number in range(left)]
-        kernel.set(value, reduce(combine, held))
+        held = _Held(kernel, shared, place, value)
+        kernel.set(value, held.combined(combine, left))
+
+
+class _Held(NamedTuple):
+    """What lanes left in local memory of a value, from a place on, or from a lane behind it."""
+
+    kernel: Kernel
+    shared: Pointer
+    place: Expression
+    value: Expression
+    lane: Expression = const(0)
+
+    def combined(self, combine: Combine, count: int, apart: int = 1) -> Expression:
+        """So many of them, a step apart; by a loop where text is to be short."""
+        if not self.kernel.short or count <= FEW // 2:
+            return reduce(combine, (self._at(number * apart) for number in range(count)))
+        total = self.kernel.variable(self._at(0), "held")
+        with self.kernel.loop(count * apart, apart, apart, title="part") as part:
+            self.kernel.set(total, combine(total, self._at(part)))
+        return total
+
+    def _at(self, number: Operand) -> Expression:
+        place = self.place + self.lane + number
+        return load(self.shared, place, self.value.kind, self.value.width)

@@ -204,6 +204,7 @@ class NodeContext:
         real = "float" if sums else self.options.real
         kernel = Kernel(title, self.options.literal, real)
         kernel.packs = self.device.packs_bytes and self.options.counts_bytes
+        kernel.short = self.capabilities.few_kernels
         kernel.subgroup_size = self.capabilities.subgroups.get(self.device.subgroups, 1)
         self.kernels.append(kernel)
         return kernel

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fourfold.kernel.expression import Expression, Pointer
+from fourfold.kernel.intrinsics import load_words
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.statement import (
     Assign,
     Branch,
+    CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
@@ -88,6 +90,9 @@ class _Block:
                 yield from self._fits_array(item.operands[0], item)
         if isinstance(statement, Store):
             yield from self._fits_array(statement.pointer, statement.value)
+        if isinstance(statement, CopyAhead):
+            words = load_words(statement.source, statement.place)
+            yield from self._fits_array(statement.target, words)
         targets = [statement.target] if isinstance(statement, Shift) else []
         for pointer in pointers:
             if pointer not in targets and pointer.name not in self.pointers:

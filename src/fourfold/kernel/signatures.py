@@ -111,7 +111,8 @@ def _math(item: Expression) -> bool:
 
 def _load(item: Expression) -> bool:
     pointer, index = item.operands
-    return _is_index(index) and holds(pointer, item) and item.kind != "uint"
+    words = item.kind == "uint" and not pointer.local
+    return _is_index(index) and holds(pointer, item) and not words
 
 
 def stores(pointer: Pointer, value: Expression) -> bool:

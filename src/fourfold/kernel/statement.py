@@ -157,6 +157,32 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class CopyAhead:
+    """Begin to copy four halves, two words, from `place * 4` behind a pointer to the element
+    `index` of a local array, zeros where `inside` does not hold. Whoever began it has them after
+    `AwaitCopies`, all others of its group after a barrier behind that.
+    """
+
+    target: Pointer
+    source: Pointer
+    index: Expression
+    place: Expression
+    inside: Expression
+
+
+@dataclass(frozen=True)
+class EndCopies:
+    """What this work-item has begun to copy since the last such statement is a batch."""
+
+
+@dataclass(frozen=True)
+class AwaitCopies:
+    """This work-item's copies are there, but for those of its `newest` batches, so many."""
+
+    newest: Expression
+
+
+@dataclass(frozen=True)
 class AwaitInputs:
     """From here on the kernel reads what kernels before it made; until here only constants."""
 
@@ -198,6 +224,9 @@ Statement = (
     | DotAccumulate
     | MatrixMultiply
     | DiagonalMultiply
+    | CopyAhead
+    | EndCopies
+    | AwaitCopies
     | Shift
     | Store
     | Loop

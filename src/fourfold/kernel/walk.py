@@ -8,9 +8,12 @@ from fourfold.kernel.expression import Expression
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.signatures import SPECIAL_OPS
 from fourfold.kernel.statement import (
+    AwaitCopies,
     Branch,
+    CopyAhead,
     DiagonalMultiply,
     DotAccumulate,
+    EndCopies,
     Loop,
     MatrixMultiply,
     Prefetch,
@@ -27,6 +30,9 @@ SPECIAL_STATEMENTS = (
     StoreRounded,
     StoreRoundedBlock,
     Prefetch,
+    CopyAhead,
+    EndCopies,
+    AwaitCopies,
 )
 _LEAVES = ("const", "name")
 

@@ -60,9 +60,9 @@ def assign_arenas(
     limit: int,
     apart: Mapping[str, Set[str]] = MappingProxyType({}),
 ) -> list[Arena]:
-    """The same for several arenas, each within the limit unless one value alone is beyond it; values
-    that must lie `apart` are in different ones. The largest value is placed first; each goes to the
-    arena that grows the least by it.
+    """The same for several arenas, each within the limit unless one value alone is beyond it;
+    values that must lie `apart` are in different ones. The largest value is placed first; each goes
+    to the arena that grows the least by it.
     """
     arenas: list[list[tuple[int, int, Span]]] = []
     found: list[dict[str, int]] = []

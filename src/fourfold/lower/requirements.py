@@ -9,6 +9,7 @@ from fourfold.kernel.context import Target
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.stage_table import local_memory
 from fourfold.kernel.statement import (
+    CopyAhead,
     DiagonalMultiply,
     DotAccumulate,
     MatrixMultiply,
@@ -24,6 +25,7 @@ from fourfold.plan.requirements import ImageNeed, Requirements, hardest_images
 _FACTS: dict[object, str] = {
     MatrixMultiply: "matrix_units",
     DiagonalMultiply: "matrix_units",
+    CopyAhead: "matrix_units",
     "load_words": "matrix_units",
     "load_words_streamed": "matrix_units",
     "load_double_words": "matrix_units",

@@ -19,6 +19,7 @@ from fourfold.kernels.matrix.convolution import (
     refuses_matrix_units,
 )
 from fourfold.kernels.matrix.feed import WindowFeed, flatten_taps
+from fourfold.kernels.matrix.staged import StagedConvolution, refuses_staged, staged_choices
 from fourfold.kernels.quantised.convolution import (
     DotConvolution,
     is_in_words,
@@ -134,6 +135,23 @@ def matrix(context: NodeContext) -> None:
     MatrixConvolution(context, title, _feed(context), flat, context.array(2)).write()
 
 
+def refuses_staged_here(context: NodeContext) -> str | None:
+    return refuses_matrix(context) or refuses_staged(context)
+
+
+def staged(context: NodeContext) -> None:
+    weights = context.array(1)
+    assert weights is not None
+    flat = flatten_taps(weights.reshape(weights.shape[0], -1, weights.shape[3]))
+    title = "conv2d_1x1" if _is_plain(context) else "conv2d"
+    StagedConvolution(context, title, _feed(context), flat, context.array(2)).write()
+
+
+def never(context: NodeContext) -> bool:
+    """It is for tuning to tell where it pays."""
+    return False
+
+
 def choose_matrix(context: NodeContext) -> list[str]:
     return matrix_choices(context, _feed(context).work)
 
@@ -237,6 +255,7 @@ OP = Op(
     heavy=True,
     variants=(
         Variant("matrix", matrix, refuses_matrix, choose_matrix),
+        Variant("staged", staged, refuses_staged_here, staged_choices, never),
         Variant("dots", dots, refuses_dot_products, tiled_choices),
         Variant("winograd", winograd, refuses_winograd, winograd_choices, suits_winograd, True),
         Variant("padded", padded, refuses_padded, tiled_choices, suits_padded, True),

@@ -125,6 +125,7 @@ class Exported(NamedTuple):
     owner: object
     tensor: _Tensor
     shape: ctypes.Array[c_int64]
+    strides: ctypes.Array[c_int64]
 
 
 _given_away: dict[int, Exported] = {}
@@ -134,7 +135,8 @@ def make_capsule(
     owner: object, data: int, device: tuple[int, int], shape: Sequence[int], dtype: np.dtype
 ) -> Any:
     """A tensor in a device's memory for others to take; `owner` lives for as long as they do."""
-    sizes = (c_int64 * max(1, len(shape)))(*shape)
+    form = c_int64 * max(1, len(shape))
+    sizes, steps = form(*shape), form(*_strides(shape))
     tensor = _Tensor(
         data=data,
         device=device[0],
@@ -144,10 +146,16 @@ def make_capsule(
         bits=8 * dtype.itemsize,
         lanes=1,
         shape=ctypes.cast(sizes, ctypes.POINTER(c_int64)),
+        strides=ctypes.cast(steps, ctypes.POINTER(c_int64)),
         deleter=_deleter,
     )
-    _given_away[ctypes.addressof(tensor)] = Exported(owner, tensor, sizes)
+    _given_away[ctypes.addressof(tensor)] = Exported(owner, tensor, sizes, steps)
     return _python.PyCapsule_New(ctypes.addressof(tensor), _NAME, _destructor)
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    """The elements from one to the next along each axis, where all lie in one piece."""
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _let_go(tensor: Any) -> None:

@@ -25,13 +25,14 @@ def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemor
     """The device's memory that a caller means for an input or output; None where what is passed is
     nothing of the kind. An InputError where it does not fit.
     """
+    on_cpu = device.is_cpu and device == CPU
     if isinstance(given, DeviceArray):
         _check_type(info, given.shape, given.dtype)
-        if device == CPU:
+        if on_cpu:
             return given.memory
         _check_device(device, given)
         given = given.memory
-    found = None if device == CPU else backend_of(device).import_memory(device, given)
+    found = None if on_cpu else backend_of(device).import_memory(device, given)
     if found is None:
         return None
     if found.shape is not None and found.dtype is not None:

@@ -260,6 +260,30 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     assert driver.contexts == 0
 
 
+@pytest.mark.parametrize(
+    ("function", "status", "word"),
+    [
+        ("cuModuleLoadData", 700, "lost while loading the kernels"),
+        ("cuModuleLoadData", 2, "out of memory while loading the kernels"),
+        ("cuDevicePrimaryCtxRetain", 46, "cannot be opened"),
+        ("cuStreamCreate", 719, "lost while making the plan ready"),
+        ("cuMemHostAlloc", 2, "out of memory while making the plan ready"),
+    ],
+)
+@needs_compiler
+def test_whatever_the_driver_answers_is_an_error_with_a_way_out(
+    install: Install, tmp_path: Path, function: str, status: int, word: str
+) -> None:
+    driver = install(FakeCuda())
+    case = Played(driver, tmp_path)
+    driver.failures[function] = status
+    with pytest.raises(DeviceError, match=word):
+        case.open()
+    driver.failures.clear()
+    case.open().close()
+    assert driver.contexts == 0
+
+
 @needs_compiler
 def test_a_lost_device_that_others_use(install: Install, tmp_path: Path) -> None:
     """The primary context is PyTorch's, too: only they could let go of it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from cuda_on_host import COMPILER, HostKernels
 from fake_cuda import FakeCuda
+from imagined_gpu import installed
 from small_networks import small_onnx
 
 import fourfold
@@ -19,10 +20,8 @@ from fourfold.cli import main
 from fourfold.errors import DeviceError
 from fourfold.plan import Program
 from fourfold.players import find_device, probe
-from fourfold.players.cuda import devices as found
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.architectures import runs
-from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.image import Image, unpack
 from fourfold.store import log
 from fourfold.store.keys import loadable_parts, program_parts
@@ -34,25 +33,12 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has n
 EMPTY = Program("", "")
 
 
-def forget() -> None:
-    gc.collect()
-    for cached in (found.found_devices, found.context_of):
-        cached.cache_clear()
-
-
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Makes a driver that of this machine, for one test."""
-
-    def use(driver: FakeCuda) -> FakeCuda:
-        forget()
-        for name in ("library", "quick_library"):
-            monkeypatch.setattr(loader, name, lambda: driver)
-        monkeypatch.setattr(log, "_said", {})
-        return driver
-
-    yield use
-    forget()
+    monkeypatch.setattr(log, "_said", {})
+    with ExitStack() as held:
+        yield lambda driver: held.enter_context(installed(driver))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +82,7 @@ def prepare_file(folder: Path, architecture: str) -> str:
 def kernels_of(file: str, folder: Path) -> HostKernels:
     prepared = Prepared.open(file)
     plan = prepared.plan(prepared.best(0, probe(find_device("cuda:0")))).plan
-    return HostKernels(plan, folder)
+    return HostKernels(plan.program, folder)
 
 
 @needs_compiler

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from cuda_on_host import COMPILER, HostKernels
 from fake_cuda import FakeCuda
+from imagined_gpu import forget_drivers
 from small_networks import small_onnx
 
 import fourfold
@@ -20,7 +20,6 @@ from fourfold.cli import main
 from fourfold.errors import DeviceError, InputError
 from fourfold.plan import Program
 from fourfold.players import backends, devices, discovery, find_device
-from fourfold.players.cuda import devices as found
 from fourfold.players.cuda import nvrtc
 from fourfold.players.cuda.backend import CudaBackend
 from fourfold.players.cuda.binding import loader
@@ -35,8 +34,8 @@ PICTURE = np.random.default_rng(3).uniform(-1, 1, (1, 3, 5, 6)).astype(np.float3
 
 
 def forget() -> None:
-    gc.collect()
-    for cached in (found.found_devices, found.context_of, devices, nvrtc.libraries):
+    forget_drivers()
+    for cached in (devices, nvrtc.libraries):
         cached.cache_clear()
 
 
@@ -152,7 +151,7 @@ def test_what_is_prepared_needs_no_compiler(
         CliRunner().invoke(main, words, standalone_mode=False)
     prepared = Prepared.open(file)
     plan = prepared.plan(prepared.best(0, fourfold.players.probe(find_device("cuda:0")))).plan
-    driver.images[b"code"] = HostKernels(plan, tmp_path)
+    driver.images[b"code"] = HostKernels(plan.program, tmp_path)
     with fourfold.Session(file, device="gpu") as session:
         assert session.device.address == "cuda:0"
         results = run(session)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from fourfold.kernel.expression import Expression
 from fourfold.kernel.statement import (
+    AwaitCopies,
+    CopyAhead,
     DiagonalMultiply,
     DotAccumulate,
+    EndCopies,
     MatrixMultiply,
     Prefetch,
     StoreRounded,
@@ -41,6 +44,12 @@ def function_of(item: Node) -> str:
             return "matrix_multiply"
         case DiagonalMultiply():
             return "filter_multiply"
+        case CopyAhead():
+            return "copy_ahead"
+        case EndCopies():
+            return "end_copies"
+        case AwaitCopies():
+            return "await_copies"
         case Prefetch():
             return "fetch_ahead"
         case StoreRounded():

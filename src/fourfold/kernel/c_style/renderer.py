@@ -9,15 +9,19 @@ from fourfold.kernel.c_style.expression import ExpressionWriter
 from fourfold.kernel.c_style.functions import function_of
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.stage_table import array_vectors, local_memory
 from fourfold.kernel.statement import (
     Assign,
+    AwaitCopies,
     AwaitHost,
     AwaitInputs,
     Barrier,
     Branch,
+    CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
+    EndCopies,
     Leave,
     LocalArray,
     Loop,
@@ -56,10 +60,13 @@ class Renderer(ExpressionWriter):
     ) -> None:
         super().__init__(kernel, dialect, images)
         self.shared = 0
+        self.pool = 0  # vectors of local memory that arrays have of one that comes from elsewhere
 
     def text(self, entry: str) -> str:
         body = list(self._block(self.kernel.body, 1, {}))
         parameters, tops, words = [], [], self.dialect.words
+        if self._asks_launch:
+            tops.append(f"    {self.dialect.launch_array}")
         for argument in self.kernel.buffers:
             pointer = argument.pointer
             if pointer.name in self.images:
@@ -122,6 +129,11 @@ class Renderer(ExpressionWriter):
                 yield f"{pad}}}"
             case Barrier():
                 yield f"{pad}{self._barrier()}"
+            case CopyAhead():
+                yield from self._copy_ahead(statement, pad, known)
+            case EndCopies() | AwaitCopies():
+                given = ", ".join(self._of(item, known) for item in operands(statement))
+                yield f"{pad}{function_of(statement)}({given});"
             case AwaitInputs():
                 yield from self._await(pad)
             case AwaitHost():
@@ -155,6 +167,13 @@ class Renderer(ExpressionWriter):
         place = f"{statement.pointer.name} + {self._of(index, known, 5)}"
         every = [place, *(self._of(item, known) for item in values)]
         yield f"{pad}{function_of(statement)}({', '.join(every)});"
+
+    def _copy_ahead(self, copy: CopyAhead, pad: str, known: dict[int, str]) -> Iterator[str]:
+        yield from self._hoist(pad, known, copy.index, copy.place, copy.inside)
+        target = f"{copy.target.name} + {self._of(copy.index, known, 5)}"
+        source = f"{self._raw(copy.source)} + {self._of(copy.place, known, 5)}"
+        inside = self._of(copy.inside, known)
+        yield f"{pad}{function_of(copy)}({target}, {source}, {inside});"
 
     def _loop(self, loop: Loop, depth: int, known: dict[int, str]) -> Iterator[str]:
         pad, place = "    " * depth, loop.variable.operands[0]
@@ -211,6 +230,20 @@ class Renderer(ExpressionWriter):
     def _barrier(self) -> str:
         return f"{self.dialect.words['barrier']};"
 
+    @property
+    def _asks_launch(self) -> bool:
+        """Whether its local memory comes from the launch."""
+        return self.dialect.asks_launch(local_memory([self.kernel], 0))
+
     def _local_array(self, array: LocalArray) -> str:
         kind = self.dialect.type_name(array.kind, array.width)
+        if self._asks_launch:
+            return self._pooled(array)
         return f"{self.dialect.words['array']}{kind} {array.pointer.name}[{array.size}];"
+
+    def _pooled(self, array: LocalArray) -> str:
+        """A part of memory that is there already."""
+        kind = self.dialect.words["local"] + self.dialect.type_name(array.kind, array.width)
+        start = self.pool
+        self.pool += array_vectors(array)
+        return f"{kind} *{array.pointer.name} = ({kind} *)(pool + {start});"

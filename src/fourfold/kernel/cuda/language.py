@@ -20,6 +20,8 @@ _CAPABILITIES = Capabilities(
     language="CUDA C",
     host_addresses=True,
     matrix_fragments=True,
+    async_copies=True,
+    declared_local_memory=CUDA.declared_local_memory,
     dot_products=frozenset(("", "ptx")),
     subgroups={"ptx": WARP},
 )

@@ -12,10 +12,26 @@ from fourfold.kernel.cuda.vectors import LANGUAGE_TEXT
 _FETCH = """
 #define fetch_ahead(place)
 """
-FUNCTIONS = {**ptx_dots(CUDA), **ptx_functions(CUDA), "fetch_ahead": _FETCH}
+# Local memory is known by a number of 32 bits there. Nothing is read where nothing is to be copied.
+_COPIES = {
+    "copy_ahead": """
+static __device__ __forceinline__ void copy_ahead(uint2 *to, const uint2 *from, int inside)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+        :: "r"(uint(__cvta_generic_to_shared(to))), "l"(from), "r"(inside ? 8 : 0) : "memory");
+}
+""",
+    "end_copies": """
+#define end_copies() asm volatile("cp.async.commit_group;" ::: "memory")
+""",
+    "await_copies": """
+#define await_copies(newest) asm volatile("cp.async.wait_group " #newest ";" ::: "memory")
+""",
+}
+FUNCTIONS = {**ptx_dots(CUDA), **ptx_functions(CUDA), **_COPIES, "fetch_ahead": _FETCH}
 # Compute capabilities: what all programs need, and those with instructions that came later.
 _LEAST, _AMPERE = "7.5", "8.0"
-_LATER = frozenset(("matrix_multiply", "filter_multiply", "load_streamed"))
+_LATER = frozenset(("matrix_multiply", "filter_multiply", "load_streamed", *_COPIES))
 # Quotients and roots as OpenCL has them, which asks for less than the nearest number: both
 # languages then give the same bits.
 BUILD_OPTIONS = "--std=c++17 --prec-div=false --prec-sqrt=false"

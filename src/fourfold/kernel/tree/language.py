@@ -19,6 +19,7 @@ _CAPABILITIES = Capabilities(
     images=True,
     host_addresses=True,
     matrix_fragments=True,
+    async_copies=True,
     extents=True,
     dot_products=frozenset(("", "x86", "khr", "ptx")),
     subgroups={"khr": None, "ptx": WARP},

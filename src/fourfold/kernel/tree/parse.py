@@ -27,8 +27,9 @@ from fourfold.types import DType
 _TOKEN = re.compile(r'[()]|"(?:[^"\\]|\\.)*"|[^\s()"]+')
 _TYPE = re.compile(r"(float|half|int|uint|long|bool)(\d*)$")
 _NUMBERS: dict[str, bool] = {"true": True, "false": False}
-# Statements whose first operand is a pointer.
-_POINTED = ("store", "prefetch", "store_rounded", "store_rounded_block")
+# How many operands of statements are pointers: the first ones.
+_POINTED = {"store": 1, "prefetch": 1, "store_rounded": 1, "store_rounded_block": 1}
+_POINTED |= {"copy_ahead": 2}
 Form = list[Any]  # words and forms, as they stand in brackets
 
 
@@ -183,7 +184,7 @@ class _Reader:
                 name, kind, lanes = _typed(rest[0])
                 pointer = self._pointer(Pointer(name, DType.F32, writable=True, local=True))
                 return LocalArray(pointer, kind, lanes, int(rest[1]))
-        pointed = 1 if word in _POINTED else 0
+        pointed = _POINTED.get(word, 0)
         pointers = [self._pointers[name] for name in rest[:pointed]]
         made: Statement = PLAIN[word](*pointers, *(self._of(item) for item in rest[pointed:]))
         return made

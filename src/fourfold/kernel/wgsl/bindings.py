@@ -43,7 +43,7 @@ class Binding:
 
     @property
     def name(self) -> str:
-        return f"b{self.number}"
+        return f"_b{self.number}"
 
     @property
     def mark(self) -> str:

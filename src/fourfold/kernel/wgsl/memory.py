@@ -37,7 +37,8 @@ class MemoryWriter:
         dtype, binding = pointer.dtype, self._bindings[pointer.name]
         place = f"{self._offset(pointer, width)} + {index}"
         if dtype is DType.I64:
-            return f"{self._low_words(binding, width)}({self._offset(pointer, 1)} + {width} * ({index}))"
+            place = f"{self._offset(pointer, 1)} + {width} * ({index})"
+            return f"{self._low_words(binding, width)}({place})"
         if element_bits(dtype) * width < 32:
             return f"{self._element(binding, dtype)}({place})"
         words = self._words(binding, element_bits(dtype) * width // 32, place)
@@ -49,7 +50,7 @@ class MemoryWriter:
         """So many neighbouring words."""
         if count == binding.words and not binding.atomic:
             return f"{binding.name}[{place}]"
-        name = f"read{count}_{binding.name}"
+        name = f"_read{count}{binding.name}"
         words = ", ".join(_word(binding, f"m + {n}" if n else "m") for n in range(count))
         value = words if count == 1 else f"vec{count}<u32>({words})"
         first = "n" if count == 1 else f"n * {count}"
@@ -59,14 +60,14 @@ class MemoryWriter:
 
     def _low_words(self, binding: Binding, width: int) -> str:
         """A function for whole numbers of 64 bits, of which those of 32 bits are the lower word."""
-        name, type_ = f"low{width}_{binding.name}", type_name("int", width)
+        name, type_ = f"_low{width}{binding.name}", type_name("int", width)
         words = ", ".join(f"i32({_word(binding, f'2 * (n + {lane})')})" for lane in range(width))
         value = words if width == 1 else f"{type_}({words})"
         return self._noted(name, f"fn {name}(n: i32) -> {type_} {{ return {value}; }}")
 
     def _element(self, binding: Binding, dtype: DType) -> str:
         """A function for one element that takes less than a word."""
-        name = f"{element_title(dtype)}_{binding.name}"
+        name = f"_{element_title(dtype)}{binding.name}"
         if dtype is DType.F16:
             value = f"unpack2x16float({_word(binding, '(n >> 1u)')})[n & 1]"
             return self._noted(name, f"fn {name}(n: i32) -> f32 {{ return {value}; }}")
@@ -83,7 +84,11 @@ class MemoryWriter:
         if item.kind == "bool":
             zero = "0" if item.width == 1 else "vec4<i32>(0)"
             return f"({text} != {zero})"
-        return text if item.kind == natural_kind(dtype) else f"{type_name(item.kind, item.width)}({text})"
+        return (
+            text
+            if item.kind == natural_kind(dtype)
+            else f"{type_name(item.kind, item.width)}({text})"
+        )
 
     def store(self, pointer: Pointer, index: str, text: str, value: Expression) -> str:
         """The statement that writes a value, whose text is given."""
@@ -110,14 +115,16 @@ class MemoryWriter:
 
     def _write(self, binding: Binding, count: int) -> str:
         """A function that writes so many words where elements have fewer."""
-        name = f"write{count}_{binding.name}"
+        name = f"_write{count}{binding.name}"
         lines = [f"  let m = n * {count};"] if count > 1 else ["  let m = n;"]
-        lines += _word_stores(binding, "m", [f"w.{_LANES[n]}" for n in range(count)] if count > 1 else ["w"])
+        lines += _word_stores(
+            binding, "m", [f"w.{_LANES[n]}" for n in range(count)] if count > 1 else ["w"]
+        )
         head = f"fn {name}(n: i32, w: {type_name('uint', count)}) {{"
         return self._noted(name, "\n".join([head, *lines, "}"]))
 
     def _put_long(self, binding: Binding, width: int) -> str:
-        name = f"put_long{width}_{binding.name}"
+        name = f"_put_long{width}{binding.name}"
         lanes = ["v"] if width == 1 else [f"v.{lane}" for lane in _LANES]
         words = [f"bitcast<u32>({text})" for lane in lanes for text in (lane, f"({lane} >> 31u)")]
         lines = _word_stores(binding, "2 * n", words)
@@ -129,7 +136,7 @@ class MemoryWriter:
         the same word, so each changes its own bits alone.
         """
         bits, step = element_bits(dtype), _step(dtype)
-        name, most = f"put{bits}_{binding.name}", (1 << bits) - 1
+        name, most = f"_put{bits}{binding.name}", (1 << bits) - 1
         lines = [
             f"fn {name}(n: i32, value: u32) {{",
             f"  let shift = {_shift(dtype)};",
@@ -152,7 +159,9 @@ class MemoryWriter:
         number = _stored_number(pointer.dtype, text, value)
         if width == 1:
             return f"{title}[{index}] = {number};"
-        lanes = [f"{title}[({index}) * {width} + {n}] = ({number}).{_LANES[n]};" for n in range(width)]
+        lanes = [
+            f"{title}[({index}) * {width} + {n}] = ({number}).{_LANES[n]};" for n in range(width)
+        ]
         return " ".join(lanes)
 
     def _offset(self, pointer: Pointer, width: int) -> str:
@@ -160,7 +169,7 @@ class MemoryWriter:
         field = f"sizes.{identifier(pointer.name)}_at"
         if width == 1:
             return field
-        name = f"{pointer.name}_at{width}"
+        name = f"_{pointer.name}{width}"
         self.offsets[name] = f"let {name} = {field} >> {width.bit_length() - 1}u;"
         return name
 
@@ -191,7 +200,11 @@ def _word_stores(binding: Binding, first: str, words: list[str]) -> list[str]:
     step, lines = binding.words, []
     for n in range(0, len(words), step):
         value = words[n] if step == 1 else f"vec{step}<u32>({', '.join(words[n : n + step])})"
-        place = f"{first} + {n}" if step == 1 else f"(({first}) >> {step.bit_length() - 1}u) + {n // step}"
+        place = (
+            f"{first} + {n}"
+            if step == 1
+            else f"(({first}) >> {step.bit_length() - 1}u) + {n // step}"
+        )
         lines.append(f"  {binding.name}[{place}] = {value};")
     return lines
 

@@ -9,34 +9,39 @@ from fourfold.kernel.expression import Expression
 KINDS = {"float": "f32", "half": "f16", "int": "i32", "uint": "u32", "bool": "bool"}
 # Words of the language and those that it keeps for later.
 _RESERVED = """
-NULL Self abstract active alias alignas alignof as asm asm_fragment async attribute auto await become bool break case
-cast catch class co_await co_return co_yield coherent column_major common compile compile_fragment concept const
-const_assert const_cast consteval constexpr constinit continue continuing crate debugger decltype default delete demote
-demote_to_helper diagnostic discard do dynamic_cast else enable enum explicit export extends extern external fallthrough
-false filter final finally fn for friend from fxgroup get goto groupshared highp if impl implements import inline
-instanceof interface layout let loop lowp macro macro_rules match mediump meta mod module move mut mutable namespace new
-nil noexcept noinline nointerpolation non_coherent noncoherent noperspective null nullptr of operator override package
-packoffset partition pass patch pixelfragment precise precision premerge priv protected pub public readonly ref regardless
-register reinterpret_cast require requires resource restrict return self set shared sizeof smooth snorm static
-static_assert static_cast std struct subroutine super switch target template this thread_local throw trait true try type
-typedef typeid typename typeof union unless unorm unsafe unsized use using var varying virtual volatile wgsl where while
-with writeonly yield
+NULL Self abstract active alias alignas alignof as asm asm_fragment async attribute auto await
+become bool break case cast catch class co_await co_return co_yield coherent column_major common
+compile compile_fragment concept const const_assert const_cast consteval constexpr constinit
+continue continuing crate debugger decltype default delete demote demote_to_helper diagnostic
+discard do dynamic_cast else enable enum explicit export extends extern external fallthrough
+false filter final finally fn for friend from fxgroup get goto groupshared highp if impl
+implements import inline instanceof interface layout let loop lowp macro macro_rules match
+mediump meta mod module move mut mutable namespace new nil noexcept noinline nointerpolation
+non_coherent noncoherent noperspective null nullptr of operator override package packoffset
+partition pass patch pixelfragment precise precision premerge priv protected pub public readonly
+ref regardless register reinterpret_cast require requires resource restrict return self set
+shared sizeof smooth snorm static static_assert static_cast std struct subroutine super switch
+target template this thread_local throw trait true try type typedef typeid typename typeof union
+unless unorm unsafe unsized use using var varying virtual volatile wgsl where while with
+writeonly yield
 """
 # What kernels' texts call by name, and what those texts name themselves.
 _TAKEN = """
-f16 f32 i32 u32 vec2 vec3 vec4 array atomic ptr bitcast select abs acos asin atan atan2 ceil clamp cos cosh dot exp exp2
-extractBits floor fma fract insertBits inverseSqrt length log log2 max min mix pack2x16float pow round sign sin sinh sqrt
-step tan tanh trunc unpack2x16float atomicAnd atomicLoad atomicOr atomicStore storageBarrier workgroupBarrier sizes gid
-lid wid group Sizes
+f16 f32 i32 u32 vec2 vec3 vec4 array atomic ptr bitcast select abs all atan2 ceil clamp cos exp
+extractBits floor inverseSqrt log pack2x16float pow round sign sin sqrt tanh trunc
+unpack2x16float atomicAnd atomicLoad atomicOr atomicStore workgroupBarrier workgroupUniformLoad
+sizes gid lid wid group unfolded Sizes INFINITY NAN
 """
 _AVOIDED = frozenset((_RESERVED + _TAKEN).split())
 
 
 def identifier(title: str) -> str:
-    """A kernel's name for something, as the language takes it."""
-    if title in _AVOIDED or title == "_":
-        return f"{title}_"
-    return f"k{title}" if title.startswith("_") else title
+    """A kernel's name for something, as the language takes it. What the text names besides begins
+    with an underscore.
+    """
+    if title.startswith("_"):
+        return f"k{title}"
+    return f"{title}_" if title in _AVOIDED else title
 
 
 def type_name(kind: str, width: int = 1) -> str:

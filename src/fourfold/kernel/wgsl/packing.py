@@ -14,29 +14,29 @@ _TITLES = {
     DType.I16: "signed_shorts",
 }
 _FUNCTIONS = {
-    "halves4": """fn halves4(w: vec2<u32>) -> vec4<f32> {
+    "_halves4": """fn _halves4(w: vec2<u32>) -> vec4<f32> {
   return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
 }""",
-    "bytes4": """fn bytes4(w: u32) -> vec4<i32> {
+    "_bytes4": """fn _bytes4(w: u32) -> vec4<i32> {
   return vec4<i32>((vec4<u32>(w) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u));
 }""",
-    "signed_bytes4": """fn signed_bytes4(w: u32) -> vec4<i32> {
+    "_signed_bytes4": """fn _signed_bytes4(w: u32) -> vec4<i32> {
   return bitcast<vec4<i32>>(vec4<u32>(w) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u);
 }""",
-    "shorts4": """fn shorts4(w: vec2<u32>) -> vec4<i32> {
+    "_shorts4": """fn _shorts4(w: vec2<u32>) -> vec4<i32> {
   return vec4<i32>((w.xxyy >> vec4<u32>(0u, 16u, 0u, 16u)) & vec4<u32>(65535u));
 }""",
-    "signed_shorts4": """fn signed_shorts4(w: vec2<u32>) -> vec4<i32> {
+    "_signed_shorts4": """fn _signed_shorts4(w: vec2<u32>) -> vec4<i32> {
   return bitcast<vec4<i32>>(w.xxyy << vec4<u32>(16u, 0u, 16u, 0u)) >> vec4<u32>(16u);
 }""",
-    "pack_halves4": """fn pack_halves4(v: vec4<f32>) -> vec2<u32> {
+    "_pack_halves4": """fn _pack_halves4(v: vec4<f32>) -> vec2<u32> {
   return vec2<u32>(pack2x16float(v.xy), pack2x16float(v.zw));
 }""",
-    "pack_bytes4": """fn pack_bytes4(v: vec4<i32>) -> u32 {
+    "_pack_bytes4": """fn _pack_bytes4(v: vec4<i32>) -> u32 {
   let w = (bitcast<vec4<u32>>(v) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
   return w.x | w.y | w.z | w.w;
 }""",
-    "pack_shorts4": """fn pack_shorts4(v: vec4<i32>) -> vec2<u32> {
+    "_pack_shorts4": """fn _pack_shorts4(v: vec4<i32>) -> vec2<u32> {
   let w = (bitcast<vec4<u32>>(v) & vec4<u32>(65535u)) << vec4<u32>(0u, 16u, 0u, 16u);
   return w.xz | w.yw;
 }""",
@@ -45,13 +45,13 @@ _FUNCTIONS = {
 
 def unpacking(dtype: DType) -> tuple[str, str]:
     """The function that makes four numbers of words, by name and text."""
-    name = f"{_TITLES[dtype]}4"
+    name = f"_{_TITLES[dtype]}4"
     return name, _FUNCTIONS[name]
 
 
 def packing(dtype: DType) -> tuple[str, str]:
     """The one that makes words of four numbers."""
-    name = f"pack_{_TITLES[dtype].removeprefix('signed_')}4"
+    name = f"_pack_{_TITLES[dtype].removeprefix('signed_')}4"
     return name, _FUNCTIONS[name]
 
 

@@ -56,7 +56,9 @@ class Renderer:
     def text(self, entry: str) -> str:
         body = [*self._block(self.kernel.body, 1, {})]
         marks = " ".join(one.mark for one in in_order(self.bindings))
+        functions = [*self.memory.functions.values(), *self.expressions.functions.values()]
         special = [name for name in SPECIAL_NUMBERS if any(name in line for line in body)]
+        bits = [name for name in SPECIAL_NUMBERS if any(name in text for text in body + functions)]
         lines = [
             f"{MARK}{entry} {marks}".rstrip(),
             *(["enable f16;"] if self.expressions.halves else []),
@@ -65,9 +67,8 @@ class Renderer:
             *self._local_arrays(),
             *(f"var<workgroup> {name}: {type_};" for name, type_ in self.meeting.items()),
             # A constant would be looked at, and refused.
-            *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in special),
-            *self.memory.functions.values(),
-            *self.expressions.functions.values(),
+            *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in bits),
+            *functions,
             *self._head(entry),
             *(f"  let {name} = bitcast<f32>({name}_BITS);" for name in special),
             *(f"  {line}" for line in self.memory.offsets.values()),
@@ -173,7 +174,7 @@ class Renderer:
 
     def _told(self, pad: str, title: str, type_: str, text: str) -> Iterator[str]:
         """A name for what all work-items of a group hold alike, in a way that says so."""
-        place = f"told{len(self.meeting)}_"
+        place = f"_told{len(self.meeting)}"
         self.meeting[place] = type_
         yield f"{pad}if (all(lid == vec3<u32>())) {{ {place} = {text}; }}"
         yield f"{pad}let {title} = workgroupUniformLoad(&{place});"
@@ -222,4 +223,4 @@ class Renderer:
 
     def _title(self) -> str:
         self.count += 1
-        return f"s{self.count}_"
+        return f"_s{self.count}"

@@ -166,14 +166,11 @@ class Convolution:
             x = kernel.let(block * kernel.size("block_tiles", count) + x, "x_all")
         else:
             local = (wide, tall, tile.split)
-            stay = tile.split > 1 or few
-            x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=stay)
+            x, y, _ = kernel.ids(count, groups, tile.split, local=local, stay=few or tile.split > 1)
         self.number, self.count = x, count
-        if few:
-            # Whether or not the last ones have something to do, the text is the same.
-            y = kernel.let(minimum(y, kernel.size("last_group", groups - 1, always=True)), "y_in")
-        elif kernel.grid[1] != groups and tile.split > 1:
-            y = kernel.let(minimum(y, const(groups - 1)), "y_in")
+        if few or (kernel.grid[1] != groups and tile.split > 1):
+            end = kernel.size("last_group", groups - 1, always=True) if few else const(groups - 1)
+            y = kernel.let(minimum(y, end), "y_in")
         last = kernel.size("last_tile", total.pixels - tile.pixels)
         if wide == 1:
             # The last tile starts early and makes some pixels again: cheaper than a guard.

@@ -10,7 +10,7 @@ from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 
 if TYPE_CHECKING:
-    from fourfold.players.cuda import boards, nvrtc
+    from fourfold.players.cuda import boards, failures, nvrtc
     from fourfold.players.cuda import devices as found
     from fourfold.players.cuda import import_memory as imports
     from fourfold.players.cuda import memory as memories
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 else:
     # A start on another device has no use for any of them.
     boards = lazy_import("fourfold.players.cuda.boards")
+    failures = lazy_import("fourfold.players.cuda.failures")
     found = lazy_import("fourfold.players.cuda.devices")
     imports = lazy_import("fourfold.players.cuda.import_memory")
     memories = lazy_import("fourfold.players.cuda.memory")
@@ -76,7 +77,8 @@ class CudaBackend:
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> programs.BuiltModule | None:
-        return programs.load_binary(device, binary)
+        with failures.Working("loading the kernels", device, found.context_of(device)):
+            return programs.load_binary(device, binary)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         return True

@@ -9,7 +9,7 @@ from fourfold.plan import Plan, Port, padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.port_memory import PortMemory
-from fourfold.players.cuda.replay import Copy, Route
+from fourfold.players.cuda.replay import Copy, LaunchBinder, Replay, Route
 from fourfold.players.port_buffers import movable_buffers
 from fourfold.players.protocol import is_read
 
@@ -19,14 +19,32 @@ VECTOR = 16  # bytes that kernels read at once, at an address that is a multiple
 class BoundMemory:
     """Finds the route of runs with a caller's memory. What kernels cannot use where it is is copied
     on the device: memory that ends too early, an output where an input is, variables of the model.
+    The last few of such runs are kept ready: callers come with the same memory again and again.
     """
 
-    def __init__(self, plan: Plan, ports: PortMemory) -> None:
-        self._plan, self._ports, self._movable = plan, ports, movable_buffers(plan)
-        self._between: dict[int, cu.DeviceBuffer] = {}  # of ports whose own memory is the host's
+    MOST = 32  # that are kept
 
-    def route(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Route:
-        """The run with these inputs and outputs, of which some are `CudaMemory`."""
+    def __init__(self, plan: Plan, ports: PortMemory, binder: LaunchBinder) -> None:
+        self._plan, self._ports, self._binder = plan, ports, binder
+        self._movable = movable_buffers(plan)
+        self._between: dict[int, cu.DeviceBuffer] = {}  # of ports whose own memory is the host's
+        self._kept: dict[object, Replay] = {}
+
+    def find(self, arrays: Sequence[Any], into: Sequence[Any] | None, stream: cu.Stream) -> Replay:
+        """The run with these inputs and outputs, of which some are `CudaMemory`; `stream` is where
+        such runs are played.
+        """
+        key = (tuple(map(_trait, arrays)), None if into is None else tuple(map(_trait, into)))
+        found = self._kept.pop(key, None)
+        if found is None:
+            if len(self._kept) == self.MOST:
+                stream.finish()  # it may still be played
+                self._kept.pop(next(iter(self._kept))).release()
+            found = Replay(self._route(arrays, into), self._binder)
+        self._kept[key] = found
+        return found
+
+    def _route(self, arrays: Sequence[Any], into: Sequence[Any] | None) -> Route:
         places = dict(self._ports.places)
         before: list[Copy] = []
         after: list[Copy] = []
@@ -71,14 +89,23 @@ class BoundMemory:
         return places[port.buffer]
 
     def release(self) -> None:
-        between, self._between = self._between, {}
-        for buffer in between.values():
+        for replay in self._kept.values():
+            replay.release()
+        for buffer in self._between.values():
             buffer.release()
+        self._kept, self._between = {}, {}
 
 
 def is_foreign(given: Sequence[Any]) -> bool:
     """Whether others may have put work on some of this into the default stream."""
     return any(isinstance(one, CudaMemory) and one.is_foreign for one in given)
+
+
+def _trait(given: Any) -> object:
+    """All of an input or output that a route depends on."""
+    if isinstance(given, CudaMemory):
+        return given.address, given.size
+    return given is None
 
 
 def _not_empty(copies: Sequence[Copy]) -> tuple[Copy, ...]:

@@ -9,11 +9,13 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
+from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import pointers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.torch_tensors import TorchTensor, torch_tensor
 from fourfold.players.dlpack import device_kind, device_tensor, is_one_piece
 from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED
 
@@ -30,6 +32,9 @@ def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
         return given
     if isinstance(given, int) and not isinstance(given, bool):
         return _at(info, given, None)
+    plain = torch_tensor(given)
+    if plain is not None:
+        return _of_torch(info, given, plain)
     if device_kind(given) in (CUDA, PINNED, MANAGED):
         return _of_tensor(info, given)
     interface = _interface(given)
@@ -52,12 +57,33 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
     kind, ordinal = given.__dlpack_device__()
     if kind == CUDA:
         _check_device(info, int(ordinal))
-    with working("importing memory", info, context_of(info)):
+    with Working("importing memory", info, context_of(info)):
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
-    found = _at(info, tensor.data + tensor.start, tensor)
+    found = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype
     found.size = max(found.size, tensor.nbytes)
     return found
+
+
+def _of_torch(info: DeviceInfo, given: Any, tensor: TorchTensor) -> CudaMemory:
+    """Memory of a plain tensor of PyTorch's. Where kernels read no further than it goes, the driver
+    need not be asked how much there is.
+    """
+    _check_device(info, tensor.ordinal)
+    if tensor.nbytes and tensor.nbytes == padded(tensor.nbytes):
+        found = CudaMemory(info, tensor.address, tensor.nbytes, given)
+    else:
+        found = _at(info, tensor.address, given, empty=not tensor.nbytes)
+    found.shape, found.dtype = tensor.shape, tensor.dtype
+    _follow(info, tensor.stream or cu.DEFAULT_STREAM)
+    return found
+
+
+def _follow(info: DeviceInfo, producer: int) -> None:
+    """Let the stream that runs follow wait for what was put into another."""
+    if producer != _order(info):
+        with Working("importing memory", info, context_of(info)):
+            cu.Stream.of(_order(info)).follow(cu.Stream.of(producer))
 
 
 def _of_interface(info: DeviceInfo, given: Any, interface: Mapping[str, Any]) -> CudaMemory:
@@ -78,9 +104,8 @@ def _of_interface(info: DeviceInfo, given: Any, interface: Mapping[str, Any]) ->
     found = _at(info, int(address or 0), given, empty=0 in shape)
     found.shape, found.dtype, found.read_only = shape, dtype, bool(read_only)
     producer = interface.get("stream")
-    if producer is not None and producer != _order(info):
-        with working("importing memory", info, context_of(info)):
-            cu.Stream.of(_order(info)).follow(cu.Stream.of(int(producer)))
+    if producer is not None:
+        _follow(info, int(producer))
     return found
 
 
@@ -93,7 +118,7 @@ def _at(info: DeviceInfo, address: int, owner: object, empty: bool = False) -> C
     """Memory from an address on, as much as there is."""
     if empty:
         return CudaMemory(info, address, 0, owner)
-    with working("importing memory", info, context_of(info)):
+    with Working("importing memory", info, context_of(info)):
         known = pointers.pointer_info(address)
     if not known.kind:
         what, why = f"{address:#x} is no memory of CUDA", "its driver does not know that address"

@@ -11,7 +11,7 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.failures import Working
 from fourfold.players.dlpack_devices import CUDA
 
 
@@ -66,8 +66,8 @@ class CudaMemory:
     @contextmanager
     def _stream(self, doing: str) -> Iterator[cu.Stream]:
         """A stream for copies, behind what others have put into theirs."""
-        stream = stream_of(self.device)
-        with working(doing, self.device, context_of(self.device), self.size):
+        with Working(doing, self.device, context_of(self.device), self.size):
+            stream = stream_of(self.device)
             if self.is_foreign and not self.device.shared_queue:
                 stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
             yield stream
@@ -78,7 +78,7 @@ class _OwnMemory:
 
     def __init__(self, device: DeviceInfo, size: int) -> None:
         self._context = context_of(device)
-        with working("setting memory aside", device, self._context, size):
+        with Working("setting memory aside", device, self._context, size):
             self.buffer = cu.DeviceBuffer(size)
 
     def __del__(self) -> None:

@@ -18,10 +18,10 @@ from fourfold.players.chunked_copy import copied
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
-from fourfold.players.cuda.replay import LaunchBinder, Replay, Replays
+from fourfold.players.cuda.replay import LaunchBinder, Replay
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
 
@@ -72,10 +72,9 @@ class Player:
         self._ports = PortMemory(self._context, self.plan, variables, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
-        binder = LaunchBinder(self.info, self.plan, program.module, self._buffers.addresses)
-        self._replays = Replays(binder)
-        self._held.callback(self._replays.release)
-        self._own = self._replays.make(self._ports.route())
+        how = (self.info, self.plan, program.module)
+        self._binder = LaunchBinder(*how, self._buffers.addresses)
+        self._own = Replay(self._ports.route(), self._binder)
         self._held.callback(self._own.release)
         self._own.capture()
 
@@ -92,18 +91,11 @@ class Player:
     def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
         """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
         with self._working("running the model"):
-            self._play(arrays, self._own, waits=bool(self._own_downloads))
+            self._play(arrays, self._own)
             return self._ports.take(into)
 
-    @cached_property
-    def _own_downloads(self) -> int:
-        """How many outputs are copied behind the kernels."""
-        return len(self._ports.copies_out(self.plan.outputs))
-
-    def _play(self, arrays: Sequence[Any], replay: Replay, waits: bool) -> None:
-        """Play a run, whose inputs are arrays or in place already; what is copied behind the
-        kernels is waited for where somebody `waits` for it.
-        """
+    def _play(self, arrays: Sequence[Any], replay: Replay) -> None:
+        """Play a run, whose inputs are arrays or in place already, and wait for it."""
         for number, (view, array) in enumerate(zip(self._ports.inputs, arrays, strict=True)):
             if isinstance(array, np.ndarray) and number not in self._host_inputs:
                 copied(array, view)
@@ -117,23 +109,22 @@ class Player:
         self._handshake.launch_and_copy(given, lambda: replay.put(self._stream))
         while not self._handshake.wait():
             replay.put(self._stream)
-        if waits:
+        if replay.route.after:
             self._stream.finish()  # the kernel is done before what is copied behind it
 
     @cached_property
     def _bound(self) -> bound_memory.BoundMemory:
         """Most callers bind nothing."""
-        made = bound_memory.BoundMemory(self.plan, self._ports)
+        made = bound_memory.BoundMemory(self.plan, self._ports, self._binder)
         self._held.callback(made.release)
         return made
 
     def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
         """As `run`, with memory of the device among the inputs, or among those to write into."""
         with self._working("running the model"):
-            route = self._bound.route(arrays, into)
-            replay = self._replays.find(route, self._stream)
+            replay = self._bound.find(arrays, into, self._stream)
             self._follow_callers([*arrays, *(into or ())])
-            self._play(arrays, replay, waits=bool(route.after))
+            self._play(arrays, replay)
             return self._ports.take(into)
 
     def _follow_callers(self, given: Sequence[Any]) -> None:
@@ -147,7 +138,7 @@ class Player:
         """Memory and launches for one more run in flight; see Slot."""
         with self._working("setting memory aside"):
             ports = PortMemory(self._context, self.plan, self._buffers.variables(), staged)
-            return slots.Slot(ports, self._replays, self._slot_streams, self._working)
+            return slots.Slot(ports, self._binder, self._slot_streams, self._working)
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:
@@ -174,13 +165,12 @@ class Player:
             for view, array in zip(self._ports.inputs, arrays, strict=True):
                 if isinstance(array, np.ndarray):
                     copied(array, view)
-            route = self._bound.route(arrays, None)
+            replay = self._bound.find(arrays, None, self._stream)
             self._follow_callers(arrays)
-            for one in route.before:
+            for one in replay.route.before:
                 self._stream.copy(*one)
-            launches = self._replays.find(route, self._stream).launches
             for _ in range(runs):
-                times = self._timed(launches)
+                times = self._timed(replay.launches)
                 best = [min(pair) for pair in zip(best, times, strict=True)]
         return best
 
@@ -225,4 +215,4 @@ class Player:
             self.close()
 
     def _working(self, doing: str) -> AbstractContextManager[object]:
-        return working(doing, self.info, self._context, self._needed)
+        return Working(doing, self.info, self._context, self._needed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -40,8 +40,8 @@ class LaunchBinder:
     ) -> None:
         """`addresses` has those buffers that are the same in all runs."""
         self._info, self._plan, self._addresses = info, plan, addresses
-        names = dict.fromkeys(launch.entry for launch in plan.launches)
-        self._functions = {name: module.function(name) for name in names}
+        asked = {launch.entry: launch.local_bytes for launch in plan.launches}
+        self._functions = {name: module.function(name, size) for name, size in asked.items()}
         self._ports = port_buffers(plan)
         self._waits = plan.requirements.resident_groups > 0
         self._fixed: dict[int, cu.Launch] = {}  # those that see no port, by their numbers
@@ -93,8 +93,8 @@ class Replay:
     than putting it in once.
     """
 
-    def __init__(self, route: Route, launches: Sequence[cu.Launch]) -> None:
-        self.launches, self._route = launches, route
+    def __init__(self, route: Route, binder: LaunchBinder) -> None:
+        self.route, self.launches = route, binder.bind(dict(route.places))
         self._graph: cu.Graph | None = None
         self._was_put = self._was_captured = False
 
@@ -120,44 +120,14 @@ class Replay:
                 raise
 
     def _put_all(self, stream: cu.Stream) -> None:
-        for one in self._route.before:
+        for one in self.route.before:
             stream.copy(*one)
         for launch in self.launches:
             launch.put(stream)
-        for one in self._route.after:
+        for one in self.route.after:
             stream.copy(*one)
 
     def release(self) -> None:
         graph, self._graph = self._graph, None
         if graph is not None:
             graph.release()
-
-
-class Replays:
-    """The runs of a player by their routes; of those by callers' memory the last few are kept."""
-
-    MOST = 8
-
-    def __init__(self, binder: LaunchBinder) -> None:
-        self._binder = binder
-        self._kept: dict[Route, Replay] = {}
-
-    def make(self, route: Route) -> Replay:
-        """A run that somebody else keeps."""
-        return Replay(route, self._binder.bind(dict(route.places)))
-
-    def find(self, route: Route, stream: cu.Stream) -> Replay:
-        """The run by a route: as it was the last time, or a new one."""
-        found = self._kept.pop(route, None)
-        if found is None:
-            if len(self._kept) == self.MOST:
-                stream.finish()  # it may still be played
-                self._kept.pop(next(iter(self._kept))).release()
-            found = self.make(route)
-        self._kept[route] = found
-        return found
-
-    def release(self) -> None:
-        kept, self._kept = self._kept, {}
-        for replay in kept.values():
-            replay.release()

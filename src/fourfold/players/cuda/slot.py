@@ -14,7 +14,7 @@ from fourfold.plan.host_protocol import DONE, READY, pieces
 from fourfold.players.chunked_copy import copied
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.port_memory import PortMemory
-from fourfold.players.cuda.replay import Copy, Replays
+from fourfold.players.cuda.replay import Copy, LaunchBinder, Replay
 
 MOST_POLLS = 20000  # of whether a run is done; then the driver waits
 DOING = "running the model"
@@ -55,7 +55,7 @@ class Slot:
     """One run in flight; see the protocol. `working` makes errors of the driver our own."""
 
     def __init__(
-        self, ports: PortMemory, replays: Replays, streams: SlotStreams, working: Working
+        self, ports: PortMemory, binder: LaunchBinder, streams: SlotStreams, working: Working
     ) -> None:
         self._ports, self._streams, self._working = ports, streams, working
         self.inputs, self.outputs = ports.inputs, ports.outputs
@@ -67,7 +67,7 @@ class Slot:
         self._flags = self._make_flags()
         # Whether the last kernel itself tells that all is there.
         self._tells = self._flags is not None and not (self._downloads or route.after)
-        self._replay = replays.make(route)
+        self._replay = Replay(route, binder)
         self._sent, self._computed, self._done = cu.Event(), cu.Event(), cu.Event()
         self._is_flying = False
         self._replay.capture()

@@ -7,15 +7,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from fourfold.kernel.expression import Expression
+from fourfold.kernel.intrinsics import load_words
 from fourfold.kernel.statement import (
     Assign,
+    AwaitCopies,
     AwaitHost,
     AwaitInputs,
     Barrier,
     Branch,
+    CopyAhead,
     Declare,
     DiagonalMultiply,
     DotAccumulate,
+    EndCopies,
     Leave,
     LocalArray,
     Loop,
@@ -97,6 +101,12 @@ def _store(scope: Scope, statement: Store) -> Run:
         target.write(frame, index(frame), stored, width)
 
     return run
+
+
+def _copy_ahead(scope: Scope, statement: CopyAhead) -> Run:
+    """It is there at once, as it may be anywhere."""
+    words = load_words(statement.source, statement.place, statement.inside)
+    return _store(scope, Store(statement.target, statement.index, words))
 
 
 def _store_rounded(scope: Scope, statement: StoreRounded) -> Run:
@@ -330,6 +340,9 @@ _MAKERS: dict[type, Callable[..., Run]] = {
     Leave: _leave,
     Shift: _shift,
     Prefetch: _pass,
+    CopyAhead: _copy_ahead,
+    EndCopies: _pass,
+    AwaitCopies: _pass,
     LocalArray: _pass,
     Barrier: _barrier,
     AwaitInputs: _await_inputs,

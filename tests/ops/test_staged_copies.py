@@ -1,0 +1,188 @@
+"""Convolutions whose pixels and weights are copied ahead, against the references: interpreted, as
+CUDA C on this machine's processor, and on GPUs that have such copies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda_on_host import COMPILER, play_on_host
+from fake_cuda import FakeCuda
+from fake_devices import target_of
+from imagined_gpu import imagined_gpu
+from interpreted_devices import NVIDIA
+from random_graphs import build
+
+from fourfold.cpu.reference import evaluate
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.cuda.dialect import CUDA
+from fourfold.kernels.matrix.staged import StagedTile, staged_choices
+from fourfold.lower import make_plan, specialise
+from fourfold.lower.kernels import choose_kernel, node_contexts
+from fourfold.lower.locations import choose_locations
+from fourfold.plan import Plan
+from fourfold.players import find_device, make_player, probe
+from fourfold.players.cuda.architectures import most_local_memory
+from fourfold.players.cuda.boards import find_board
+
+ROOMY = replace(NVIDIA, local_memory=48 << 10)
+INTERPRETED = (ROOMY,)
+BOARD = find_board("sm_90", units=1)
+assert BOARD is not None
+LARGE = replace(BOARD, local_memory=most_local_memory((9, 0)))
+GRAPHS = {
+    "one tap": """
+        input x: f32[1,9,23,16]
+        const v: f32[64,1,1,16]
+        const w: f32[40,1,1,64]
+        const b: f32[40]
+        m = conv2d(x, v)
+        y = conv2d(m, w, b) |> relu
+        output y
+        """,
+    "a window, more pixels than a group": """
+        input x: f32[2,7,11,16]
+        const v: f32[32,1,1,16]
+        const w: f32[72,3,3,32]
+        const r: f32[2,7,11,72]
+        m = conv2d(x, v)
+        y = conv2d(m, w; padding=Padding(1,1,1,1)) |> add(r)
+        output y
+        """,
+    "steps and gaps": """
+        input x: f32[1,13,12,16]
+        const v: f32[96,1,1,16]
+        const w: f32[8,3,2,96]
+        m = conv2d(x, v)
+        y = conv2d(m, w; stride=(2,1), dilation=(2,3), padding=Padding(2,1,0,3))
+        output y
+        """,
+    "few batches": """
+        input x: f32[1,3,5,16]
+        const v: f32[32,1,1,16]
+        const w: f32[13,1,1,32]
+        m = conv2d(x, v)
+        y = conv2d(m, w)
+        output y
+        """,
+}
+TILES = ("128x128 in 2", "64x64 in 3", "64x64 in 4", "64x128 in 2", "128x64 in 2")
+
+
+def in_halves(text: str) -> Graph:
+    """A graph with weights that lose nothing as halves."""
+    graph = build(text)
+    halves = {n: a.astype(np.float16).astype(np.float32) for n, a in graph.constants.items()}
+    return replace(graph, constants=halves)
+
+
+def staged_plan(graph: Graph, device: DeviceInfo, tile: str, form: str = "list") -> Plan:
+    """A plan in which all that can be is copied ahead."""
+    options = KernelOptions("mixed", form=form)
+    target = specialise.specialise_target(graph, target_of(device, options))
+    found = node_contexts(graph, choose_locations(graph, target.options), target)
+    plan = make_plan(graph, device, options, {one.key: f"staged: {tile}" for one in found})
+    assert "copy_ahead" in plan.program.text
+    return plan
+
+
+@pytest.fixture(autouse=True)
+def _halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small values are kept as halves, too."""
+    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+
+
+def numbers(graph: Graph) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(5)
+    return {
+        name: random.uniform(-1, 1, graph.types[name].shape).astype(np.float32)
+        for name in graph.inputs
+    }
+
+
+def compare(result: np.ndarray, graph: Graph, given: dict[str, np.ndarray]) -> None:
+    wanted = evaluate(graph, given)["y"]
+    assert not np.isnan(result).any()
+    np.testing.assert_allclose(result, wanted, atol=4e-3 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("form", ["list", "one"])
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("title", GRAPHS)
+def test_against_the_reference(title: str, tile: str, form: str, device: DeviceInfo) -> None:
+    if device.language not in ("cuda", "tree") or not device.matrix_units:
+        pytest.skip("the device, or its language, has no copies that run by themselves")
+    if form == "one" and not device.resident:
+        pytest.skip("its groups cannot wait for each other")
+    graph = in_halves(GRAPHS[title])
+    given = numbers(graph)
+    player = make_player(device, staged_plan(graph, device, tile, form))
+    player.poison()
+    result = player.run(list(given.values()))[0]
+    player.close()
+    compare(result, graph, given)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@pytest.mark.parametrize("form", ["list", "one"])
+@pytest.mark.parametrize("tile", TILES[:2])
+@pytest.mark.parametrize("title", GRAPHS)
+def test_as_cuda_on_the_host(title: str, tile: str, form: str, tmp_path: Path) -> None:
+    graph = in_halves(GRAPHS[title])
+    given = numbers(graph)
+    plan = staged_plan(graph, BOARD, tile, form)
+    compare(play_on_host(plan, list(given.values()), tmp_path)[0], graph, given)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@pytest.mark.parametrize("form", ["list", "one"])
+def test_local_memory_that_launches_ask_for(form: str, tmp_path: Path) -> None:
+    """More than a kernel may declare; the plan says how much, also when it is kept."""
+    graph = in_halves(GRAPHS["a window, more pixels than a group"])
+    given = numbers(graph)
+    plan = staged_plan(graph, LARGE, "128x128 in 4", form)
+    (asked,) = [launch.local_bytes for launch in plan.launches if launch.local_bytes]
+    assert asked == StagedTile(128, 128, 4).local_bytes > BOARD.local_memory
+    assert plan.requirements.local_memory >= asked
+    assert "of local memory" in " ".join(plan.requirements.unmet(BOARD))
+    assert CUDA.launch_array in plan.program.text
+    compare(play_on_host(plan, list(given.values()), tmp_path)[0], graph, given)
+    small = staged_plan(graph, LARGE, "64x64 in 2", form)
+    assert CUDA.launch_array not in small.program.text
+    assert not any(launch.local_bytes for launch in small.launches)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+def test_a_launch_asks_the_driver() -> None:
+    graph = in_halves(GRAPHS["few batches"])
+    given = numbers(graph)
+    with imagined_gpu(FakeCuda()) as driver:
+        device = probe(find_device("cuda:0"))
+        plan = staged_plan(graph, replace(device, local_memory=LARGE.local_memory), "128x128 in 4")
+        player = make_player(device, plan)
+        compare(player.run(list(given.values()))[0], graph, given)
+        player.close()
+        del player  # while its driver is there
+        assert list(driver.asked.values()) == [StagedTile(128, 128, 4).local_bytes]
+
+
+def test_architectures_have_more_local_memory_than_kernels_declare() -> None:
+    assert most_local_memory((9, 0)) == 227 << 10
+    assert most_local_memory((8, 6)) == most_local_memory((12, 0)) == 99 << 10
+    assert most_local_memory((99, 0)) == 48 << 10
+
+
+def test_nothing_but_tuning_takes_it() -> None:
+    graph = in_halves(GRAPHS["one tap"])
+    target = specialise.specialise_target(graph, target_of(BOARD, KernelOptions("mixed")))
+    *_, last = node_contexts(graph, choose_locations(graph, target.options), target)
+    assert str(choose_kernel(last, {})) == "matrix: default"
+    assert str(choose_kernel(last, {last.key: "staged: 64x64 in 2"})) == "staged: 64x64 in 2"
+    room = [StagedTile.parse(one) for one in staged_choices(last)]
+    assert room
+    assert all(one is not None and one.local_bytes <= BOARD.local_memory for one in room)

@@ -1,0 +1,114 @@
+"""Where ports are in runs by CUDA: what kernels use where it is, and what is copied for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from small_networks import small_onnx
+from stateful_models import svdf
+
+import fourfold
+from fourfold import forks
+from fourfold.device import DeviceInfo
+from fourfold.errors import DeviceError
+from fourfold.players.cuda.binding import calls, loader
+from fourfold.players.cuda.bound_memory import BoundMemory
+from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.player import Player
+from fourfold.players.cuda.replay import Route
+
+X = np.random.default_rng(5).uniform(-1, 1, (1, 5, 6, 3)).astype(np.float32)
+
+
+@pytest.fixture(params=["list", "one"])
+def session(
+    request: pytest.FixtureRequest, cuda: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[fourfold.Session]:
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", request.param)
+    with fourfold.Session(small_onnx(), cuda, cache="memory") as made:
+        yield made
+
+
+def player_of(session: fourfold.Session) -> Player:
+    player = session._instance.player
+    assert isinstance(player, Player)
+    return player
+
+
+def route(session: fourfold.Session, arrays: list[Any], into: list[Any] | None = None) -> Route:
+    player = player_of(session)
+    found: BoundMemory = player._bound
+    with player._working("finding a route"):
+        return found.find(arrays, into, player._stream).route
+
+
+def part(memory: CudaMemory, skipped: int, size: int | None = None) -> CudaMemory:
+    room = memory.size - skipped if size is None else size
+    return CudaMemory(memory.device, memory.address + skipped, room, memory)
+
+
+def test_what_fits_is_used_where_it_is(session: fourfold.Session) -> None:
+    source, target = (CudaMemory.make(session.device, 1024) for _ in range(2))
+    image = session.plan.inputs[0].buffer
+    scores, twice = (port.buffer for port in session.plan.outputs)
+    for skipped in (0, 16, 512):
+        found = route(session, [part(source, skipped)], [target, part(target, 512)])
+        places = dict(found.places)
+        assert places[image] == source.address + skipped
+        assert (places[scores], places[twice]) == (target.address, target.address + 512)
+        assert (found.before, found.after) == ((), ())
+
+
+@pytest.mark.parametrize(("skipped", "size"), [(4, None), (8, None), (0, 360)])
+def test_what_kernels_cannot_use_is_copied(
+    session: fourfold.Session, skipped: int, size: int | None
+) -> None:
+    """They read whole vectors, a little behind the end."""
+    given = part(CudaMemory.make(session.device, 1024), skipped, size)
+    (copy,) = route(session, [given], [None, None]).before
+    assert (copy.source, copy.size) == (given.address, 360)
+    assert dict(route(session, [given]).places)[session.plan.inputs[0].buffer] == copy.target
+
+
+def test_nobody_fetches_what_nobody_wants(session: fourfold.Session) -> None:
+    source = CudaMemory.make(session.device, 1024)
+    assert route(session, [source], [None, None]).after == ()
+    downloads = len(route(session, [source], None).after)
+    assert downloads == (0 if session.plan.requirements.reaches_host else 2)
+
+
+def test_variables_stay_in_the_order_of_runs(cuda: DeviceInfo) -> None:
+    with fourfold.Session(svdf(), cuda, cache="memory") as session:
+        player = player_of(session)
+        slot = player.open_slot()
+        kept = set(player._buffers.variables().values())
+        beside = {one.target for one in slot._uploads} | {one.source for one in slot._downloads}
+        assert kept
+        assert not kept & beside
+        slot.close()
+
+
+def test_in_a_forked_child_the_driver_is_left_alone(
+    session: fourfold.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its threads are the parent's: whatever is done ends in words, and nothing is given back."""
+    kept: Any = session.run(X, keep_on_device=True)["scores"]
+    slot = player_of(session).open_slot()
+    lost = forks.lost | {"cuda"}
+    monkeypatch.setattr(forks, "lost", lost)
+    monkeypatch.setattr(calls, "lost", lost)
+    driver: Any = loader.library()
+    called = list(getattr(driver, "names", ()))
+    with pytest.raises(DeviceError, match="before this process was forked"):
+        session.run(X)
+    with pytest.raises(DeviceError, match="before this process was forked"):
+        kept.numpy()
+    with pytest.raises(DeviceError, match="before this process was forked"):
+        slot.begin([X])
+    slot.close()
+    del kept
+    assert list(getattr(driver, "names", ())) == called
+    monkeypatch.undo()
