@@ -335,6 +335,21 @@ def test_equal_modules_are_built_once(fake: FakeWebGpu) -> None:
         player.close()
 
 
+def test_equal_constants_are_uploaded_once(fake: FakeWebGpu) -> None:
+    info, plan = devices.devices()[0], line_plan()
+    first = open_plan(info, plan)
+    before = len(fake.of_kind(np.ndarray))
+    second = open_plan(info, plan)
+    own = ("arena", "x", "y", "words", "staging in", "staging out")
+    assert len(fake.of_kind(np.ndarray)) == before + len(own)
+    first.close()
+    np.testing.assert_array_equal(second.run([X])[0], 2 * X + 1)
+    second.close()
+    other = open_plan(info, line_plan(7.0))
+    np.testing.assert_array_equal(other.run([X])[0], 7 * X + 1)
+    other.close()
+
+
 def test_the_first_run_begins_before_the_last_pipeline_is_there(fake: FakeWebGpu) -> None:
     player = open_plan(devices.devices()[0], sum_plan())
     launches = player._flight.launches  # type: ignore[attr-defined]
