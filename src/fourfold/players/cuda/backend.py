@@ -41,6 +41,7 @@ class CudaBackend:
     # GPU is played by, and nobody else loads a second driver.
     listed = False
     last_resort = False
+    has_binaries = True
     platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
