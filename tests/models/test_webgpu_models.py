@@ -137,7 +137,9 @@ print(*sorted(name for name in sys.modules if name.startswith(("fourfold.", "wgp
         "fourfold.lower",
         "fourfold.ops",
         "fourfold.formats",
-        "fourfold.kernel",
+        "fourfold.kernels",
+        "fourfold.kernel.kernel",
+        "fourfold.kernel.wgsl",
         "wgpu",
         "cffi",
     )
