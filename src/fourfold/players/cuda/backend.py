@@ -39,6 +39,7 @@ class CudaBackend:
 
     name = "cuda"
     last_resort = False
+    has_binaries = True
     platforms: tuple[str, ...] = ()
 
     @property
