@@ -11,7 +11,7 @@ HANGS := 1800 # seconds after which a test hangs, on however busy a machine
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-devices check format fuzz web bench clean
+.PHONY: help demo test test-all test-devices check format fuzz web bench player clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -48,6 +48,8 @@ web: ## the player for browsers, checked, minified and as a package for npm: web
 
 bench: $(VENV)/.dev ## the benchmarks, beside LiteRT's CPU runtime
 	$(BIN)/python benchmarks/models.py $(ARGS)
+
+player: build/fourfold-run build/libfourfold.a ## the player in C, for programs without Python, into build/
 
 clean: ## remove everything that these targets made
 	rm -rf $(VENV) $(BOOTSTRAP) build dist demo-output .coverage htmlcov
@@ -86,3 +88,21 @@ $(VENV)/.created:
 	  exit 1; }
 	@rm -rf $(BOOTSTRAP)
 	@touch $@
+
+# The player needs a C compiler and nothing else; OpenCL is found when it runs.
+PLAYER_FLAGS := -std=c99 -O2 -Wall -Wextra -pedantic -fvisibility=hidden -ffunction-sections -fPIC
+PLAYER_SOURCES := $(wildcard player/*.c)
+PLAYER_OBJECTS := $(PLAYER_SOURCES:player/%.c=build/player/%.o)
+PLAYER_COMMAND := $(wildcard player/command/*.c)
+
+build/player/%.o: player/%.c $(wildcard player/*.h)
+	@mkdir -p build/player
+	$(CC) $(PLAYER_FLAGS) $(CFLAGS) -c $< -o $@
+
+build/libfourfold.a: $(PLAYER_OBJECTS)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+build/fourfold-run: build/libfourfold.a $(PLAYER_COMMAND) $(wildcard player/command/*.h)
+	$(CC) $(PLAYER_FLAGS) $(CFLAGS) $(PLAYER_COMMAND) build/libfourfold.a -o $@ \
+	  -s -Wl,--gc-sections $(LDFLAGS) -ldl -lpthread -lm

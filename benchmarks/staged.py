@@ -3,7 +3,7 @@
 A model is lowered as a list of launches, once as it is and once for each form of the kernels that
 copy ahead (`kernels/matrix/staged.py`), which nothing but tuning takes. All are timed by the
 device's own clock, in turns; shown is the shortest time of each launch that has both. Outputs must
-agree.
+agree. --large has forms, too, for which launches ask for more local memory than kernels declare.
 
 python benchmarks/staged.py resnet50 --device cuda:0 --batch 32
 """
@@ -11,6 +11,7 @@ python benchmarks/staged.py resnet50 --device cuda:0 --batch 32
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from fourfold.lower.specialise import specialise_for
 from fourfold.op.registry import registry
 from fourfold.options import CompileOptions
 from fourfold.players import Player, find_device, make_player, probe
+from fourfold.players.cuda.architectures import most_local_memory, parse_architecture
 from fourfold.rewrite import rewrite
 from fourfold.split.cost import flops
 
@@ -56,16 +58,32 @@ def forms_of(graph: Graph, device: DeviceInfo) -> dict[str, list[str]]:
     return found
 
 
-def players_of(graph: Graph, device: DeviceInfo) -> dict[str, Player]:
-    """A player of the plan as it is, and of one for each form of the new kernels."""
-    keys = forms_of(graph, device)
+def with_more_memory(device: DeviceInfo) -> DeviceInfo:
+    """The device with all local memory that its architecture lets launches ask for."""
+    capability = parse_architecture(device.version)
+    if capability is None:
+        raise click.ClickException(f"{device.name} has no local memory to ask for")
+    return replace(device, local_memory=most_local_memory(capability))
+
+
+def players_of(
+    graph: Graph, device: DeviceInfo, roomy: DeviceInfo, only: Sequence[str] = ()
+) -> dict[str, Player]:
+    """A player of the plan as it is, and of one for each form of the new kernels, or only for some;
+    they are written for the same device with perhaps more local memory.
+    """
+    keys = forms_of(graph, roomy)
     if not keys:
         raise click.ClickException(f"no convolution can copy ahead on {device.name}")
     choices: dict[str, Mapping[str, str]] = {PLAIN: {}}
     for form in dict.fromkeys(form for forms in keys.values() for form in forms):
+        if only and form not in only:
+            continue
         choices[form] = {key: f"{STAGED}: {form}" for key, forms in keys.items() if form in forms}
     return {
-        form: make_player(device, make_plan(graph, device, OPTIONS, chosen))
+        form: make_player(
+            device, make_plan(graph, device if form == PLAIN else roomy, OPTIONS, chosen)
+        )
         for form, chosen in choices.items()
     }
 
@@ -131,16 +149,25 @@ def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
 @click.option("--device", default="cuda:0", show_default=True)
 @click.option("--batch", default=32, show_default=True)
 @click.option("--rounds", default=10, show_default=True)
+@click.option("--forms", default="", help="Only these, with commas: '128x128 in 2,64x64 in 3'.")
+@click.option("--large", is_flag=True, help="Let launches ask for more local memory, too.")
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
 def main(
-    models: tuple[str, ...], device: str, batch: int, rounds: int, output: Path | None
+    models: tuple[str, ...],
+    device: str,
+    batch: int,
+    rounds: int,
+    forms: str,
+    large: bool,
+    output: Path | None,
 ) -> None:
     info = probe(find_device(device))
+    roomy = with_more_memory(info) if large else info
     report: dict[str, Any] = {"setting": describe_setting(info), "batch": batch}
     for name in models:
         path = network_file(name, WORK) if name in NETWORKS else Path(name)
         graph = batched_graph(path, batch)
-        players = players_of(graph, info)
+        players = players_of(graph, info, roomy, [one for one in forms.split(",") if one])
         random = np.random.default_rng(0)
         arrays = [
             random.uniform(-1, 1, graph.types[one].shape).astype(graph.types[one].dtype.numpy)

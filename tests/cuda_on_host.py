@@ -27,6 +27,7 @@ COMPILER = shutil.which("g++") or shutil.which("clang++")
 _HERE = Path(__file__).parent
 _HEADER = _HERE / "cuda_on_host.hpp"
 _OPTIONS = ("-std=c++17", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-march=native")
+_MOST_LOCAL = 256 << 10  # bytes of local memory that a launch may ask for
 _WAITING = re.compile(
     r"__syncthreads|\b(exchange|from_last|from_next|matrix_multiply|filter_multiply)\("
 )
@@ -45,6 +46,7 @@ def host_text(program: Program) -> str:
     text = program.text
     for name, function in _functions().items():
         text = text.replace(_ASSEMBLY[name], function)
+    text = text.replace(CUDA.launch_array, f"static float4 pool[{_MOST_LOCAL // 16}];")
     assert "asm" not in text, "a function of assembly has nothing in its place"
     entries = _ENTRY.findall(text)
     calls = (

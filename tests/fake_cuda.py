@@ -19,10 +19,11 @@ from fake_cuda_streams import DEFAULT, FakeEvent, FakeStream, Work, reach, recor
 _UNITS, _INTEGRATED, _MAPS_HOST, _MAJOR, _MINOR, _COOPERATES = 16, 18, 19, 75, 76, 95
 _WORK_GROUP, _LOCAL_MEMORY = 1, 8
 _OUT_OF_MEMORY = 2
+_INVALID, _MOST_ASKED = 1, 8
 _NO_CODE = 209
 _NO_DEVICE = -2
 _HOST, _DEVICE = 1, 2
-_NO_CONTEXT = 201
+_NO_CONTEXT, _NOT_READY = 201, 600
 
 
 def number(given: Any) -> int:
@@ -48,6 +49,7 @@ class FakeCuda:
         self.held: dict[int, np.ndarray] = {}
         self.sizes: dict[int, tuple[int, int, int]] = {}  # bytes, kind and device by address
         self.launched: list[str] = []
+        self.asked: dict[int, int] = {}  # local memory that launches of a function may ask for
         self.copied: list[tuple[str, int]] = []
         self._pushed: defaultdict[int, list[int]] = defaultdict(list)  # contexts of each thread
         self.others = 0  # libraries that hold the primary context, too
@@ -243,15 +245,22 @@ class FakeCuda:
     ) -> None:
         count._obj.value = self.resident
 
-    def _cuLaunchKernel(self, function: Any, *rest: Any) -> None:
+    def _cuFuncSetAttribute(self, function: Any, what: int, value: int) -> None:
+        if what == _MOST_ASKED:
+            self.asked[number(function)] = value
+
+    def _cuLaunchKernel(self, function: Any, *rest: Any) -> int:
         kernels, entry = self._objects[number(function)]
         sizes, given = [number(size) for size in rest[:6]], rest[8]
+        if number(rest[6]) > self.asked.get(number(function), self._attributes[_LOCAL_MEMORY]):
+            return _INVALID
 
         def work() -> None:
             self.launched.append(entry)
             kernels.launch(entry, sizes[:3], sizes[3:], given)
 
         self.stream(rest[7]).put(work)
+        return 0
 
     _cuLaunchCooperativeKernel = _cuLaunchKernel  # noqa: N815
 
@@ -260,6 +269,9 @@ class FakeCuda:
 
     def _cuStreamSynchronize(self, stream: Any) -> None:
         self.stream(stream).finish()
+
+    def _cuStreamQuery(self, stream: Any) -> int:
+        return 0 if self.stream(stream).is_idle else _NOT_READY
 
     def _cuStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> None:
         wait_for(self.stream(stream), self._objects[number(event)])

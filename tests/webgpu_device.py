@@ -8,7 +8,7 @@ import pytest
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.players import find_device, probe, ready_to_play
+from fourfold.players import ask_facts, find_device, probe, ready_to_play
 
 
 @cache
@@ -18,7 +18,8 @@ def found() -> tuple[DeviceInfo | None, str]:
         device = find_device("webgpu")
     except DeviceError as error:
         return None, f"{error.what}: {error.why}"
-    return ready_to_play(probe(device, quantised=True)), ""
+    facts = ask_facts(probe(device, quantised=True), ["half_arithmetic"])
+    return ready_to_play(facts), ""
 
 
 def device() -> DeviceInfo:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from fourfold.compile.placement import read_problem
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan import Compiled, Plan
+from fourfold.plan import Compiled, Plan, Program
 from fourfold.plan.hybrid import HybridPlan
 from fourfold.players import (
+    ConnectionLost,
     Player,
     backend_of,
     find_target,
@@ -87,11 +89,20 @@ def tune_model(
         what, why = f"{device.name} cannot be tuned for", "kernels are timed on the device itself"
         raise InputError(what, why, "leave --tune out, and tune on the board")
     listener = ChoiceSaver(store, device, level, progress)
-    for lowering in lowering_inputs(model, device, options, known):
-        known = tune(*lowering, level, known, efforts, listener)
-    if store is not None:
-        keep_facts(device, store)
+    with _facts_kept(device, store):
+        for lowering in lowering_inputs(model, device, options, known):
+            known = tune(*lowering, level, known, efforts, listener)
     return known
+
+
+@contextmanager
+def _facts_kept(device: DeviceInfo, store: Store | None) -> Iterator[None]:
+    """What is found out of a device meanwhile is kept, however this ends."""
+    try:
+        yield
+    finally:
+        if store is not None:
+            keep_facts(device, store)
 
 
 def prepare_model(
@@ -100,52 +111,63 @@ def prepare_model(
     device: DeviceInfo,
     options: CompileOptions,
     choices: Mapping[str, str],
+    store: Store | None = None,
     placement: PlacementOptions = ANYWHERE,
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
     timings = Timings()
     problem = PreparationProblem(model, device, options, placement)
-    compiled, hybrid = _add_model(draft, problem, choices, timings)
+    compiled, hybrid = _add_model(draft, problem, choices, timings, store)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
-    add = _add_binaries if device.present else _build_binaries
-    size = add(draft, problem, compiled, hybrid)
+    binaries = _find_binaries(problem, compiled, hybrid, store)
+    for program, binary in binaries.items():
+        draft.add_binary(program_parts(program, device), binary)
+    size = sum(map(len, binaries.values()))
     return {"launches": len(compiled.plan.launches), "binary": size, **timings}
 
 
-def _build_binaries(
-    draft: Draft, problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
-) -> int:
-    """Code for a board that is not there, by the compiler alone; gives its size."""
-    device, size = problem.device, 0
+def _find_binaries(
+    problem: PreparationProblem,
+    compiled: Compiled,
+    hybrid: HybridPlan | None,
+    store: Store | None,
+) -> dict[Program, bytes]:
+    """Code of all programs of a model: kept from a preparation that was interrupted, or made now,
+    by the device's driver, or for a board that is not there by the compiler alone.
+    """
+    device = problem.device
     plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
-    for program in (plan.program for plan in plans if plan is not None):
-        binary = backend_of(device).build_binary(device, program)
-        if binary:
-            draft.add_binary(program_parts(program, device), binary)
-        size += len(binary)
-    return size
+    programs = [plan.program for plan in plans if plan is not None]
+    if not device.present:
+        built = {one: backend_of(device).build_binary(device, one) for one in programs}
+        return {program: binary for program, binary in built.items() if binary}
+    if store is not None and programs:
+        kept = {one: store.find_binary(program_parts(one, device)) for one in programs}
+        whole = {program: binary for program, binary in kept.items() if binary is not None}
+        if len(whole) == len(kept):
+            return whole
+    made = _fetch_binaries(problem, compiled, hybrid)
+    if store is not None:
+        for program, binary in made.items():
+            store.put_binary(problem.model.stem, program_parts(program, device), binary)
+    return made
 
 
-def _add_binaries(
-    draft: Draft, problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
-) -> int:
-    """Code as the driver of the device has it; gives its size."""
-    device, size = problem.device, 0
+def _fetch_binaries(
+    problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
+) -> dict[Program, bytes]:
+    """Code as the driver of the device has it, where it gives any."""
     players, player = _make_players(problem, compiled, hybrid)
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         ports = compiled.plan.inputs
         player.run([blank_array(port.type) for port in ports])
-        for one in players:
-            binary = _binary(one)
-            if binary is not None:
-                draft.add_binary(program_parts(one.plan.program, device), binary)
-                size += len(binary)
+        found = {one.plan.program: _binary(one) for one in players}
     finally:
         player.close()
-    return size
+    return {program: binary for program, binary in found.items() if binary is not None}
 
 
 @dataclass(frozen=True)
@@ -174,12 +196,19 @@ class PreparationProblem:
 
 
 def _add_model(
-    draft: Draft, problem: PreparationProblem, choices: Mapping[str, str], timings: Timings
+    draft: Draft,
+    problem: PreparationProblem,
+    choices: Mapping[str, str],
+    timings: Timings,
+    store: Store | None,
 ) -> tuple[Compiled, HybridPlan | None]:
     """A model in the draft, whole or in parts: what it takes, and the parts."""
     model, device, shapes = problem.model, problem.device, problem.options.shapes
-    ready_to_play(device)  # what trials tell goes into the file, too
-    compiled = problem.whole(choices, timings)
+    if store is not None:
+        recall_facts(device, store)
+    with _facts_kept(device, store):
+        ready_to_play(device, store)  # what trials tell goes into the file, too
+        compiled = problem.whole(choices, timings)
     if compiled is None:
         hybrid = problem.parts(choices)
         if hybrid is None:
@@ -277,5 +306,7 @@ def _add_generic(draft: Draft, problem: PreparationProblem) -> Plan | None:
 def _binary(player: Player) -> bytes | None:
     try:
         return player.binary()
+    except ConnectionLost:
+        raise
     except FourfoldError:
         return None

@@ -40,6 +40,7 @@ ROOMS = (
     "lower",
     "store",
     "convert",
+    "native",
     "players",
     "tune",
     "cpu",

@@ -14,7 +14,7 @@ from kernel_resources import Resources, fits, read_resources, resources_of
 from op_inputs import case_graph
 from op_kernels import WITH_KERNELS, op_graph
 from ops.test_staged_copies import GRAPHS as STAGED
-from ops.test_staged_copies import in_halves, staged_plan
+from ops.test_staged_copies import LARGE, in_halves, staged_plan
 
 from fourfold.compile import load_model
 from fourfold.device import DeviceInfo
@@ -110,7 +110,16 @@ def test_copies_ahead(architecture: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "cp.async" in plan.program.text
     (taken,) = [one for name, one in resources_of(plan, architecture).items() if "staged" in name]
     assert taken.spilled == 0
-    assert taken.local_bytes <= plan.requirements.local_memory
+    assert 0 < taken.local_bytes <= plan.requirements.local_memory
+
+
+def test_local_memory_that_launches_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specialise, "SMALL_ARENA", -1)
+    plan = staged_plan(in_halves(STAGED["one tap"]), LARGE, "128x128 in 4", "one")
+    (taken,) = resources_of(plan, "sm_90").values()
+    (launch,) = plan.launches
+    assert taken.local_bytes < 1024  # its rows of the table
+    assert launch.local_bytes > 48 << 10
 
 
 @cache

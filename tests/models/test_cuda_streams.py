@@ -21,7 +21,7 @@ from fourfold.players import find_device
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.memory import OwnMemory
 
 
 def open_session(device: object, model: bytes | None = None, **options: Any) -> fourfold.Session:
@@ -48,7 +48,7 @@ class Later:
     def __init__(self, device: DeviceInfo, stream: cu.Stream, shape: tuple[int, ...]) -> None:
         self._device, self._stream, self._shape = device, stream, shape
         size = 4 * int(np.prod(shape))
-        self._first, self._last = CudaMemory.make(device, size), CudaMemory.make(device, size)
+        self._first, self._last = OwnMemory(device, size), OwnMemory(device, size)
         self._last.write(np.full(shape, np.nan, np.float32))
         self.told: int | None = None  # the stream that it says its numbers come by
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cuda_on_host import COMPILER, play_on_host
+from fake_cuda import FakeCuda
 from fake_devices import target_of
+from imagined_gpu import imagined_gpu
 from interpreted_devices import NVIDIA
 from random_graphs import build
 
@@ -18,18 +20,21 @@ from fourfold.cpu.reference import evaluate
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernels.matrix.staged import StagedTile, staged_choices
 from fourfold.lower import make_plan, specialise
 from fourfold.lower.kernels import choose_kernel, node_contexts
 from fourfold.lower.locations import choose_locations
 from fourfold.plan import Plan
-from fourfold.players import make_player
+from fourfold.players import find_device, make_player, probe
+from fourfold.players.cuda.architectures import most_local_memory
 from fourfold.players.cuda.boards import find_board
 
 ROOMY = replace(NVIDIA, local_memory=48 << 10)
 INTERPRETED = (ROOMY,)
 BOARD = find_board("sm_90", units=1)
 assert BOARD is not None
+LARGE = replace(BOARD, local_memory=most_local_memory((9, 0)))
 GRAPHS = {
     "one tap": """
         input x: f32[1,9,23,16]
@@ -132,6 +137,44 @@ def test_as_cuda_on_the_host(title: str, tile: str, form: str, tmp_path: Path) -
     given = numbers(graph)
     plan = staged_plan(graph, BOARD, tile, form)
     compare(play_on_host(plan, list(given.values()), tmp_path)[0], graph, given)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+@pytest.mark.parametrize("form", ["list", "one"])
+def test_local_memory_that_launches_ask_for(form: str, tmp_path: Path) -> None:
+    """More than a kernel may declare; the plan says how much, also when it is kept."""
+    graph = in_halves(GRAPHS["a window, more pixels than a group"])
+    given = numbers(graph)
+    plan = staged_plan(graph, LARGE, "128x128 in 4", form)
+    (asked,) = [launch.local_bytes for launch in plan.launches if launch.local_bytes]
+    assert asked == StagedTile(128, 128, 4).local_bytes > BOARD.local_memory
+    assert plan.requirements.local_memory >= asked
+    assert "of local memory" in " ".join(plan.requirements.unmet(BOARD))
+    assert CUDA.launch_array in plan.program.text
+    compare(play_on_host(plan, list(given.values()), tmp_path)[0], graph, given)
+    small = staged_plan(graph, LARGE, "64x64 in 2", form)
+    assert CUDA.launch_array not in small.program.text
+    assert not any(launch.local_bytes for launch in small.launches)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+def test_a_launch_asks_the_driver() -> None:
+    graph = in_halves(GRAPHS["few batches"])
+    given = numbers(graph)
+    with imagined_gpu(FakeCuda()) as driver:
+        device = probe(find_device("cuda:0"))
+        plan = staged_plan(graph, replace(device, local_memory=LARGE.local_memory), "128x128 in 4")
+        player = make_player(device, plan)
+        compare(player.run(list(given.values()))[0], graph, given)
+        player.close()
+        del player  # while its driver is there
+        assert list(driver.asked.values()) == [StagedTile(128, 128, 4).local_bytes]
+
+
+def test_architectures_have_more_local_memory_than_kernels_declare() -> None:
+    assert most_local_memory((9, 0)) == 227 << 10
+    assert most_local_memory((8, 6)) == most_local_memory((12, 0)) == 99 << 10
+    assert most_local_memory((99, 0)) == 48 << 10
 
 
 def test_nothing_but_tuning_takes_it() -> None:

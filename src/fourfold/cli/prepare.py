@@ -4,8 +4,10 @@ The file holds plans, packed weights, kernel texts, and for each device it was m
 binaries and tuned choices; and always a generic plan, for any GPU and any CPU, or with --only-here
 for any device of the kinds at hand. Session("out.fourfold") needs neither the model nor its reader.
 --add keeps what is in an existing file. An interruption or a full disk leaves an existing file as
-it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there.
---web prepares for browsers, which play the file with fourfold.js; without --device for these alone.
+it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there;
+--adb and --ssh for the GPU of a phone or another machine, whose driver builds and times kernels
+there. Nothing is left on it, and a command that was interrupted goes on where it was. --web
+prepares for browsers, which play the file with fourfold.js; without --device for these alone.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import (
+    ADB_HELP,
+    SSH_HELP,
     json_option,
     parse_shape,
     postprocess_option,
@@ -35,6 +39,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.players import find_target
+from fourfold.players.connections import MACHINES
 from fourfold.prepare import (
     GENERIC,
     Progress,
@@ -53,7 +58,9 @@ FILE = click.Path(exists=True, path_type=Path)
 
 
 class Targets(NamedTuple):
-    """What to prepare for: devices by name, and how many units boards have that are not there."""
+    """What to prepare for: devices by name, here or on other machines, and how many units boards
+    have that are not there.
+    """
 
     names: tuple[str, ...]
     units: int | None
@@ -66,14 +73,25 @@ class Targets(NamedTuple):
 
 
 def _target_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--device, --units and --web, given to the command as one `targets`."""
+    """--device, --adb, --ssh, --units and --web, given to the command as one `targets`."""
 
     @click.option("--device", "names", multiple=True, metavar="NAME", help="May be given again.")
+    @click.option("--adb", multiple=True, metavar="SERIAL", help=ADB_HELP)
+    @click.option("--ssh", multiple=True, metavar="HOST", help=SSH_HELP)
     @click.option("--units", type=click.IntRange(1), help="Of a board that is not there.")
     @click.option("--web", is_flag=True, help="For browsers, too; alone, if no device is named.")
     @functools.wraps(command)
-    def wrapped(names: tuple[str, ...], units: int | None, web: bool, **rest: Any) -> None:
-        command(targets=Targets(names, units, web), **rest)
+    def wrapped(
+        names: tuple[str, ...],
+        adb: tuple[str, ...],
+        ssh: tuple[str, ...],
+        units: int | None,
+        web: bool,
+        **rest: Any,
+    ) -> None:
+        remote = [f"{api}:{name}" for api, all_ in (("adb", adb), ("ssh", ssh)) for name in all_]
+        with MACHINES.held():
+            command(targets=Targets((*names, *remote), units, web), **rest)
 
     return wrapped
 
@@ -164,7 +182,9 @@ def _prepare(
     with _tuning(f"tuning {model.name}") as report:
         choices = tune_model(str(model), device, options, level, store, report)
     tuned = time.perf_counter() - began
-    facts = prepare_model(draft, model, device, options, choices)
+    with progress() as bar:
+        bar.add_task(f"building {model.name} on {device.name}", total=None)
+        facts = prepare_model(draft, model, device, options, choices, store)
     seconds = time.perf_counter() - began
     names = {"model": model.stem, "device": device.name, "precision": options.precision}
     return {**names, "tuning": tuned, "seconds": seconds, **facts}

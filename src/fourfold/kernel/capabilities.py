@@ -29,6 +29,7 @@ class Capabilities:
     shifted_pointers: bool = True  # pointers to what lies further on: `Shift`
     private_arrays: bool = True
     local_memory: bool = True  # and barriers
+    declared_local_memory: int = 0  # bytes; for more a launch must ask (0: never)
     images: bool = False
     host_addresses: bool = False  # buffers that are known by an address of the host alone
     matrix_fragments: bool = False  # raw words, and halves in them, included

@@ -54,6 +54,7 @@ class JoinedStages:
     local: tuple[int, ...]
     runs: tuple[JoinedRun, ...]
     kernels: tuple[Kernel, ...]
+    local_bytes: int = 0  # of local memory that launches must ask for
 
 
 class Persistent(Protocol):

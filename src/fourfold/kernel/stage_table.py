@@ -117,9 +117,10 @@ def local_memory(kernels: Sequence[Kernel], persistent: int) -> int:
     for kernel in kernels:
         arrays = [item for item in kernel.body if isinstance(item, LocalArray)]
         beside = max(persistent // kernel.local_items, 1)
-        most = max(most, beside * sum(map(_array_bytes, arrays)))
+        most = max(most, beside * sum(array_vectors(array) * _VECTOR for array in arrays))
     return most + (2 * 4 * row_stride(kernels) if persistent else 0)
 
 
-def _array_bytes(array: LocalArray) -> int:
-    return -(-array.size * array.width * _BYTES[array.kind] // _VECTOR) * _VECTOR
+def array_vectors(array: LocalArray) -> int:
+    """A local array in whole vectors of sixteen bytes."""
+    return -(-array.size * array.width * _BYTES[array.kind] // _VECTOR)

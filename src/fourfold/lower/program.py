@@ -13,6 +13,7 @@ from fourfold.kernel.folding import folded_launch
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.language import Language, Prelude
 from fourfold.kernel.stage import Stage
+from fourfold.kernel.stage_table import local_memory
 from fourfold.kernel.walk import Node, special_nodes
 from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
@@ -49,7 +50,8 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
             number = counts.get(title, 0)
             counts[title] = number + 1
             entries[text] = (f"{title}_{number}", item.kernel)
-        launch = item.launch._replace(entry=entries[text][0])
+        asked = _asked_memory(item.kernel, target)
+        launch = item.launch._replace(entry=entries[text][0], local_bytes=asked)
         grid, local = folded_launch(launch.grid, launch.local, language.capabilities.most_groups)
         launches.append(launch._replace(grid=grid, local=local))
     kernels = tuple(kernel for _, kernel in entries.values())
@@ -58,6 +60,13 @@ def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Wr
     named = (text.replace(_ANY, name) for text, (name, _) in entries.items())
     program = Program("\n".join([prelude.text, *named]), prelude.build_options)
     return Written(program, tuple(launches), kernels, special, prelude)
+
+
+def _asked_memory(kernel: Kernel, target: Target) -> int:
+    """The bytes of local memory that a launch must ask for: none where the kernel declares them."""
+    most = target.capabilities.declared_local_memory
+    needed = local_memory([kernel], 0) if most else 0
+    return needed if needed > most else 0
 
 
 def write_one(
@@ -78,7 +87,7 @@ def write_one(
     for stages, run in zip(runs, joined.runs, strict=True):
         arguments: tuple[Argument, ...] = (*uses, len(stages), constants.offset(run.table))
         form = (joined.entry, arguments, joined.grid, joined.local, joined.entry, run.title)
-        launches.append(Launch(*form, stages=len(stages)))
+        launches.append(Launch(*form, len(stages), joined.local_bytes))
     special = tuple(special_nodes(joined.kernels))
     prelude = language.prelude(special, target)
     program = Program(prelude.text + joined.text, prelude.build_options)

@@ -81,6 +81,7 @@ class Launch(NamedTuple):
     title: str
     node: str
     stages: int = 1
+    local_bytes: int = 0  # of local memory that a launch must ask for; kernels declare all other
 
     def __str__(self) -> str:
         arguments = ", ".join(map(str, self.arguments))

@@ -168,19 +168,20 @@ def _version(language: str, version: str) -> None:
 def _launch_record(launch: Launch) -> list[Any]:
     arguments = [_argument_record(item) for item in launch.arguments]
     grids = [list(launch.grid), list(launch.local)]
-    return [launch.entry, arguments, *grids, launch.title, launch.node, launch.stages]
+    asked = [launch.local_bytes] if launch.local_bytes else []
+    return [launch.entry, arguments, *grids, launch.title, launch.node, launch.stages, *asked]
 
 
 def _launch(item: list[Any], buffers: tuple[Buffer, ...]) -> Launch:
-    entry, arguments, grid, local, title, node, stages = item
+    entry, arguments, grid, local, title, node, stages, *asked = item
     sizes, groups = _sizes(grid), _sizes(local)
     if not 1 <= len(sizes) <= 3 or len(sizes) != len(groups):
         raise ValueError("a grid has one to three sides")
     if any(side % group for side, group in zip(sizes, groups, strict=True)):
         raise ValueError("a grid is not whole groups")
     uses = tuple(_argument(one, buffers) for one in arguments)
-    count = _whole(stages, 1, 2**31)
-    return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node), count)
+    counts = (_whole(stages, 1, 2**31), *(_whole(size, 1, 2**31) for size in asked[:1]))
+    return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node), *counts)
 
 
 def _argument_record(argument: Argument) -> Any:

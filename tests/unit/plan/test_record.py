@@ -48,6 +48,15 @@ def test_every_field_comes_back() -> None:
         assert getattr(found, name) == getattr(compiled, name)
 
 
+def test_local_memory_that_a_launch_asks_for_comes_back() -> None:
+    compiled = line()
+    plan, (launch,) = compiled.plan, compiled.plan.launches
+    assert len(plan_record(compiled)["launches"][0]) == 7  # as readers have known it
+    asking = replace(plan, launches=(launch._replace(local_bytes=65536),))
+    found = again(replace(compiled, plan=asking))
+    assert found.plan.launches == asking.launches
+
+
 def with_image(text: str = "f16[6,4]", offset: int = 8) -> Compiled:
     compiled = line()
     plan, (launch,) = compiled.plan, compiled.plan.launches

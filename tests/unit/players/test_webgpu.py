@@ -13,14 +13,17 @@ import numpy as np
 import pytest
 from fake_webgpu import OUT_OF_MEMORY, VALIDATION, FakeWebGpu
 from tiny_plan import COUNT, X, line
-from webgpu_device import found
+from webgpu_device import device as real_device
+from webgpu_device import found, needs_webgpu
 
-from fourfold.device import DeviceInfo
+from fourfold.device import LONG_LOOPS, DeviceInfo
 from fourfold.errors import BuildError, DeviceError, ModelError
-from fourfold.kernel.wgsl import renderer
+from fourfold.kernel.wgsl import probes, renderer
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
 from fourfold.players import Player, backends
-from fourfold.players.webgpu import devices, modules, program
+from fourfold.players.null import NULL_GPU
+from fourfold.players.verdict import check_verdict
+from fourfold.players.webgpu import devices, modules, program, trials
 from fourfold.players.webgpu.binding import adapter, commands, device, loader
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.units import _COUNTS, measure_units
@@ -374,7 +377,7 @@ def test_the_facts_of_an_adapter(fake: FakeWebGpu) -> None:
     (info,) = backends()["webgpu"].devices()
     assert (info.api, info.language, info.address) == ("webgpu", "wgsl", "webgpu:0")
     assert (info.name, info.platform, info.kind) == ("Imagined GPU", "Vulkan", "other")
-    assert (info.max_allocation, info.local_memory) == ((1 << 20) - 4, 0)
+    assert (info.max_allocation, info.local_memory) == ((1 << 20) - 4, 16384)
     assert info.units == 0
     assert fake.held  # nothing was opened on the machine itself
 
@@ -389,3 +392,36 @@ def test_any_device_is_one_to_prepare_for() -> None:
     assert backends()["webgpu"].build_binary(board, Program(LINE, "")) == b""
     with pytest.raises(DeviceError, match="is not here"):
         device_of(board)
+
+
+@needs_webgpu
+def test_a_self_test_names_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a kernel does not build, or does something else."""
+    before = trials.probe(real_device(), ["self_test"])["self_test"]
+    assert str(before) in ("", LONG_LOOPS)
+    for name in ("floats", "halves", "bytes"):
+        good = probes.SELF_TEST[name].text
+        other = good.replace("3.0f", "2.0f").replace("3u", "2u")
+        for text in (f"{good} this is no kernel", other):
+            with monkeypatch.context() as spoiled:
+                spoiled.setitem(probes.SELF_TEST, name, Program(text, ""))
+                wrong = str(trials.probe(real_device(), ["self_test"])["self_test"])
+                assert wrong.split(", ")[0] == name
+
+
+@needs_webgpu
+def test_half_arithmetic_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    info = real_device()
+    assert trials.probe(info, ["half_arithmetic"])["half_arithmetic"] == info.half_arithmetic
+    text = probes.HALF_ARITHMETIC.text.replace("3.0h", "2.0h")
+    monkeypatch.setattr(probes, "HALF_ARITHMETIC", Program(text, ""))
+    assert trials.probe(info, ["half_arithmetic"])["half_arithmetic"] is False
+    unclaimed = replace(info, claims={})
+    assert trials.probe(unclaimed, ["half_arithmetic"])["half_arithmetic"] is False
+
+
+def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
+    with caplog.at_level("WARNING"):
+        check_verdict(info, "fp32")
+    assert "a renderer: a kernel of a self-test with a long loop stops" in caplog.text

@@ -27,6 +27,13 @@ class Dialect(ABC):
     # The function for a choice by a vector of conditions, where ?: takes none.
     choice_function: str = ""
     subgroup_size: str = ""  # how a kernel asks for it
+    # Bytes of local memory that a kernel may declare, and how it says that a launch gives it more.
+    declared_local_memory: int = 0
+    launch_array: str = ""
+
+    def asks_launch(self, local_bytes: int) -> bool:
+        """Whether so much local memory comes from the launch."""
+        return 0 < self.declared_local_memory < local_bytes
 
     def type_name(self, kind: str, width: int = 1) -> str:
         return self.kinds[kind] + ("" if width == 1 else str(width))

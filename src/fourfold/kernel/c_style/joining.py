@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.dialect import Dialect
-from fourfold.kernel.c_style.sharing import ENTRY, sharing_text
+from fourfold.kernel.c_style.sharing import ENTRY, asked_memory, sharing_text
 from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.stage import GPU_ITEMS, Stage
@@ -56,7 +56,9 @@ def join_shared(
         called = [number_of[id(stage)] for stage in run]
         joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
     text = sharing_text(functions, buffers, GPU_ITEMS, dialect, host_protocol)
-    return JoinedStages(text, ENTRY, (groups * GPU_ITEMS,), (GPU_ITEMS,), tuple(joined), kernels)
+    asked = asked_memory(functions, GPU_ITEMS, dialect)
+    sizes = (groups * GPU_ITEMS,), (GPU_ITEMS,)
+    return JoinedStages(text, ENTRY, *sizes, tuple(joined), kernels, asked)
 
 
 def stage_functions(

@@ -9,6 +9,7 @@ from fourfold.kernel.c_style.expression import ExpressionWriter
 from fourfold.kernel.c_style.functions import function_of
 from fourfold.kernel.expression import Expression, Pointer
 from fourfold.kernel.kernel import Kernel
+from fourfold.kernel.stage_table import array_vectors, local_memory
 from fourfold.kernel.statement import (
     Assign,
     AwaitCopies,
@@ -59,10 +60,13 @@ class Renderer(ExpressionWriter):
     ) -> None:
         super().__init__(kernel, dialect, images)
         self.shared = 0
+        self.pool = 0  # vectors of local memory that arrays have of one that comes from elsewhere
 
     def text(self, entry: str) -> str:
         body = list(self._block(self.kernel.body, 1, {}))
         parameters, tops, words = [], [], self.dialect.words
+        if self._asks_launch:
+            tops.append(f"    {self.dialect.launch_array}")
         for argument in self.kernel.buffers:
             pointer = argument.pointer
             if pointer.name in self.images:
@@ -226,6 +230,20 @@ class Renderer(ExpressionWriter):
     def _barrier(self) -> str:
         return f"{self.dialect.words['barrier']};"
 
+    @property
+    def _asks_launch(self) -> bool:
+        """Whether its local memory comes from the launch."""
+        return self.dialect.asks_launch(local_memory([self.kernel], 0))
+
     def _local_array(self, array: LocalArray) -> str:
         kind = self.dialect.type_name(array.kind, array.width)
+        if self._asks_launch:
+            return self._pooled(array)
         return f"{self.dialect.words['array']}{kind} {array.pointer.name}[{array.size}];"
+
+    def _pooled(self, array: LocalArray) -> str:
+        """A part of memory that is there already."""
+        kind = self.dialect.words["local"] + self.dialect.type_name(array.kind, array.width)
+        start = self.pool
+        self.pool += array_vectors(array)
+        return f"{kind} *{array.pointer.name} = ({kind} *)(pool + {start});"

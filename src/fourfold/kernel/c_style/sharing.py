@@ -70,6 +70,20 @@ def sharing_text(
     return dialect.unit("\n".join([*before, *(stage.named_text for stage in stages), *lines]))
 
 
+def pool_bytes(stages: Sequence[StageFunction], items: int) -> int:
+    """Local memory of all virtual groups that run side by side."""
+    return max(items // stage.items * stage.local_bytes for stage in stages)
+
+
+def asked_memory(stages: Sequence[StageFunction], items: int, dialect: Dialect) -> int:
+    """The bytes of it that a launch must ask for: all, where the kernel may not declare them beside
+    its rows of the table.
+    """
+    rows = 2 * 4 * row_stride([stage.kernel for stage in stages])
+    pool = pool_bytes(stages, items)
+    return pool if dialect.asks_launch(pool + rows) else 0
+
+
 def entry_head(buffers: int, items: int, dialect: Dialect) -> str:
     """The head of a persistent kernel: all buffers, how many stages, and where the table is."""
     space, long = dialect.words["global"], dialect.words["long"]
@@ -92,13 +106,14 @@ def _body(
 ) -> str:
     cases = "\n".join(_rounds(number, stage, buffers, items) for number, stage in enumerate(stages))
     stride = row_stride([stage.kernel for stage in stages])
-    pool = max(items // stage.items * stage.local_bytes // 16 for stage in stages)
+    pool = pool_bytes(stages, items) // 16
+    declared = f"{dialect.words['array']}float4 pool[{pool}];" if pool else ""
     host = "0" if host_protocol is None else f"({dialect.words['global']}uint *)b{host_protocol}"
     return dialect.fill(
         _SHARE,
         stride=stride,
         twice=2 * stride,
-        pool=f"{dialect.words['array']}float4 pool[{pool}];" if pool else "",
+        pool=dialect.launch_array if asked_memory(stages, items, dialect) else declared,
         items=items,
         last_warp=items - 32,
         arrives=ARRIVES,

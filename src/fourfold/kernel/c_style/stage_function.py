@@ -13,13 +13,12 @@ from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.kernel.c_style.renderer import Renderer
 from fourfold.kernel.expression import Pointer
 from fourfold.kernel.kernel import Kernel
-from fourfold.kernel.stage_table import HEAD
+from fourfold.kernel.stage_table import HEAD, array_vectors
 from fourfold.kernel.statement import AwaitHost, AwaitInputs, LocalArray
 
 _AXES = "xyz"
 _WARP = 32
 _ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
-_WIDTHS = {"float": 4, "int": 4, "uint": 4, "half": 2, "bool": 4}
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,7 @@ class StageFunction:
     def local_bytes(self) -> int:
         """Local memory of one virtual group, in whole vectors of sixteen bytes."""
         arrays = [item for item in self.kernel.body if isinstance(item, LocalArray)]
-        return sum(_vectors(array) * 16 for array in arrays)
-
-
-def _vectors(array: LocalArray) -> int:
-    return -(-array.size * array.width * _WIDTHS[array.kind] // 16)
+        return sum(array_vectors(array) * 16 for array in arrays)
 
 
 def render_stage(stage: StageFunction) -> str:
@@ -85,7 +80,7 @@ class _StageRenderer(Renderer):
         super().__init__(stage.kernel, stage.dialect)
         pairs = zip(stage.kernel.buffers, stage.constant, strict=True)
         self.constant = {argument.pointer.name for argument, is_constant in pairs if is_constant}
-        self.stage, self.pool = stage, 0
+        self.stage = stage
 
     def text(self, entry: str) -> str:
         kernel, words = self.kernel, self.dialect.words
@@ -134,10 +129,7 @@ class _StageRenderer(Renderer):
         return f"meet_beside(seat, {self.stage.items});" if alone else super()._barrier()
 
     def _local_array(self, array: LocalArray) -> str:
-        kind = self.dialect.words["local"] + self.dialect.type_name(array.kind, array.width)
-        start = self.pool
-        self.pool += _vectors(array)
-        return f"{kind} *{array.pointer.name} = ({kind} *)(pool + {start});"
+        return self._pooled(array)
 
 
 def stage_operands(stage: StageFunction, base: Callable[[str], str]) -> list[tuple[str, str]]:

@@ -49,6 +49,8 @@ class CudaDialect(Dialect):
 
     words, kinds, storages = _WORDS, _KINDS, _STORAGES
     choice_function = "choose"
+    declared_local_memory = 48 << 10
+    launch_array = "extern __shared__ float4 pool[];"
     subgroup_size = "warpSize"
 
     def entry(self, name: str, parameters: str, items: int) -> str:

@@ -21,6 +21,7 @@ _CAPABILITIES = Capabilities(
     host_addresses=True,
     matrix_fragments=True,
     async_copies=True,
+    declared_local_memory=CUDA.declared_local_memory,
     dot_products=frozenset(("", "ptx")),
     subgroups={"ptx": WARP},
 )

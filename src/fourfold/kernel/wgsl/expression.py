@@ -92,9 +92,12 @@ class ExpressionWriter:
 
     def _call(self, item: Expression, known: Known) -> str:
         function, *values = item.operands
-        arguments = ", ".join(self.of(one, known) for one in values)
+        texts = [self.of(one, known) for one in values]
         if function in NATIVE:
-            return f"{NATIVE[function]}({arguments})"
-        name = function_name(function, item.kind, item.width)
-        self.functions[name] = function_text(function, item.kind, item.width)
-        return f"{name}({arguments})"
+            return f"{NATIVE[function]}({', '.join(texts)})"
+        name = function_name(function, item.width)
+        self.functions[name] = function_text(function, item.width)
+        if item.kind == "float":
+            return f"{name}({', '.join(texts)})"
+        floats = ", ".join(f"{type_name('float', item.width)}({text})" for text in texts)
+        return f"{type_name(item.kind, item.width)}({name}({floats}))"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fourfold.device import LONG_LOOPS
 from fourfold.plan import Program
 
 GROUP = 64  # work-items of a group of the trials
 BUSY_GROUP = 256  # of those that only keep a unit busy
+ROUNDS = 33000  # three times as many are more than some devices make in all loops of a work-item
 _SIZES = """struct Sizes { src_at: i32, dst_at: i32, count: i32 }
 @group(0) @binding(0) var<uniform> sizes: Sizes;
 """
@@ -37,6 +39,15 @@ _BYTES = f"""//# probe r0 w1
   let value = (src[i / 4] >> shift & 255u) * 3u + 1u;
   atomicAnd(&dst[i / 4], ~(255u << shift));
   atomicOr(&dst[i / 4], (value & 255u) << shift);
+}}
+"""
+# A long loop, which adds what it was given to one, three times.
+_LOOPS = f"""//# probe r0 w1
+{_WORDS}{_HEAD}  var sum = 1u;
+  for (var k = 0; k < 3 * {ROUNDS}; k += 1) {{
+    sum += select(0u, src[i], k % {ROUNDS} == {ROUNDS} - 1);
+  }}
+  dst[i] = sum;
 }}
 """
 # All that kernels in half precision use: vectors, comparisons, conversions, functions.
@@ -71,6 +82,7 @@ SELF_TEST = {
     "floats": Program(_FLOATS, ""),
     "halves": Program(_HALVES, ""),
     "bytes": Program(_BYTES, ""),
+    LONG_LOOPS: Program(_LOOPS, ""),
 }
 HALF_ARITHMETIC = Program(_HALF_ARITHMETIC, "")
 BUSY = Program(_BUSY, "")

@@ -56,7 +56,9 @@ class Renderer:
     def text(self, entry: str) -> str:
         body = [*self._block(self.kernel.body, 1, {})]
         marks = " ".join(one.mark for one in in_order(self.bindings))
+        functions = [*self.memory.functions.values(), *self.expressions.functions.values()]
         special = [name for name in SPECIAL_NUMBERS if any(name in line for line in body)]
+        bits = [name for name in SPECIAL_NUMBERS if any(name in text for text in body + functions)]
         lines = [
             f"{MARK}{entry} {marks}".rstrip(),
             *(["enable f16;"] if self.expressions.halves else []),
@@ -65,9 +67,8 @@ class Renderer:
             *self._local_arrays(),
             *(f"var<workgroup> {name}: {type_};" for name, type_ in self.meeting.items()),
             # A constant would be looked at, and refused.
-            *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in special),
-            *self.memory.functions.values(),
-            *self.expressions.functions.values(),
+            *(f"var<private> {name}_BITS = {SPECIAL_NUMBERS[name]};" for name in bits),
+            *functions,
             *self._head(entry),
             *(f"  let {name} = bitcast<f32>({name}_BITS);" for name in special),
             *(f"  {line}" for line in self.memory.offsets.values()),

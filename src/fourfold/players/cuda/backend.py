@@ -46,6 +46,10 @@ class CudaBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
+    def reach(self, name: str) -> DeviceInfo | None:
+        """All are on this machine."""
+        return None
+
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return boards.find_board(name, units)
 
@@ -77,7 +81,7 @@ class CudaBackend:
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> programs.BuiltModule | None:
-        with failures.working("loading the kernels", device, found.context_of(device)):
+        with failures.Working("loading the kernels", device, found.context_of(device)):
             return programs.load_binary(device, binary)
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
@@ -92,7 +96,7 @@ class CudaBackend:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
-        return memories.CudaMemory.make(device, size)
+        return memories.OwnMemory(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
         return imports.import_memory(device, given)

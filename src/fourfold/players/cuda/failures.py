@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.forks import check_not_lost
@@ -12,28 +9,42 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import drop_context
 
 
-@contextmanager
-def working(
-    doing: str, info: DeviceInfo, context: cu.Context, needed: int = 0
-) -> Iterator[cu.Context]:
-    """Makes a context current, and turns what the driver answers into a DeviceError; `needed` bytes
-    were asked for in all.
+class Working:
+    """Makes a context current while something is done there, and turns what the driver answers into
+    a DeviceError. A generator would take longer, and every run comes by here.
     """
-    try:
-        with context.current():
-            yield context
-    except (cu.Error, MemoryError) as error:
+
+    def __init__(self, doing: str, info: DeviceInfo, context: cu.Context, needed: int = 0) -> None:
+        """`needed` bytes were asked for in all."""
+        self._doing, self._info, self._context, self._needed = doing, info, context, needed
+
+    def __enter__(self) -> None:
+        try:
+            self._context.push()
+        except cu.Error as error:
+            raise self._explained(error) from error
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        try:
+            self._context.pop()
+        except cu.Error as failure:
+            error = error or failure
+        if isinstance(error, cu.Error | MemoryError):
+            raise self._explained(error) from error
+
+    def _explained(self, error: cu.Error | MemoryError) -> DeviceError:
+        doing, info = self._doing, self._info
         check_not_lost(cu.API)
         if isinstance(error, MemoryError) or error.out_of_memory:
-            raise DeviceError(
+            return DeviceError(
                 f"out of memory while {doing}",
-                f"the plan needs {needed} bytes; {info.name} has {info.memory}",
+                f"the plan needs {self._needed} bytes; {info.name} has {info.memory}",
                 "use precision='mixed', a smaller batch, or close other sessions",
-            ) from error
+            )
         if error.lost:
-            raise _lost(doing, info, context, error) from error
+            return _lost(doing, info, self._context, error)
         fix = "try again; if it stays, try another device or driver"
-        raise DeviceError(f"the device failed while {doing}", str(error), fix) from error
+        return DeviceError(f"the device failed while {doing}", str(error), fix)
 
 
 def _lost(doing: str, info: DeviceInfo, context: cu.Context, error: cu.Error) -> DeviceError:

@@ -13,7 +13,7 @@ from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import pointers
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.failures import working
+from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.torch_tensors import TorchTensor, torch_tensor
 from fourfold.players.dlpack import device_kind, device_tensor, is_one_piece
@@ -57,7 +57,7 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
     kind, ordinal = given.__dlpack_device__()
     if kind == CUDA:
         _check_device(info, int(ordinal))
-    with working("importing memory", info, context_of(info)):
+    with Working("importing memory", info, context_of(info)):
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
     found = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype
@@ -82,7 +82,7 @@ def _of_torch(info: DeviceInfo, given: Any, tensor: TorchTensor) -> CudaMemory:
 def _follow(info: DeviceInfo, producer: int) -> None:
     """Let the stream that runs follow wait for what was put into another."""
     if producer != _order(info):
-        with working("importing memory", info, context_of(info)):
+        with Working("importing memory", info, context_of(info)):
             cu.Stream.of(_order(info)).follow(cu.Stream.of(producer))
 
 
@@ -118,7 +118,7 @@ def _at(info: DeviceInfo, address: int, owner: object, empty: bool = False) -> C
     """Memory from an address on, as much as there is."""
     if empty:
         return CudaMemory(info, address, 0, owner)
-    with working("importing memory", info, context_of(info)):
+    with Working("importing memory", info, context_of(info)):
         known = pointers.pointer_info(address)
     if not known.kind:
         what, why = f"{address:#x} is no memory of CUDA", "its driver does not know that address"

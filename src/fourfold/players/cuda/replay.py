@@ -40,8 +40,8 @@ class LaunchBinder:
     ) -> None:
         """`addresses` has those buffers that are the same in all runs."""
         self._info, self._plan, self._addresses = info, plan, addresses
-        names = dict.fromkeys(launch.entry for launch in plan.launches)
-        self._functions = {name: module.function(name) for name in names}
+        asked = {launch.entry: launch.local_bytes for launch in plan.launches}
+        self._functions = {name: module.function(name, size) for name, size in asked.items()}
         self._ports = port_buffers(plan)
         self._waits = plan.requirements.resident_groups > 0
         self._fixed: dict[int, cu.Launch] = {}  # those that see no port, by their numbers

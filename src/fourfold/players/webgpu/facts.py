@@ -28,9 +28,9 @@ _ALIGNMENT = 256  # of buffers, which are bound whole: how parts of them could b
 def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
     """The facts of an adapter. It tells neither how much memory there is nor how many units.
 
-    On a software adapter no kernel has work-items that meet: its compiler takes many times as long
-    for these (ResNet-8 on lavapipe: 20 s until the first result, and 3 s without), and its
-    work-items share a core.
+    A software adapter is 'other': a processor, for which kernels are written as for a GPU. Groups
+    that meet take its compiler long; without them a work-item's loops would be so long that some
+    stop in the middle of them (`self_test` has the word).
     """
     limits, software = adapter.limits, adapter.kind == SOFTWARE
     return DeviceInfo(
@@ -44,7 +44,7 @@ def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
         memory=0,
         max_allocation=_largest_buffer(limits),
         max_work_group=limits.maxComputeInvocationsPerWorkgroup,
-        local_memory=0 if software else limits.maxComputeWorkgroupStorageSize,
+        local_memory=limits.maxComputeWorkgroupStorageSize,
         alignment=_ALIGNMENT,
         unified_memory=adapter.kind in (INTEGRATED, SOFTWARE),
         claims=_claims(adapter),
@@ -91,7 +91,9 @@ def any_device(units: int | None) -> DeviceInfo:
 
 
 def any_software(units: int | None) -> DeviceInfo:
-    """The same where a processor stands for the GPU."""
+    """The same where a processor stands for the GPU, as it does in browsers: without groups that
+    meet, for which compilers of software take many times as long.
+    """
     name = "any WebGPU software"
     cores = units or SOFTWARE_UNITS
     return replace(any_device(cores), name=name, kind="other", local_memory=0)

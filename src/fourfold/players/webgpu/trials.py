@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 import numpy as np
 
-from fourfold.device import MEASURED, PROBED, DeviceInfo, Fact
+from fourfold.device import LONG_LOOPS, MEASURED, PROBED, DeviceInfo, Fact
 from fourfold.errors import BuildError
 from fourfold.kernel.wgsl import probes
 from fourfold.plan import Buffer, BufferUse, Launch, Plan, Port, Program
@@ -18,7 +18,12 @@ from fourfold.types import DType, TensorType
 
 _COUNTS = (1, 7, 4096)  # work-items
 _MOST = 80  # three times it and one more fit into a byte, and are exact as a half
-_TYPES = {"floats": (DType.F32, 4), "halves": (DType.F16, 2), "bytes": (DType.U8, 1)}
+_TYPES = {
+    "floats": (DType.F32, 4),
+    "halves": (DType.F16, 2),
+    "bytes": (DType.U8, 1),
+    LONG_LOOPS: (DType.I32, 1),
+}
 
 
 def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:

@@ -57,16 +57,24 @@ class Context:
         self.device, self.pointer = device, pointer
         self._dropped = False
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Makes it that of this thread, and leaves the caller's own as it was."""
+    def push(self) -> None:
+        """Make it that of this thread, until it is popped again."""
         if self._dropped:
             raise Error(_PUSH, _DESTROYED)
         quick_call(_PUSH, self.pointer)
+
+    def pop(self) -> None:
+        """Let the one that was there before be that of this thread again."""
+        quick_call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Makes it that of this thread, and leaves the caller's own as it was."""
+        self.push()
         try:
             yield
         finally:
-            quick_call("cuCtxPopCurrent_v2", byref(c_void_p()))
+            self.pop()
 
     def drop(self) -> bool:
         """Let go of it after it was lost; says whether that ended it. If not, other libraries of

@@ -12,6 +12,7 @@ from fourfold.players.cuda.binding.calls import Error, call, give_back
 from fourfold.players.cuda.binding.stream import Stream
 
 _PORTABLE, _MAPPED = 1, 2
+_MOST_LOCAL_MEMORY = 8  # what launches of a function may ask for, as its attribute
 _RELAXED = 2  # other threads may go on while launches are captured
 Value = ctypes.c_ulonglong | ctypes.c_longlong | ctypes.c_int  # an argument of a kernel
 
@@ -53,8 +54,8 @@ class Module:
         call("cuModuleLoadData", byref(pointer), ctypes.c_char_p(code))
         self.pointer: c_void_p | None = pointer
 
-    def function(self, name: str) -> Function:
-        return Function(self, name)
+    def function(self, name: str, local_bytes: int = 0) -> Function:
+        return Function(self, name, local_bytes)
 
     def release(self) -> None:
         pointer, self.pointer = self.pointer, None
@@ -63,18 +64,22 @@ class Module:
 
 
 class Function:
-    """One entry point of a module."""
+    """One entry point of a module; its launches ask for so many bytes of local memory, beside what
+    it declares.
+    """
 
-    def __init__(self, module: Module, name: str) -> None:
+    def __init__(self, module: Module, name: str, local_bytes: int = 0) -> None:
         pointer = c_void_p()
         call("cuModuleGetFunction", byref(pointer), module.pointer, name.encode())
-        self.pointer, self.name = pointer, name
+        self.pointer, self.name, self.local_bytes = pointer, name, local_bytes
+        if local_bytes:
+            call("cuFuncSetAttribute", pointer, _MOST_LOCAL_MEMORY, local_bytes)
 
     def groups_at_once(self, items: int) -> int:
         """How many groups of so many work-items a unit holds at the same time."""
         count = c_int()
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
-        call(name, byref(count), self.pointer, items, c_size_t(0))
+        call(name, byref(count), self.pointer, items, c_size_t(self.local_bytes))
         return count.value
 
 
@@ -93,7 +98,7 @@ class Launch:
     ) -> None:
         self._values = values  # the driver reads them whenever it is launched
         given = (c_void_p * len(values))(*map(ctypes.addressof, values))
-        sizes = (*map(c_uint, groups), *map(c_uint, items), c_uint(0))
+        sizes = (*map(c_uint, groups), *map(c_uint, items), c_uint(function.local_bytes))
         self._name = "cuLaunchCooperativeKernel" if cooperative else "cuLaunchKernel"
         self._before = (function.pointer, *sizes)
         self._after: tuple[Any, ...] = (given,) if cooperative else (given, None)

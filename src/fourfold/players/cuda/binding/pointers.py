@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from typing import NamedTuple
 
@@ -23,12 +24,34 @@ class PointerInfo(NamedTuple):
     room: int
 
 
+class _Answers(ctypes.Structure):
+    """What is asked of an address, in the order of the questions."""
+
+    _fields_ = (
+        ("start", c_ulonglong),
+        ("size", c_size_t),
+        ("kind", c_uint),
+        ("ordinal", c_int),
+    )
+
+
+class _Scratch(threading.local):
+    """Where the driver puts its answers, for each thread: it is asked in every run."""
+
+    def __init__(self) -> None:
+        self.answers = _Answers()
+        base, names = ctypes.addressof(self.answers), ("kind", "ordinal", "start", "size")
+        self.places = (c_void_p * 4)(*(base + getattr(_Answers, name).offset for name in names))
+
+
+_scratch = _Scratch()
+
+
 def pointer_info(address: int) -> PointerInfo:
     """What the driver knows of an address."""
-    kind, ordinal, start, size = c_uint(), c_int(), c_ulonglong(), c_size_t()
-    places = (c_void_p * 4)(*map(ctypes.addressof, (kind, ordinal, start, size)))
+    found, places = _scratch.answers, _scratch.places
     quick_call("cuPointerGetAttributes", c_uint(4), _ASKED, places, c_ulonglong(address))
-    return PointerInfo(kind.value, ordinal.value, start.value + size.value - address)
+    return PointerInfo(found.kind, found.ordinal, found.start + found.size - address)
 
 
 def stream_ordinal(handle: int) -> int:

@@ -1,0 +1,336 @@
+/* Chooses the plan of a prepared file whose requirements a device meets. */
+#include "choose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const ff_json *get(const ff_index *index, const ff_json *object, const char *name) {
+    return ff_json_get(&index->document, object, name);
+}
+
+/* A text of an object, "" where it has none. */
+static const char *text(const ff_index *index, const ff_json *object, const char *name) {
+    const char *found = ff_json_text(get(index, object, name));
+    return found == NULL ? "" : found;
+}
+
+static const ff_json *list_of(const ff_index *index, const char *name) {
+    const ff_json *found = get(index, index->document.nodes, name);
+    return found != NULL && found->kind == FF_JSON_LIST ? found : NULL;
+}
+
+ff_status ff_index_read(ff_index *index, ff_container *file, const ff_device *device,
+                        ff_error *error) {
+    ff_section section;
+    ff_status status = ff_container_section(file, 0, "index", &section, error);
+    memset(index, 0, sizeof *index);
+    index->device = device;
+    if (status != FF_OK) return status;
+    if (ff_json_read(&index->document, section.bytes, section.size)) {
+        index->models = list_of(index, "models");
+        index->plans = list_of(index, "plans");
+        index->hybrid_plans = list_of(index, "hybrid_plans");
+        index->binaries = list_of(index, "binaries");
+        if (index->models && index->plans && index->hybrid_plans && index->binaries) return FF_OK;
+    }
+    ff_json_free(&index->document);
+    return ff_fail(error, FF_FILE, "the file is damaged: its index does not fit; prepare it again");
+}
+
+const char *ff_index_model(const ff_index *index, size_t number) {
+    const ff_json *item = ff_json_first(&index->document, index->models);
+    while (item != NULL && number-- > 0) item = ff_json_next(&index->document, item);
+    return item == NULL ? NULL : text(index, item, "name");
+}
+
+/* Whether a row was made on this device, with the driver of today. */
+static int is_same_device(const ff_index *index, const ff_json *row) {
+    const ff_json *made = get(index, row, "made_for");
+    const ff_device *device = index->device;
+    int64_t units;
+    return strcmp(text(index, made, "api"), "opencl") == 0 &&
+           strcmp(text(index, made, "name"), device->name) == 0 &&
+           strcmp(text(index, made, "platform"), device->platform) == 0 &&
+           strcmp(text(index, made, "driver"), device->driver) == 0 &&
+           strcmp(text(index, made, "version"), device->version) == 0 &&
+           ff_json_whole(get(index, made, "compute_units"), 0, UINT32_MAX, &units) &&
+           units == (int64_t)device->compute_units;
+}
+
+const ff_json *ff_index_fact(const ff_index *index, const char *name) {
+    const ff_json *row = ff_json_first(&index->document, index->plans);
+    for (; row != NULL; row = ff_json_next(&index->document, row)) {
+        const ff_json *found = get(index, get(index, row, "facts"), name);
+        if (found != NULL && is_same_device(index, row)) return found;
+    }
+    return NULL;
+}
+
+int ff_index_knows(const ff_index *index, const char *name) {
+    const ff_json *found = ff_index_fact(index, name);
+    return found != NULL && found->kind == FF_JSON_TRUE;
+}
+
+/* Whether a version is at most another one: numbers with points between them. */
+static int is_up_to(const char *wanted, const char *given) {
+    while (*wanted != 0) {
+        char *after, *other;
+        unsigned long one = strtoul(wanted, &after, 10), two = strtoul(given, &other, 10);
+        if (after == wanted || (*after != 0 && *after != '.')) return 0;
+        if (one != two) return one < two;
+        wanted = after + (*after == '.');
+        given = other + (*other == '.');
+    }
+    return 1;
+}
+
+/* Each image fits as a whole, or as a window that begins near what is read. */
+static int has_images(const ff_index *index, const ff_json *images) {
+    const ff_json_document *document = &index->document;
+    const ff_json *item = ff_json_first(document, images);
+    int64_t known, needed[3];
+    if (!ff_json_whole(ff_index_fact(index, "image_texels"), 0, INT64_MAX, &known)) known = 0;
+    for (; item != NULL; item = ff_json_next(document, item)) {
+        const ff_json *number = ff_json_first(document, item);
+        for (int i = 0; i < 3; i++, number = ff_json_next(document, number)) {
+            if (!ff_json_whole(number, 1, INT64_C(1) << 40, &needed[i])) return 0;
+        }
+        needed[1] += (int64_t)index->device->alignment / needed[2];
+        if (ff_index_knows(index, "image_windows") && needed[1] < needed[0]) needed[0] = needed[1];
+        if (needed[0] > known) return 0;
+    }
+    return images->kind == FF_JSON_LIST;
+}
+
+static int has_text_fact(const ff_index *index, const char *fact, const char *wanted) {
+    const char *known = ff_json_text(ff_index_fact(index, fact));
+    return wanted != NULL && (*wanted == 0 || (known != NULL && strcmp(wanted, known) == 0));
+}
+
+/* Whether the device has one thing that a plan requires. What nobody knows counts as absent. */
+static int meets(const ff_index *index, const char *name, const ff_json *value) {
+    const ff_device *device = index->device;
+    const struct { const char *name; uint64_t most; } sizes[] = {
+        {"address_bits", device->address_bits}, {"work_group", device->max_work_group},
+        {"local_memory", device->local_memory}, {"buffer_bytes", device->max_allocation},
+        {"alignment", device->alignment},       {"resident_groups", device->compute_units}};
+    static const char *const flags[] = {"half_arithmetic", "matrix_units", "forward_progress",
+                                        "reaches_host"};
+    const char *words = ff_json_text(value);
+    int64_t size;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (strcmp(name, sizes[i].name) != 0) continue;
+        if (!ff_json_whole(value, 0, INT64_MAX, &size) || (uint64_t)size > sizes[i].most) return 0;
+        return size == 0 || strcmp(name, "resident_groups") || ff_index_knows(index, "resident");
+    }
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (strcmp(name, flags[i]) != 0) continue;
+        return value->kind == FF_JSON_FALSE ||
+               (value->kind == FF_JSON_TRUE && ff_index_knows(index, name));
+    }
+    if (strcmp(name, "language") == 0) return words != NULL && strcmp(words, "opencl") == 0;
+    if (strcmp(name, "language_version") == 0) {
+        return words != NULL && is_up_to(words, device->language_version);
+    }
+    if (strcmp(name, "subgroups") == 0 || strcmp(name, "dot_products") == 0) {
+        return has_text_fact(index, name, words);
+    }
+    if (strcmp(name, "packs_bytes") == 0) {
+        return value->kind == FF_JSON_FALSE || has_text_fact(index, "dot_products", "x86");
+    }
+    return strcmp(name, "images") == 0 && has_images(index, value);
+}
+
+/* The first requirement of a row that the device does not meet; NULL where it meets all. */
+static const char *unmet(const ff_index *index, const ff_json *row) {
+    const ff_json *needed = get(index, row, "requirements");
+    const ff_json *name = ff_json_first(&index->document, needed);
+    if (needed == NULL || !get(index, needed, "language_version")) return "language_version";
+    if (!get(index, needed, "language")) return "language";
+    while (name != NULL) {
+        const ff_json *value = ff_json_next(&index->document, name);
+        if (!meets(index, name->value.text, value)) return name->value.text;
+        name = ff_json_next(&index->document, value);
+    }
+    return NULL;
+}
+
+/* How far a plan is from what is wanted: made for the model's own inputs; for this device, for one
+ * of its kind that is not much smaller, for any, for a smaller one, for another kind; in fp32. */
+static int distance(const ff_index *index, const ff_json *row) {
+    const ff_json *made = get(index, row, "made_for"), *generic = get(index, row, "generic");
+    const ff_json *shapes = get(index, row, "shapes"), *pixels = get(index, row, "pixels");
+    int changed = (shapes != NULL && shapes->count > 0) + (pixels != NULL && pixels->count > 0);
+    int strange = 4;
+    int64_t units = 0;
+    if (strcmp(text(index, made, "name"), index->device->name) == 0 &&
+        strcmp(text(index, made, "platform"), index->device->platform) == 0) {
+        strange = 0;
+    } else if (strcmp(text(index, made, "kind"), index->device->kind) == 0) {
+        if (!ff_json_whole(get(index, made, "compute_units"), 0, INT32_MAX, &units)) units = 0;
+        strange = 2 * units >= (int64_t)index->device->compute_units ? 1 : 3;
+        if (generic != NULL && generic->kind == FF_JSON_TRUE) strange = 2;
+    }
+    return (changed * 5 + strange) * 2 + (strcmp(text(index, row, "precision"), "fp32") != 0);
+}
+
+/* The words that are meant where none are given: "" where a row has it, else those of all rows. */
+static const char *meant(const ff_index *index, const ff_json **rows, size_t count,
+                         const char *name, const char *wanted) {
+    const char *found = NULL;
+    if (wanted != NULL && *wanted != 0) return wanted;
+    for (size_t i = 0; i < count; i++) {
+        const char *own = text(index, rows[i], name);
+        if (*own == 0) return own;
+        if (found != NULL && strcmp(found, own) != 0) return ""; /* several: none is meant */
+        found = own;
+    }
+    return found == NULL ? "" : found;
+}
+
+/* The rows with the words that are meant come first; gives how many they are. */
+static size_t keep_words(const ff_index *index, const ff_json **rows, size_t count,
+                         const char *name, const char *wanted) {
+    const char *words = meant(index, rows, count, name, wanted);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(text(index, rows[i], name), words) == 0) rows[kept++] = rows[i];
+    }
+    return kept;
+}
+
+/* Whether a plan takes pixels in these words: of its only such input, or "name: words; ...". */
+static int takes_pixels(const ff_index *index, const ff_json *row, const char *wanted) {
+    const ff_json *pixels = get(index, row, "pixels"), *name, *words;
+    size_t found = 0, size = 0, count = pixels == NULL ? 0 : pixels->count;
+    if (wanted == NULL || *wanted == 0 || (strcmp(wanted, "auto") == 0 && count > 0)) return 1;
+    for (name = ff_json_first(&index->document, pixels); name != NULL;
+         name = ff_json_next(&index->document, words)) {
+        char both[512];
+        words = ff_json_next(&index->document, name);
+        if (ff_json_text(words) == NULL) return 0;
+        if (count == 1 && strcmp(wanted, words->value.text) == 0) return 1;
+        snprintf(both, sizeof both, "%s: %s", name->value.text, words->value.text);
+        found += strstr(wanted, both) != NULL;
+        size += strlen(both) + 2; /* and what stands between two of them */
+    }
+    return count > 0 && found == count && size == strlen(wanted) + 2;
+}
+
+/* Whether a plan was made for shapes such as "image=1,320,320,3;mask=1,4". */
+static int has_shapes(const ff_index *index, const ff_json *row, const char *wanted) {
+    const ff_json *shapes = get(index, row, "shapes"), *name, *sides;
+    size_t items = 1, found = 0;
+    if (wanted == NULL || *wanted == 0) return 1;
+    for (const char *at = wanted; *at != 0; at++) items += *at == ';';
+    for (name = ff_json_first(&index->document, shapes); name != NULL;
+         name = ff_json_next(&index->document, sides)) {
+        char one[512];
+        const char *at;
+        size_t used = (size_t)snprintf(one, sizeof one, "%s", name->value.text), size;
+        sides = ff_json_next(&index->document, name);
+        for (const ff_json *side = ff_json_first(&index->document, sides); side != NULL;
+             side = ff_json_next(&index->document, side)) {
+            int64_t value;
+            if (used >= sizeof one || !ff_json_whole(side, 0, INT64_MAX, &value)) return 0;
+            used += (size_t)snprintf(one + used, sizeof one - used, "%c%lld",
+                                     side == ff_json_first(&index->document, sides) ? '=' : ',',
+                                     (long long)value);
+        }
+        at = used < sizeof one ? strstr(wanted, one) : NULL;
+        size = strlen(one);
+        found += at != NULL && (at == wanted || at[-1] == ';') && (at[size] == 0 || at[size] == ';');
+    }
+    return found == items && shapes != NULL && shapes->count == items;
+}
+
+static ff_status choose_model(const ff_index *index, const char *wanted, size_t *model,
+                              ff_error *error) {
+    const char *name = ff_index_model(index, 0);
+    size_t count = index->models->count;
+    *model = 0;
+    if (wanted == NULL && count == 1) return FF_OK;
+    while (name != NULL && (wanted == NULL || strcmp(name, wanted) != 0)) {
+        name = ff_index_model(index, ++*model);
+    }
+    if (name != NULL) return FF_OK;
+    return ff_fail(error, FF_ARGUMENT, "the file has %llu models and none is called '%s'",
+                   (unsigned long long)count, wanted == NULL ? "" : wanted);
+}
+
+/* The rows of a model that are as the options want them; gives how many. */
+static size_t fitting_rows(const ff_index *index, const ff_options *options, size_t model,
+                           const ff_json **rows) {
+    const char *precision = options->precision;
+    size_t count = 0, kept = 0;
+    const ff_json *row = ff_json_first(&index->document, index->plans);
+    for (; row != NULL; row = ff_json_next(&index->document, row)) {
+        int64_t own;
+        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model) {
+            rows[count++] = row;
+        }
+    }
+    count = keep_words(index, rows, count, "signature", options->signature);
+    for (size_t i = 0; i < count; i++) {
+        if (takes_pixels(index, rows[i], options->pixels)) rows[kept++] = rows[i];
+    }
+    count = keep_words(index, rows, kept, "postprocess", options->postprocess);
+    kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (precision != NULL && strcmp(text(index, rows[i], "precision"), precision)) continue;
+        if (has_shapes(index, rows[i], options->shapes)) rows[kept++] = rows[i];
+    }
+    return kept;
+}
+
+static ff_status none_fits(const ff_index *index, size_t model, size_t count, const char *why,
+                           ff_error *error) {
+    const char *name = ff_index_model(index, model);
+    const ff_json *row = ff_json_first(&index->document, index->hybrid_plans);
+    if (count > 0) {
+        return ff_fail(error, FF_PLAN,
+                       "no plan of '%s' can run on %s, which lacks '%s': prepare it for this device",
+                       name, index->device->name, why);
+    }
+    for (; row != NULL; row = ff_json_next(&index->document, row)) {
+        int64_t own;
+        if (ff_json_whole(get(index, row, "model"), 0, INT32_MAX, &own) && (size_t)own == model) {
+            return ff_fail(error, FF_PLAN,
+                           "'%s' needs an engine of the processor for some of its layers, which "
+                           "only Python has",
+                           name);
+        }
+    }
+    return ff_fail(error, FF_ARGUMENT, "'%s' was not prepared for what is asked of it", name);
+}
+
+ff_status ff_index_choose(const ff_index *index, const ff_options *options, ff_choice *choice,
+                          ff_error *error) {
+    const ff_json **rows = calloc(index->plans->count + 1, sizeof *rows), *one;
+    const char *why = "";
+    size_t count;
+    int best = -1;
+    ff_status status = rows == NULL ? ff_no_memory(error) : FF_OK;
+    if (status == FF_OK) status = choose_model(index, options->model, &choice->model, error);
+    choice->row = NULL;
+    choice->number = 0;
+    if (status == FF_OK) {
+        count = fitting_rows(index, options, choice->model, rows);
+        for (size_t i = 0; i < count; i++) {
+            const char *missing = unmet(index, rows[i]);
+            int far = distance(index, rows[i]);
+            if (missing != NULL) why = missing;
+            if (missing != NULL || (best >= 0 && far >= best)) continue;
+            best = far;
+            choice->row = rows[i];
+        }
+        if (best < 0) status = none_fits(index, choice->model, count, why, error);
+    }
+    one = ff_json_first(&index->document, index->plans);
+    for (; status == FF_OK && one != choice->row; one = ff_json_next(&index->document, one)) {
+        choice->number++;
+    }
+    free(rows);
+    return status;
+}

@@ -1,0 +1,234 @@
+/* Reads and writes the file form of docs/internals/file-format.md. */
+#include "container.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "platform.h"
+
+enum {
+    VERSION = 4, HEADER = 64, ENTRY = 48, NAME = 16, ALIGNMENT = 64, PAGE = 4096, LARGE = 1 << 16,
+    MOST_SECTIONS = 1 << 20, AT_ONCE = 16
+};
+
+uint32_t ff_format(void) {
+    return VERSION;
+}
+
+ff_status ff_fail(ff_error *error, ff_status status, const char *format, ...) {
+    if (error != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        error->status = status;
+        vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+ff_status ff_no_memory(ff_error *error) {
+    return ff_fail(error, FF_MEMORY, "the host has no memory left");
+}
+
+static ff_status damaged(ff_error *error, const char *why) {
+    return ff_fail(error, FF_FILE, "the file is damaged: %s; copy it again, or prepare it again",
+                   why);
+}
+
+static uint32_t read_u32(const uint8_t *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t read_u64(const uint8_t *at) {
+    return read_u32(at) | (uint64_t)read_u32(at + 4) << 32;
+}
+
+static void write_u32(uint8_t *at, uint32_t value) {
+    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void write_u64(uint8_t *at, uint64_t value) {
+    for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> 8 * i);
+}
+
+/* Row n has what a byte becomes that n zero bytes follow. */
+static void fill_remainders(uint32_t (*rows)[256]) {
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t value = byte;
+        for (int bit = 0; bit < 8; bit++) value = value >> 1 ^ (value & 1 ? 0xEDB88320u : 0);
+        rows[0][byte] = value;
+    }
+    for (int row = 1; row < AT_ONCE; row++) {
+        for (int byte = 0; byte < 256; byte++) {
+            uint32_t before = rows[row - 1][byte];
+            rows[row][byte] = before >> 8 ^ rows[0][before & 255];
+        }
+    }
+}
+
+static uint32_t crc32_of(uint32_t (*rows)[256], const uint8_t *bytes, size_t size) {
+    uint32_t crc = 0xFFFFFFFFu;
+    for (; size >= AT_ONCE; size -= AT_ONCE, bytes += AT_ONCE) {
+        uint32_t sum = 0;
+        uint32_t a = read_u32(bytes) ^ crc, b = read_u32(bytes + 4), c = read_u32(bytes + 8),
+                 d = read_u32(bytes + 12);
+        sum ^= rows[15][a & 255] ^ rows[14][a >> 8 & 255] ^ rows[13][a >> 16 & 255] ^ rows[12][a >> 24];
+        sum ^= rows[11][b & 255] ^ rows[10][b >> 8 & 255] ^ rows[9][b >> 16 & 255] ^ rows[8][b >> 24];
+        sum ^= rows[7][c & 255] ^ rows[6][c >> 8 & 255] ^ rows[5][c >> 16 & 255] ^ rows[4][c >> 24];
+        sum ^= rows[3][d & 255] ^ rows[2][d >> 8 & 255] ^ rows[1][d >> 16 & 255] ^ rows[0][d >> 24];
+        crc = sum;
+    }
+    for (; size > 0; size--) crc = crc >> 8 ^ rows[0][(crc ^ *bytes++) & 255];
+    return ~crc;
+}
+
+/* Every entry lies in the file, and has a name in ASCII. */
+static ff_status check_entries(const ff_container *file, ff_error *error) {
+    for (uint32_t number = 0; number < file->count; number++) {
+        const uint8_t *entry = file->table + (size_t)number * ENTRY;
+        uint64_t offset = read_u64(entry + NAME), size = read_u64(entry + NAME + 8);
+        if (offset % ALIGNMENT || offset < HEADER || offset > file->size ||
+            size > file->size - offset) {
+            return damaged(error, "a section lies outside of it");
+        }
+        for (int i = 0; i < NAME; i++) {
+            if (entry[i] > 127) return damaged(error, "a section has no name");
+        }
+    }
+    return FF_OK;
+}
+
+static ff_status check_header(ff_container *file, ff_error *error) {
+    const uint8_t *head = file->bytes;
+    uint64_t start, most = file->size;
+    if (file->size < HEADER || memcmp(head, "FOURFOLD", 8) != 0) {
+        return ff_fail(error, FF_FILE, "the file is not one that 'fourfold prepare' has written");
+    }
+    if (crc32_of(file->remainders, head, HEADER - 4) != read_u32(head + 60)) {
+        return damaged(error, "the checksum of its header does not hold");
+    }
+    if (read_u32(head + 8) != VERSION) {
+        return ff_fail(error, FF_FILE,
+                       "the file has format %u and this player reads format %u: prepare it again",
+                       read_u32(head + 8), (unsigned)VERSION);
+    }
+    if (read_u32(head + 12) != HEADER || read_u64(head + 16) != file->size) {
+        return damaged(error, "it has not as many bytes as were written");
+    }
+    start = read_u64(head + 24);
+    file->count = read_u32(head + 32);
+    if (file->count > MOST_SECTIONS || start < HEADER || start > most ||
+        (uint64_t)file->count * ENTRY > most - start) {
+        return damaged(error, "its table of sections lies outside of it");
+    }
+    file->table = head + start;
+    if (crc32_of(file->remainders, file->table, (size_t)file->count * ENTRY) !=
+        read_u32(head + 36)) {
+        return damaged(error, "the checksum of its table does not hold");
+    }
+    return check_entries(file, error);
+}
+
+ff_status ff_container_of(ff_container *file, const void *bytes, size_t size, ff_error *error) {
+    ff_status status;
+    int mapped = file->mapped;
+    memset(file, 0, sizeof *file);
+    file->bytes = bytes;
+    file->size = size;
+    file->mapped = mapped;
+    file->remainders = malloc(AT_ONCE * sizeof *file->remainders);
+    if (file->remainders == NULL) {
+        ff_container_close(file);
+        return ff_no_memory(error);
+    }
+    fill_remainders(file->remainders);
+    status = check_header(file, error);
+    if (status == FF_OK) {
+        file->checked = calloc(file->count ? file->count : 1, 1);
+        if (file->checked == NULL) status = ff_no_memory(error);
+    }
+    if (status != FF_OK) ff_container_close(file);
+    return status;
+}
+
+ff_status ff_container_open(ff_container *file, const char *path, ff_error *error) {
+    char why[256] = "";
+    const uint8_t *bytes;
+    size_t size;
+    memset(file, 0, sizeof *file);
+    if (!ff_map_file(path, &bytes, &size, why, sizeof why)) {
+        return ff_fail(error, FF_FILE, "cannot read '%s': %s", path, why);
+    }
+    file->mapped = 1;
+    return ff_container_of(file, bytes, size, error);
+}
+
+void ff_container_close(ff_container *file) {
+    if (file->mapped) ff_unmap_file(file->bytes, file->size);
+    free(file->remainders);
+    free(file->checked);
+    memset(file, 0, sizeof *file);
+}
+
+ff_status ff_container_section(ff_container *file, int64_t number, const char *name,
+                               ff_section *found, ff_error *error) {
+    const uint8_t *entry;
+    if (number < 0 || number >= (int64_t)file->count) {
+        return damaged(error, "it names a section that it does not have");
+    }
+    entry = file->table + (size_t)number * ENTRY;
+    if (strlen(name) > NAME || strncmp((const char *)entry, name, NAME) != 0) {
+        return damaged(error, "a section has another name than it should");
+    }
+    found->bytes = file->bytes + read_u64(entry + NAME);
+    found->size = (size_t)read_u64(entry + NAME + 8);
+    if (!file->checked[number]) {
+        if (crc32_of(file->remainders, found->bytes, found->size) != read_u32(entry + 32)) {
+            return damaged(error, "the checksum of a section does not hold");
+        }
+        file->checked[number] = 1;
+    }
+    return FF_OK;
+}
+
+static size_t aligned(size_t place, size_t size) {
+    size_t step = size >= LARGE ? PAGE : ALIGNMENT;
+    return (place + step - 1) / step * step;
+}
+
+int ff_container_write(const char *path, const char *const names[2], const ff_section sections[2]) {
+    static const uint8_t zeros[PAGE];
+    uint8_t head[HEADER + 2 * ENTRY] = "FOURFOLD";
+    uint32_t(*rows)[256] = malloc(AT_ONCE * sizeof *rows);
+    size_t place = sizeof head, sizes[5] = {sizeof head};
+    const void *pieces[5] = {head};
+    int good;
+    if (rows == NULL) return 0;
+    fill_remainders(rows);
+    for (int i = 0; i < 2; i++) {
+        uint8_t *entry = head + HEADER + i * ENTRY;
+        size_t start = aligned(place, sections[i].size);
+        memcpy(entry, names[i], strlen(names[i]));
+        write_u64(entry + NAME, start);
+        write_u64(entry + NAME + 8, sections[i].size);
+        write_u32(entry + 32, crc32_of(rows, sections[i].bytes, sections[i].size));
+        write_u32(entry + 36, (uint32_t)i);
+        pieces[1 + 2 * i] = zeros;
+        sizes[1 + 2 * i] = start - place;
+        pieces[2 + 2 * i] = sections[i].bytes;
+        sizes[2 + 2 * i] = sections[i].size;
+        place = start + sections[i].size;
+    }
+    write_u32(head + 8, VERSION);
+    write_u32(head + 12, HEADER);
+    write_u64(head + 16, place);
+    write_u64(head + 24, HEADER);
+    write_u32(head + 32, 2);
+    write_u32(head + 36, crc32_of(rows, head + HEADER, 2 * ENTRY));
+    write_u32(head + 60, crc32_of(rows, head, HEADER - 4));
+    good = ff_write_file(path, pieces, sizes, 5);
+    free(rows);
+    return good;
+}

@@ -1,0 +1,128 @@
+/* Files, libraries, locks and the time on Linux, Android and other systems like them. */
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200809L
+#include "platform.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct ff_lock {
+    pthread_mutex_t mutex;
+};
+
+int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why, size_t room) {
+    struct stat about;
+    void *mapped = MAP_FAILED;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && fstat(file, &about) == 0) {
+        if (!S_ISREG(about.st_mode)) {
+            errno = EISDIR;
+        } else if (about.st_size <= 0 || (uint64_t)about.st_size > SIZE_MAX) {
+            errno = ENODATA;
+        } else {
+            mapped = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+        }
+    }
+    if (mapped == MAP_FAILED) snprintf(why, room, "%s", strerror(errno));
+    if (file >= 0) close(file);
+    if (mapped == MAP_FAILED) return 0;
+    *bytes = mapped;
+    *size = (size_t)about.st_size;
+    return 1;
+}
+
+void ff_unmap_file(const uint8_t *bytes, size_t size) {
+    munmap((void *)(uintptr_t)bytes, size);
+}
+
+static int write_all(int file, const uint8_t *bytes, size_t size) {
+    while (size > 0) {
+        ssize_t written = write(file, bytes, size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return 0;
+        bytes += written;
+        size -= (size_t)written;
+    }
+    return 1;
+}
+
+int ff_write_file(const char *path, const void *const *pieces, const size_t *sizes, size_t count) {
+    size_t length = strlen(path);
+    char *aside = malloc(length + 8);
+    int file, good;
+    if (aside == NULL) return 0;
+    snprintf(aside, length + 8, "%s.XXXXXX", path);
+    file = mkstemp(aside); /* of a new name, and for nobody else to read */
+    good = file >= 0;
+    for (size_t i = 0; good && i < count; i++) good = write_all(file, pieces[i], sizes[i]);
+    if (file >= 0) {
+        good = close(file) == 0 && good;
+        good = good && rename(aside, path) == 0;
+        if (!good) unlink(aside);
+    }
+    free(aside);
+    return good;
+}
+
+void ff_make_folder(const char *path) {
+    mkdir(path, 0700);
+}
+
+int ff_file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+void *ff_load_library(const char *path) {
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+void ff_free_library(void *library) {
+    dlclose(library);
+}
+
+int ff_find_function(void *library, const char *name, void *function) {
+    void *found = dlsym(library, name);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+ff_lock *ff_lock_make(void) {
+    ff_lock *lock = malloc(sizeof *lock);
+    if (lock != NULL && pthread_mutex_init(&lock->mutex, NULL) != 0) {
+        free(lock);
+        lock = NULL;
+    }
+    return lock;
+}
+
+void ff_lock_take(ff_lock *lock) {
+    pthread_mutex_lock(&lock->mutex);
+}
+
+void ff_lock_give(ff_lock *lock) {
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+void ff_lock_free(ff_lock *lock) {
+    if (lock == NULL) return;
+    pthread_mutex_destroy(&lock->mutex);
+    free(lock);
+}
+
+double ff_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+#else
+typedef int ff_not_here; /* a file may not be empty */
+#endif

@@ -1,0 +1,143 @@
+/* Files, libraries, locks and the time on Windows. */
+#ifdef _WIN32
+#include "platform.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <windows.h>
+
+struct ff_lock {
+    CRITICAL_SECTION section;
+};
+
+/* Paths are UTF-8, as everywhere else. */
+static wchar_t *wide(const char *path) {
+    int size = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
+    wchar_t *made = size > 0 ? malloc((size_t)size * sizeof *made) : NULL;
+    if (made != NULL) MultiByteToWideChar(CP_UTF8, 0, path, -1, made, size);
+    return made;
+}
+
+int ff_map_file(const char *path, const uint8_t **bytes, size_t *size, char *why, size_t room) {
+    wchar_t *name = wide(path);
+    LARGE_INTEGER length = {0};
+    HANDLE file, mapping = NULL;
+    const void *view = NULL;
+    file = name == NULL ? INVALID_HANDLE_VALUE
+                        : CreateFileW(name, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING,
+                                      FILE_ATTRIBUTE_NORMAL, NULL);
+    free(name);
+    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &length) && length.QuadPart > 0) {
+        mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+        if (mapping != NULL) view = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
+    }
+    if (view == NULL) snprintf(why, room, "Windows' error %lu", GetLastError());
+    if (mapping != NULL) CloseHandle(mapping);
+    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    if (view == NULL) return 0;
+    *bytes = view;
+    *size = (size_t)length.QuadPart;
+    return 1;
+}
+
+void ff_unmap_file(const uint8_t *bytes, size_t size) {
+    (void)size;
+    UnmapViewOfFile(bytes);
+}
+
+static int write_all(HANDLE file, const uint8_t *bytes, size_t size) {
+    while (size > 0) {
+        DWORD part = size > 1u << 30 ? 1u << 30 : (DWORD)size, written = 0;
+        if (!WriteFile(file, bytes, part, &written, NULL) || written == 0) return 0;
+        bytes += written;
+        size -= written;
+    }
+    return 1;
+}
+
+int ff_write_file(const char *path, const void *const *pieces, const size_t *sizes, size_t count) {
+    size_t room = strlen(path) + 32;
+    char *aside = malloc(room);
+    wchar_t *target = wide(path), *source = NULL;
+    HANDLE file = INVALID_HANDLE_VALUE;
+    int good;
+    if (aside != NULL) {
+        snprintf(aside, room, "%s.%lx%lx", path, GetCurrentProcessId(), GetCurrentThreadId());
+        source = wide(aside);
+    }
+    if (source != NULL && target != NULL) {
+        file = CreateFileW(source, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+    }
+    good = file != INVALID_HANDLE_VALUE;
+    for (size_t i = 0; good && i < count; i++) good = write_all(file, pieces[i], sizes[i]);
+    if (file != INVALID_HANDLE_VALUE) {
+        good = CloseHandle(file) && good;
+        good = good && MoveFileExW(source, target, MOVEFILE_REPLACE_EXISTING);
+        if (!good) DeleteFileW(source);
+    }
+    free(aside);
+    free(source);
+    free(target);
+    return good;
+}
+
+void ff_make_folder(const char *path) {
+    wchar_t *name = wide(path);
+    if (name != NULL) CreateDirectoryW(name, NULL);
+    free(name);
+}
+
+int ff_file_exists(const char *path) {
+    wchar_t *name = wide(path);
+    int found = name != NULL && GetFileAttributesW(name) != INVALID_FILE_ATTRIBUTES;
+    free(name);
+    return found;
+}
+
+void *ff_load_library(const char *path) {
+    wchar_t *name = wide(path);
+    void *library = name == NULL ? NULL : (void *)LoadLibraryW(name);
+    free(name);
+    return library;
+}
+
+void ff_free_library(void *library) {
+    FreeLibrary(library);
+}
+
+int ff_find_function(void *library, const char *name, void *function) {
+    FARPROC found = GetProcAddress(library, name);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
+ff_lock *ff_lock_make(void) {
+    ff_lock *lock = malloc(sizeof *lock);
+    if (lock != NULL) InitializeCriticalSection(&lock->section);
+    return lock;
+}
+
+void ff_lock_take(ff_lock *lock) {
+    EnterCriticalSection(&lock->section);
+}
+
+void ff_lock_give(ff_lock *lock) {
+    LeaveCriticalSection(&lock->section);
+}
+
+void ff_lock_free(ff_lock *lock) {
+    if (lock == NULL) return;
+    DeleteCriticalSection(&lock->section);
+    free(lock);
+}
+
+double ff_seconds(void) {
+    LARGE_INTEGER now, rate;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&rate);
+    return (double)now.QuadPart / (double)rate.QuadPart;
+}
+#else
+typedef int ff_not_here; /* a file may not be empty */
+#endif

@@ -1,0 +1,149 @@
+"""The player in C takes the plan of a prepared file that the Python engine takes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from player.fake_device import EVERYTHING, everything, fake_device, told_by_fake
+from tiny_plan import line
+
+from fourfold.device import DeviceInfo, Fact
+from fourfold.errors import FourfoldError
+from fourfold.plan import Container, Section
+from fourfold.plan.container import write_container
+from fourfold.store.draft import Draft
+from fourfold.store.prepared import Prepared, Wanted, facts_in_row
+
+Facts = dict[str, Fact]
+
+NEEDS: dict[str, tuple[Any, ...]] = {
+    "language_version": ("1.2", "3.0", "3.1", "1.10"),
+    "half_arithmetic": (True, False),
+    "matrix_units": (True, False),
+    "subgroups": ("khr", "ptx", ""),
+    "dot_products": ("khr", "x86", ""),
+    "packs_bytes": (True, False),
+    "resident_groups": (0, 4, 5),
+    "forward_progress": (True, False),
+    "reaches_host": (True, False),
+    "address_bits": (0, 64, 128),
+    "work_group": (1, 256, 257),
+    "local_memory": (0, 32768, 32769),
+    "buffer_bytes": (64, 2**26, 2**26 + 1),
+    "alignment": (1, 128, 256),
+    "images": ([], [[65536, 1, 16]], [[65537, 8, 8]], [[70000, 65536, 16]]),
+}
+MADE: dict[str, tuple[Any, ...]] = {
+    "name": ("Fake GPU", "another"),
+    "platform": ("Fake Platform", "another"),
+    "kind": ("gpu", "cpu"),
+    "compute_units": (1, 2, 4, 8),
+}
+ROWS: dict[str, tuple[Any, ...]] = {
+    "precision": ("fp32", "mixed"),
+    "generic": (True, False),
+    "shapes": ({}, {}, {"x": [1, 2]}, {"x": [1, 2], "y": [3]}),
+    "pixels": ({}, {}, {"x": "rgb"}, {"x": "rgb", "y": "bgr"}),
+    "signature": ("", "", "serve"),
+    "postprocess": ("", "", "topk"),
+}
+WANTED: tuple[tuple[Wanted, tuple[str, ...]], ...] = (
+    (Wanted(), ()),
+    (Wanted(precision="mixed", preferred="mixed"), ("--precision", "mixed")),
+    (Wanted(signature="serve"), ("--signature", "serve")),
+    (Wanted(postprocess="topk"), ("--postprocess", "topk")),
+    (Wanted(pixels="auto"), ("--pixels", "auto")),
+    (Wanted(pixels="rgb"), ("--pixels", "rgb")),
+    (Wanted(pixels="x: rgb; y: bgr"), ("--pixels", "x: rgb; y: bgr")),
+    (Wanted(shapes={"x": (1, 2)}), ("--shapes", "x=1,2")),
+    (Wanted(shapes={"y": (3,), "x": (1, 2)}), ("--shapes", "y=3;x=1,2")),
+)
+
+
+def some(draw: random.Random, choices: dict[str, tuple[Any, ...]], most: int) -> dict[str, Any]:
+    names = draw.sample(sorted(choices), draw.randrange(most + 1))
+    return {name: draw.choice(choices[name]) for name in names}
+
+
+def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
+    """A file of one model whose rows differ in all that a choice looks at, but play the same."""
+    draw, draft = random.Random(seed), Draft()
+    draft.add_plan(draft.add_model("line", "line", 1), device, line(), {})
+    draft.write(path)
+    file = Container.open(path)
+    index = json.loads(bytes(file.section(0, "index")))
+    first = index["plans"][0]
+    index["plans"] = [
+        {
+            **first,
+            **{name: draw.choice(values) for name, values in ROWS.items()},
+            "made_for": {**first["made_for"], **some(draw, MADE, 3)},
+            "requirements": {**first["requirements"], **some(draw, NEEDS, 2)},
+        }
+        for _ in range(draw.randrange(1, 9))
+    ]
+    sections = [Section(name, file.section(n, name)) for n, name in enumerate(file.names)]
+    sections[0] = Section("index", json.dumps(index).encode())
+    write_container(path, sections, 0o600, sync=False)
+    return Prepared.open(str(path))
+
+
+def expected(prepared: Prepared, bare: DeviceInfo, facts: Facts, wanted: Wanted) -> int | None:
+    """The number of the row that Python takes; None where there is none. It may ask what the player
+    in C knows: what any row of this device tells.
+    """
+    own = any(facts_in_row(one, bare) for one in prepared.index["plans"])
+
+    def ask(device: DeviceInfo, names: Collection[str]) -> DeviceInfo:
+        return bare.with_facts(facts) if own else device
+
+    try:
+        row = prepared.best(0, bare, wanted, ask)
+    except FourfoldError:
+        return None
+    return next(n for n, one in enumerate(prepared.index["plans"]) if one is row)
+
+
+@pytest.mark.parametrize("seeds", [range(start, start + 20) for start in range(0, 60, 20)])
+def test_rows_of_all_kinds(seeds: range, tmp_path: Path) -> None:
+    facts: Facts = {**EVERYTHING, "forward_progress": False, "resident": True}
+    known, bare, played = fake_device(facts), fake_device(), 0
+    for seed in seeds:
+        prepared = shuffled(tmp_path / "f", known, seed)
+        wanted, words = WANTED[seed % len(WANTED)]
+        found = expected(prepared, bare, facts, wanted)
+        lines = told_by_fake(tmp_path / "f", *words, status=0 if found is not None else 1)
+        assert lines[0].get("plan") == found, (seed, words, prepared.index["plans"], lines)
+        played += found is not None
+    assert played > 4
+
+
+def test_a_requirement_of_another_name_is_refused(tmp_path: Path) -> None:
+    device = fake_device()
+    prepared = shuffled(tmp_path / "f", device, 0)
+    index = {**prepared.index, "plans": prepared.index["plans"][:1]}
+    index["plans"][0] |= {"requirements": {"language": "opencl", "language_version": "1.2", "x": 1}}
+    sections = [
+        Section(name, prepared.file.section(n, name)) for n, name in enumerate(prepared.file.names)
+    ]
+    sections[0] = Section("index", json.dumps(index).encode())
+    write_container(tmp_path / "g", sections, 0o600, sync=False)
+    (told,) = told_by_fake(tmp_path / "g", status=1)
+    assert told["status"] == "plan"
+
+
+def test_a_model_is_chosen_by_its_name(tmp_path: Path) -> None:
+    draft, device = Draft(), fake_device(EVERYTHING)
+    for name, compiled in {"one": line(), "two": everything()}.items():
+        draft.add_plan(draft.add_model(name, name, 1), device, compiled, {})
+    draft.write(tmp_path / "f")
+    assert [one["model"] for one in told_by_fake(tmp_path / "f")] == ["one", "two"]
+    (told,) = told_by_fake(tmp_path / "f", "--model", "two")
+    assert (told["model"], told["number"]) == ("two", 1)
+    (told,) = told_by_fake(tmp_path / "f", "--model", "three", status=1)
+    assert told["status"] == "argument"

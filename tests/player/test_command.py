@@ -1,0 +1,147 @@
+"""The command fourfold-run: what it takes, what it tells, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from player.build import LIBRARY, built, environment, run, told
+from player.fake_device import fake_device, prepare_fake, run_fake, told_by_fake
+from player.test_by_the_page import prepared
+from stateful_models import stream
+from tiny_plan import X, line
+
+import fourfold
+from fourfold.device import DeviceInfo
+from fourfold.plan.container import VERSION
+from fourfold.players.opencl import devices
+from fourfold.players.opencl.facts import _multiplies_bytes
+
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "c-player.md"
+RAW = ("extensions", "image_texels", "multiplies_bytes", "device")
+OTHERS = ("claims", "index", "ordinal", "others", "present", "probed", "api", "language")
+
+
+def test_the_probe_tells_what_python_asks(device: DeviceInfo) -> None:
+    (known, handle), *_ = devices.found_devices()
+    found = told("--probe")[device.ordinal]
+    for name in {field.name for field in fields(DeviceInfo)} & {*found} - {"image_texels"}:
+        assert found[name] == getattr(known, name), name
+    assert found["extensions"] == handle.text(0x1030).split()
+    assert found["image_texels"] == known.claims["image_texels"]
+    assert found["multiplies_bytes"] == _multiplies_bytes()
+    needed = {field.name for field in fields(DeviceInfo) if field.default is not False}
+    told_of = {*found, *OTHERS, "self_test", "subgroups", "dot_products", "architectures"}
+    assert needed <= told_of | {"shared_context", "shared_queue"}
+
+
+def test_help_tells_every_option_of_the_page() -> None:
+    shown = run("--help")
+    options = set(re.findall(r"`(--[a-z-]+)", PAGE.read_text(encoding="utf-8")))
+    assert shown.returncode == 0
+    assert set(re.findall(r"--[a-z-]+", shown.stdout)) | {"--steps"} == options
+    assert f"format {VERSION}" in run("--version").stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("a", "b"), ("--what",), ("a", "--runs", "0"), ("a", "--runs", "x"), ("a", "--model")],
+)
+def test_a_wrong_command_line(words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert "fourfold-run" in done.stderr
+
+
+def test_without_opencl(tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    for words in (("--probe",), (path,)):
+        (line_,) = told(*words, status=3, LIBOPENCL_SO_PATH="/nowhere")
+        assert line_["status"] == "opencl"
+        assert "'/nowhere'" in line_["error"]
+    (line_,) = told_by_fake(path, "--device", "7", status=3)
+    assert line_["status"] == "opencl"
+
+
+@pytest.mark.parametrize("content", [b"", b"FOURFOLD", b"x" * 100, None])
+def test_what_is_no_prepared_file(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    if content is not None:
+        path.write_bytes(content)
+    (line_,) = told_by_fake(path, status=1)
+    assert line_["status"] == "file"
+    done = run_fake(path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+
+
+def test_a_file_of_another_format(tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    data = bytearray(path.read_bytes())
+    data[8] += 1
+    path.write_bytes(data)
+    assert "the checksum of its header" in told_by_fake(path, status=1)[0]["error"]
+
+
+def test_inputs_by_place_by_name_and_as_bytes(tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    np.save(tmp_path / "x.npy", X)
+    (tmp_path / "x.raw").write_bytes(X.tobytes())
+    for given in ("x.npy", "x.raw"):
+        for name in ("", "the x="):
+            words = ("--input", f"{name}{tmp_path / given}", "--output", tmp_path / "out")
+            (line_,) = told_by_fake(path, *words)
+            assert not line_["inputs"][0]["made_up"]
+            assert np.array_equal(np.load(line_["outputs"][0]["file"]), 2 * X + 1)
+
+
+@pytest.mark.parametrize(
+    "array", [X[:-1], X.astype(np.float64), X.reshape(4, 4), X.reshape(4, 4).T[::1]]
+)
+def test_an_input_that_does_not_fit(array: np.ndarray, tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    np.save(tmp_path / "x.npy", array)
+    (line_,) = told_by_fake(path, "--input", tmp_path / "x.npy", status=1)
+    assert line_["status"] == "argument"
+    assert line_["error"].endswith("does not hold the input 'the x', which is f32[16]")
+
+
+def test_made_up_numbers_are_the_same_in_each_run(tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    found = []
+    for number in range(2):
+        told_by_fake(path, "--output", tmp_path / str(number))
+        found.append(np.load(tmp_path / str(number) / "0.0.npy"))
+    assert np.array_equal(*found)
+    assert len(np.unique(found[0])) == 16
+    assert np.all((found[0] >= 1) & (found[0] < 3))
+
+
+def test_what_people_read(tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device(), {"line": [line()]})
+    shown = run_fake(path, "--bench", "--profile", "--seconds", "0").stdout
+    assert shown.startswith("line: plan for Fake GPU in fp32, opened in ")
+    assert "2.000 us  line  y = line(x)" in shown
+    assert "0: Fake GPU (Fake Platform, driver 1.0), gpu of 4 units" in run_fake("--probe").stdout
+
+
+def test_states_go_on_and_are_reset(device: DeviceInfo, tmp_path: Path) -> None:
+    model = tmp_path / "stream.tflite"
+    model.write_bytes(stream(start=0.5))
+    path = prepared(model, device, tmp_path / "m.fourfold", "auto")
+    session = fourfold.Session(str(path), device=device.address, cache=None)
+    ones = [np.ones(info.shape, info.dtype) for info in session.inputs]
+    expected = []
+    for number in range(4):
+        if number == 3:
+            session.reset()
+        expected.append(next(iter(session.run(ones).values())).tobytes().hex())
+    program = built((*LIBRARY, Path(__file__).parent / "states.c"))
+    words = [str(program), str(path), str(device.ordinal)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    assert done.stdout.split() == expected
+    assert expected[3] == expected[0] != expected[1]

@@ -1,0 +1,118 @@
+"""Plans in WGSL keep the rules of WebGPU: what is bound together, and how much is compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from op_kernels import WITH_KERNELS, op_graph
+from random_graphs import build
+from wgsl_on_wgpu import LEAST, modules
+
+from fourfold.formats import read_model
+from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions
+from fourfold.kernels.conv.tile import FEW_TILES, ConvTile
+from fourfold.lower import make_plan
+from fourfold.lower.memory import Span, assign_arenas
+from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.players.null import NULL_GPU
+from fourfold.rewrite import rewrite
+
+FOLDER = Path(__file__).resolve().parents[4] / "shared" / "models" / "tflite"
+MODELS = ("face_detection_short_range", "kws_ref_model", "pnet", "movenet_lightning_int8")
+
+
+def bound(launch: Launch, marks: list[str]) -> dict[str, list[int]]:
+    """The buffers that a launch reads and those that it writes, by its bindings."""
+    found: dict[str, list[int]] = {"r": [], "w": []}
+    for mark in marks:
+        use = launch.arguments[int(mark[1:])]
+        assert isinstance(use, BufferUse)
+        found[mark[0]].append(use.buffer)
+    return found
+
+
+def broken_rules(plan: Plan) -> list[str]:
+    """What WebGPU would refuse, by its default limits."""
+    wrong, known = [], modules(plan)
+    for launch in plan.launches:
+        text, marks = known[launch.entry]
+        buffers = bound(launch, marks)
+        groups = [size // by for size, by in zip(launch.grid, launch.local, strict=True)]
+        wrong += ["read and written"] if {*buffers["r"]} & {*buffers["w"]} else []
+        wrong += ["written twice"] if len({*buffers["w"]}) < len(buffers["w"]) else []
+        wrong += ["too many bindings"] if len(marks) > 8 else []
+        wrong += ["too many groups"] if max(groups) > 65535 else []
+        wrong += ["another group"] if f"size({launch.local[0]}, " not in text else []
+    return wrong
+
+
+@pytest.mark.parametrize("precision", ["fp32", "mixed"])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_keep_the_rules(name: str, precision: str) -> None:
+    path = FOLDER / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    graph = rewrite(read_model(str(path)).main)
+    assert not broken_rules(make_plan(graph, LEAST, KernelOptions(precision)))
+
+
+def test_ops_keep_the_rules() -> None:
+    for name in WITH_KERNELS:
+        assert not broken_rules(make_plan(op_graph(name), LEAST, KernelOptions())), name
+
+
+def chain() -> Graph:
+    return build(
+        """
+        input x: f32[1,16,16,8]
+        a = tanh(x)
+        b = transpose(a; permutation=(0,2,1,3))
+        c = transpose(b; permutation=(0,3,2,1))
+        d = transpose(c; permutation=(0,2,1,3))
+        y = transpose(d; permutation=(0,2,3,1))
+        output y
+        """
+    )
+
+
+def test_what_is_written_lies_apart_from_what_is_read() -> None:
+    plan = make_plan(chain(), LEAST, KernelOptions())
+    known = modules(plan)
+    assert all(len(bound(one, known[one.entry][1])["r"]) == 1 for one in plan.launches)
+    assert [buffer.kind for buffer in plan.buffers].count("arena") == 2
+    alone = make_plan(chain(), NULL_GPU, KernelOptions())
+    assert [buffer.kind for buffer in alone.buffers].count("arena") == 1
+
+
+def test_values_apart_share_no_arena() -> None:
+    spans = {name: Span(128, 0, 3) for name in "abc"}
+    apart = {"a": {"b"}, "b": {"a"}}
+    arenas = assign_arenas(spans, 64, 1 << 20, apart)
+    assert [sorted(arena.offsets) for arena in arenas] == [["a", "c"], ["b"]]
+
+
+def test_a_value_goes_where_least_is_added() -> None:
+    spans = {"a": Span(512, 0, 1), "b": Span(128, 0, 3), "c": Span(128, 2, 3)}
+    arenas = assign_arenas(spans, 64, 1 << 20, {"a": {"b"}, "b": {"a"}})
+    assert [arena.size for arena in arenas] == [512, 128]
+    assert arenas[0].offsets == {"a": 0, "c": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("face_detection_short_range", 18), ("mobilenet_v1_025_224_float", 11)]
+)
+def test_layers_of_a_kind_share_a_pipeline(name: str, most: int) -> None:
+    path = FOLDER / f"{name}.tflite"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is not at hand")
+    graph = rewrite(read_model(str(path)).main)
+    few, many = (make_plan(graph, one, KernelOptions()) for one in (LEAST, NULL_GPU))
+    assert len(modules(few)) <= most < len({launch.entry for launch in many.launches})
+
+
+def test_few_tiles_are_tiles() -> None:
+    tiles = [ConvTile.parse(text) for text in FEW_TILES]
+    assert all(tile is not None and tile.pixels * tile.groups <= 8 for tile in tiles)
+    assert [str(tile) for tile in tiles] == [*FEW_TILES]
