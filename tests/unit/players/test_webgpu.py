@@ -25,7 +25,9 @@ from fourfold.players.null import NULL_GPU
 from fourfold.players.verdict import check_verdict
 from fourfold.players.webgpu import devices, modules, program, trials
 from fourfold.players.webgpu.binding import adapter, commands, device, loader
+from fourfold.players.webgpu.binding.structures import Limits
 from fourfold.players.webgpu.devices import device_of
+from fourfold.players.webgpu.facts import device_info
 from fourfold.players.webgpu.units import _COUNTS, measure_units
 
 LINE = """//# line r0 r1 w2
@@ -333,6 +335,21 @@ def test_equal_modules_are_built_once(fake: FakeWebGpu) -> None:
         player.close()
 
 
+def test_equal_constants_are_uploaded_once(fake: FakeWebGpu) -> None:
+    info, plan = devices.devices()[0], line_plan()
+    first = open_plan(info, plan)
+    before = len(fake.of_kind(np.ndarray))
+    second = open_plan(info, plan)
+    own = ("arena", "x", "y", "words", "staging in", "staging out")
+    assert len(fake.of_kind(np.ndarray)) == before + len(own)
+    first.close()
+    np.testing.assert_array_equal(second.run([X])[0], 2 * X + 1)
+    second.close()
+    other = open_plan(info, line_plan(7.0))
+    np.testing.assert_array_equal(other.run([X])[0], 7 * X + 1)
+    other.close()
+
+
 def test_the_first_run_begins_before_the_last_pipeline_is_there(fake: FakeWebGpu) -> None:
     player = open_plan(devices.devices()[0], sum_plan())
     launches = player._flight.launches  # type: ignore[attr-defined]
@@ -425,3 +442,14 @@ def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
     assert "a renderer: a kernel of a self-test with a long loop stops" in caplog.text
+
+
+def test_buffers_are_no_longer_than_kernels_count() -> None:
+    limits = Limits(maxBufferSize=1 << 40, maxStorageBufferBindingSize=(1 << 32) - 1)
+    adapter_ = adapter.Adapter(
+        0, "a GPU", "", "", "Vulkan", 1, 0x10DE, 0, (32, 32), frozenset(), limits
+    )
+    info = device_info(adapter_, 3, "wgpu-native 29.0.1")
+    assert info.max_allocation == 2**31 - 4
+    assert (info.kind, info.vendor, info.unified_memory) == ("gpu", "NVIDIA", False)
+    assert info.address == "webgpu:3"
