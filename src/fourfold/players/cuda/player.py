@@ -73,12 +73,12 @@ class Player(TimedPlayer):
         self._held.callback(pool.close)
         self._buffers = Buffers(self._context, self.plan, self._stream)
         self._held.callback(self._buffers.release)
-        variables = self._buffers.variables()
-        self._ports = PortMemory(self._context, self.plan, variables, staged=False)
+        addresses = self._buffers.addresses
+        self._ports = PortMemory(self._context, self.plan, addresses, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
         how = (self.info, self.plan, program.module)
-        self._binder = LaunchBinder(*how, self._buffers.addresses)
+        self._binder = LaunchBinder(*how, addresses)
         self._own = Replay(self._ports.route(), self._binder)
         self._held.callback(self._own.release)
         self._own.capture()
@@ -147,8 +147,12 @@ class Player(TimedPlayer):
     def open_slot(self, staged: bool = True) -> slots.Slot:
         """Memory and launches for one more run in flight; see Slot."""
         with self._working("setting memory aside"):
-            ports = PortMemory(self._context, self.plan, self._buffers.variables(), staged)
-            return slots.Slot(ports, self._binder, self._slot_streams, self._working)
+            ports = PortMemory(self._context, self.plan, self._buffers.addresses, staged)
+            try:
+                return slots.Slot(ports, self._binder, self._slot_streams, self._working)
+            except BaseException:
+                ports.release()
+                raise
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:
