@@ -28,8 +28,6 @@ class MemoryWriter:
         pointer, width = item.operands[0], item.width
         if pointer.local:
             return f"{identifier(pointer.name)}[{index}]"
-        if pointer.private:
-            return self._private_load(pointer, index, item)
         return self._as_kind(self._numbers(pointer, index, width), pointer.dtype, item)
 
     def _numbers(self, pointer: Pointer, index: str, width: int) -> str:
@@ -43,7 +41,7 @@ class MemoryWriter:
             return f"{self._element(binding, dtype)}({place})"
         words = self._words(binding, element_bits(dtype) * width // 32, place)
         if element_bits(dtype) == 32:
-            return f"bitcast<{type_name(natural_kind(dtype), width)}>({words})"
+            return f"bitcast<{type_name(_natural(dtype), width)}>({words})"
         return f"{self._noted(*unpacking(dtype))}({words})"
 
     def _words(self, binding: Binding, count: int, place: str) -> str:
@@ -53,9 +51,8 @@ class MemoryWriter:
         name = f"_read{count}{binding.name}"
         words = ", ".join(_word(binding, f"m + {n}" if n else "m") for n in range(count))
         value = words if count == 1 else f"vec{count}<u32>({words})"
-        first = "n" if count == 1 else f"n * {count}"
         head = f"fn {name}(n: i32) -> {type_name('uint', count)} {{"
-        lines = [head, f"  let m = {first};", f"  return {value};", "}"]
+        lines = [head, f"  let m = n * {count};", f"  return {value};", "}"]
         return self._noted(name, "\n".join(lines)) + f"({place})"
 
     def _low_words(self, binding: Binding, width: int) -> str:
@@ -84,18 +81,14 @@ class MemoryWriter:
         if item.kind == "bool":
             zero = "0" if item.width == 1 else "vec4<i32>(0)"
             return f"({text} != {zero})"
-        return (
-            text
-            if item.kind == natural_kind(dtype)
-            else f"{type_name(item.kind, item.width)}({text})"
-        )
+        if item.kind == _natural(dtype):
+            return text
+        return f"{type_name(item.kind, item.width)}({text})"
 
     def store(self, pointer: Pointer, index: str, text: str, value: Expression) -> str:
         """The statement that writes a value, whose text is given."""
         if pointer.local:
             return f"{identifier(pointer.name)}[{index}] = {text};"
-        if pointer.private:
-            return self._private_store(pointer, index, text, value)
         dtype, width, binding = pointer.dtype, value.width, self._bindings[pointer.name]
         number, bits = _stored_number(dtype, text, value), element_bits(dtype)
         place = f"{self._offset(pointer, width)} + {index}"
@@ -116,12 +109,10 @@ class MemoryWriter:
     def _write(self, binding: Binding, count: int) -> str:
         """A function that writes so many words where elements have fewer."""
         name = f"_write{count}{binding.name}"
-        lines = [f"  let m = n * {count};"] if count > 1 else ["  let m = n;"]
-        lines += _word_stores(
-            binding, "m", [f"w.{_LANES[n]}" for n in range(count)] if count > 1 else ["w"]
-        )
+        words = ["w"] if count == 1 else [f"w.{lane}" for lane in _LANES[:count]]
         head = f"fn {name}(n: i32, w: {type_name('uint', count)}) {{"
-        return self._noted(name, "\n".join([head, *lines, "}"]))
+        lines = [head, f"  let m = n * {count};", *_word_stores(binding, "m", words), "}"]
+        return self._noted(name, "\n".join(lines))
 
     def _put_long(self, binding: Binding, width: int) -> str:
         name = f"_put_long{width}{binding.name}"
@@ -146,24 +137,6 @@ class MemoryWriter:
         ]
         return self._noted(name, "\n".join(lines))
 
-    def _private_load(self, pointer: Pointer, index: str, item: Expression) -> str:
-        title, width = identifier(pointer.name), item.width
-        if width == 1:
-            return self._as_kind(f"{title}[{index}]", pointer.dtype, item)
-        lanes = ", ".join(f"{title}[({index}) * {width} + {lane}]" for lane in range(width))
-        text = f"{type_name(natural_kind(pointer.dtype), width)}({lanes})"
-        return self._as_kind(text, pointer.dtype, item)
-
-    def _private_store(self, pointer: Pointer, index: str, text: str, value: Expression) -> str:
-        title, width = identifier(pointer.name), value.width
-        number = _stored_number(pointer.dtype, text, value)
-        if width == 1:
-            return f"{title}[{index}] = {number};"
-        lanes = [
-            f"{title}[({index}) * {width} + {n}] = ({number}).{_LANES[n]};" for n in range(width)
-        ]
-        return " ".join(lanes)
-
     def _offset(self, pointer: Pointer, width: int) -> str:
         """Where a pointer begins, counted in vectors of so many elements."""
         field = f"sizes.{identifier(pointer.name)}_at"
@@ -178,8 +151,7 @@ class MemoryWriter:
         return name
 
 
-def natural_kind(dtype: DType) -> str:
-    """The kind in which elements of a type are read."""
+def _natural(dtype: DType) -> str:
     return _NATURAL.get(dtype, "int")
 
 
@@ -197,16 +169,15 @@ def _word_stores(binding: Binding, first: str, words: list[str]) -> list[str]:
     """Statements that write neighbouring words, as many at a time as an element has."""
     if binding.atomic:
         return [f"  atomicStore(&{binding.name}[{first} + {n}], {w});" for n, w in enumerate(words)]
-    step, lines = binding.words, []
-    for n in range(0, len(words), step):
-        value = words[n] if step == 1 else f"vec{step}<u32>({', '.join(words[n : n + step])})"
-        place = (
-            f"{first} + {n}"
-            if step == 1
-            else f"(({first}) >> {step.bit_length() - 1}u) + {n // step}"
-        )
-        lines.append(f"  {binding.name}[{place}] = {value};")
-    return lines
+    step = binding.words
+    if step == 1:
+        return [f"  {binding.name}[{first} + {n}] = {word};" for n, word in enumerate(words)]
+    start = f"(({first}) >> {step.bit_length() - 1}u)"
+    vectors = [", ".join(words[n : n + step]) for n in range(0, len(words), step)]
+    return [
+        f"  {binding.name}[{start} + {n}] = vec{step}<u32>({lanes});"
+        for n, lanes in enumerate(vectors)
+    ]
 
 
 def _step(dtype: DType) -> int:
@@ -225,7 +196,7 @@ def _stored_number(dtype: DType, text: str, value: Expression) -> str:
     if value.kind == "bool":
         zero, one = ("0", "1") if value.width == 1 else ("vec4<i32>(0)", "vec4<i32>(1)")
         return f"select({zero}, {one}, {text})"
-    kind = natural_kind(dtype)
+    kind = _natural(dtype)
     return text if value.kind == kind else f"{type_name(kind, value.width)}({text})"
 
 

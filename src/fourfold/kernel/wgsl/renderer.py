@@ -24,7 +24,7 @@ from fourfold.kernel.statement import (
 from fourfold.kernel.walk import statements
 from fourfold.kernel.wgsl.bindings import find_bindings, in_order
 from fourfold.kernel.wgsl.expression import ExpressionWriter, Known
-from fourfold.kernel.wgsl.memory import MemoryWriter, natural_kind
+from fourfold.kernel.wgsl.memory import MemoryWriter
 from fourfold.kernel.wgsl.names import identifier, type_name
 from fourfold.kernel.wgsl.uniformity import Uniformity
 
@@ -72,7 +72,6 @@ class Renderer:
             *self._head(entry),
             *(f"  let {name} = bitcast<f32>({name}_BITS);" for name in special),
             *(f"  {line}" for line in self.memory.offsets.values()),
-            *self._private_arrays(),
             *body,
             "}",
         ]
@@ -91,11 +90,6 @@ class Renderer:
                 type_ = type_name(statement.kind, statement.width)
                 name = identifier(statement.pointer.name)
                 yield f"var<workgroup> {name}: array<{type_}, {statement.size}>;"
-
-    def _private_arrays(self) -> Iterator[str]:
-        for array in self.kernel.arrays:
-            type_ = type_name(natural_kind(array.pointer.dtype))
-            yield f"  var {identifier(array.pointer.name)}: array<{type_}, {array.size}>;"
 
     def _head(self, entry: str) -> Iterator[str]:
         size = (*self.kernel.local, 1, 1)[:3]

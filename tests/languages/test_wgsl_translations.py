@@ -1,0 +1,59 @@
+"""Modules of WGSL as Metal, HLSL and SPIR-V have them, by naga in a package for Node.
+
+`npm install naga-wasm` in a folder, and FOURFOLD_NPM=FOLDER names it; else this is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from op_kernels import WITH_KERNELS, op_graph
+from wgsl_on_wgpu import HALVES, LEAST, modules
+
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+
+NODE, FOLDER = shutil.which("node"), os.environ.get("FOURFOLD_NPM", "")
+SCRIPT = Path(__file__).with_name("translate_wgsl.mjs")
+FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
+pytestmark = pytest.mark.skipif(
+    NODE is None or not FOLDER, reason="no Node, or FOURFOLD_NPM names no folder with naga-wasm"
+)
+
+
+def translated(names: list[str], precision: str) -> tuple[list[str], int]:
+    """What is refused, and how many modules there are."""
+    device, texts = HALVES if precision == "fp16" else LEAST, []
+    for name in names:
+        plan = make_plan(op_graph(name), device, KernelOptions(precision))
+        texts += [json.dumps([entry, text]) for entry, (text, _) in modules(plan).items()]
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, str(SCRIPT), str(Path(FOLDER).resolve())],
+        input="\n".join(texts),
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    *wrong, last = done.stdout.splitlines()
+    assert last == f"{3 * (len(texts) - len(wrong))} translations"
+    return wrong, len(texts)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_some_ops(precision: str) -> None:
+    wrong, count = translated([*FEW], precision)
+    assert count > len(FEW)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+def test_all_ops(precision: str) -> None:
+    wrong, _ = translated(WITH_KERNELS, precision)
+    assert not wrong, "\n".join(wrong)
