@@ -15,6 +15,8 @@ from fourfold.players.cuda.timer import LaunchTimer as CudaTimer
 from fourfold.players.opencl.player import Player as OpenCLPlayer
 from fourfold.players.opencl.timer import LaunchTimer as OpenCLTimer
 from fourfold.players.protocol import LaunchTimer, Player
+from fourfold.players.remote.player import Player as RemotePlayer
+from fourfold.players.remote.timer import LaunchTimer as RemoteTimer
 from fourfold.players.webgpu.player import Player as WebGpuPlayer
 from fourfold.players.webgpu.timer import LaunchTimer as WebGpuTimer
 
@@ -120,6 +122,8 @@ def test_every_folder_has_a_whole_back_end(name: str) -> None:
         (OpenCLTimer, LaunchTimer),
         (CudaPlayer, Player),
         (CudaTimer, LaunchTimer),
+        (RemotePlayer, Player),
+        (RemoteTimer, LaunchTimer),
         (WebGpuPlayer, Player),
         (WebGpuTimer, LaunchTimer),
     ],

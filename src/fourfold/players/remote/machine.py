@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from fourfold.config import Config
 from fourfold.errors import DeviceError, FourfoldError
@@ -110,7 +110,7 @@ class Machine:
             self.not_run(answer)
         return [row for row in told if "device" in row]
 
-    def not_run(self, answer: Answer) -> None:
+    def not_run(self, answer: Answer) -> NoReturn:
         """The player did not do what it was asked for."""
         said = next((str(row["error"]) for row in read_lines(answer.output) if "error" in row), "")
         if answer.status in _NOT_RUNNABLE:

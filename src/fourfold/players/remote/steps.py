@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from fourfold.errors import BuildError, DeviceError
 from fourfold.players.remote.machine import Machine
@@ -89,7 +89,6 @@ class PlanProcess:
                         found: dict[str, Any] = json.loads(line)
                         return found
         self._ended()
-        raise AssertionError("not reached")
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -102,7 +101,7 @@ class PlanProcess:
         finally:
             watch.cancel()
 
-    def _ended(self) -> None:
+    def _ended(self) -> NoReturn:
         """The process is gone: the cable is out, or a driver took it down."""
         said = self._end()
         link = self._machine.link
