@@ -11,7 +11,7 @@ HANGS := 1800 # seconds after which a test hangs, on however busy a machine
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-devices check format fuzz bench player clean
+.PHONY: help demo test test-all test-devices check format fuzz web bench player clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -41,6 +41,11 @@ format: $(VENV)/.dev ## put the files in their format, mend what can be mended
 fuzz: $(VENV)/.dev ## damage model files by the thousands: ARGS="--cases 100000 --jobs 16"
 	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
 
+web: ## the player for browsers, checked, minified and as a package for npm: web/dist
+	@command -v npm >/dev/null || { echo "npm is missing; on Debian: apt-get install npm" >&2; exit 1; }
+	cd web && npm install --no-package-lock --no-audit --no-fund --silent && npm run --silent check
+	cd web && npm run --silent build && npm pack --silent --pack-destination dist
+
 bench: $(VENV)/.dev ## the benchmarks, beside LiteRT's CPU runtime
 	$(BIN)/python benchmarks/models.py $(ARGS)
 
@@ -48,6 +53,7 @@ player: build/fourfold-run build/libfourfold.a ## the player in C, for programs 
 
 clean: ## remove everything that these targets made
 	rm -rf $(VENV) $(BOOTSTRAP) build dist demo-output .coverage htmlcov
+	rm -rf web/dist web/node_modules
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -99,4 +105,4 @@ build/libfourfold.a: $(PLAYER_OBJECTS)
 
 build/fourfold-run: build/libfourfold.a $(PLAYER_COMMAND) $(wildcard player/command/*.h)
 	$(CC) $(PLAYER_FLAGS) $(CFLAGS) $(PLAYER_COMMAND) build/libfourfold.a -o $@ \
-	  -s -Wl,--gc-sections $(LDFLAGS) -ldl -lpthread
+	  -s -Wl,--gc-sections $(LDFLAGS) -ldl -lpthread -lm

@@ -104,7 +104,10 @@ class Contestant:
                 pipe.close()
 
     def _ask(self, line: str) -> list[float]:
-        seconds: list[float] = self._told(line, PATIENCE)["seconds"]
+        answer = self._told(line, PATIENCE)
+        if "missing" in answer:
+            raise Missing(answer["missing"])
+        seconds: list[float] = answer["seconds"]
         return seconds
 
     def _told(self, line: str, patience: float) -> dict[str, Any]:

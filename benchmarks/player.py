@@ -1,4 +1,4 @@
-"""The player in C beside the Python engine: from the start of a process to its first result, and runs.
+"""The player in C beside the Python engine: from a process to its first result, and runs.
 
 Both play the same prepared file, in turns, each start in a new process with the driver's cache as
 the first left it. A run is from the caller's arrays to arrays of the caller's. Shown are the

@@ -66,15 +66,19 @@ def with_more_memory(device: DeviceInfo) -> DeviceInfo:
     return replace(device, local_memory=most_local_memory(capability))
 
 
-def players_of(graph: Graph, device: DeviceInfo, roomy: DeviceInfo) -> dict[str, Player]:
-    """A player of the plan as it is, and of one for each form of the new kernels, which are written
-    for the same device with perhaps more local memory.
+def players_of(
+    graph: Graph, device: DeviceInfo, roomy: DeviceInfo, only: Sequence[str] = ()
+) -> dict[str, Player]:
+    """A player of the plan as it is, and of one for each form of the new kernels, or only for some;
+    they are written for the same device with perhaps more local memory.
     """
     keys = forms_of(graph, roomy)
     if not keys:
         raise click.ClickException(f"no convolution can copy ahead on {device.name}")
     choices: dict[str, Mapping[str, str]] = {PLAIN: {}}
     for form in dict.fromkeys(form for forms in keys.values() for form in forms):
+        if only and form not in only:
+            continue
         choices[form] = {key: f"{STAGED}: {form}" for key, forms in keys.items() if form in forms}
     return {
         form: make_player(
@@ -145,6 +149,7 @@ def show(title: str, rows: Sequence[dict[str, Any]], whole: float) -> None:
 @click.option("--device", default="cuda:0", show_default=True)
 @click.option("--batch", default=32, show_default=True)
 @click.option("--rounds", default=10, show_default=True)
+@click.option("--forms", default="", help="Only these, with commas: '128x128 in 2,64x64 in 3'.")
 @click.option("--large", is_flag=True, help="Let launches ask for more local memory, too.")
 @click.option("--json", "output", type=click.Path(path_type=Path), help="Write the numbers here.")
 def main(
@@ -152,6 +157,7 @@ def main(
     device: str,
     batch: int,
     rounds: int,
+    forms: str,
     large: bool,
     output: Path | None,
 ) -> None:
@@ -161,7 +167,7 @@ def main(
     for name in models:
         path = network_file(name, WORK) if name in NETWORKS else Path(name)
         graph = batched_graph(path, batch)
-        players = players_of(graph, info, roomy)
+        players = players_of(graph, info, roomy, [one for one in forms.split(",") if one])
         random = np.random.default_rng(0)
         arrays = [
             random.uniform(-1, 1, graph.types[one].shape).astype(graph.types[one].dtype.numpy)

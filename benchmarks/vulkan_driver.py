@@ -12,7 +12,7 @@ import tempfile
 from ctypes import CDLL
 from pathlib import Path
 
-LIBRARIES = ("libGLX_nvidia.so.0", "libEGL_nvidia.so.0")
+LIBRARIES = ("libEGL_nvidia.so.0", "libGLX_nvidia.so.0")  # the latter needs an X server
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 
 

@@ -23,7 +23,7 @@ _INVALID, _MOST_ASKED = 1, 8
 _NO_CODE = 209
 _NO_DEVICE = -2
 _HOST, _DEVICE = 1, 2
-_NO_CONTEXT = 201
+_NO_CONTEXT, _NOT_READY = 201, 600
 
 
 def number(given: Any) -> int:
@@ -269,6 +269,9 @@ class FakeCuda:
 
     def _cuStreamSynchronize(self, stream: Any) -> None:
         self.stream(stream).finish()
+
+    def _cuStreamQuery(self, stream: Any) -> int:
+        return 0 if self.stream(stream).is_idle else _NOT_READY
 
     def _cuStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> None:
         wait_for(self.stream(stream), self._objects[number(event)])

@@ -7,6 +7,7 @@
 #include "../platform.h"
 #include "arrays.h"
 #include "report.h"
+#include "steps.h"
 
 enum { GOOD, FAILED, WRONG_USE, NO_DEVICE, MOST_INPUTS = 256, MOST_RUNS = 100000, PATH_ROOM = 4096 };
 
@@ -27,13 +28,14 @@ static const char USAGE[] =
     "                          only plans that were prepared so\n"
     "  --cache FOLDER          keep binaries of what had to be built\n"
     "  --save-binaries FOLDER  write the binary of each plan that was played\n"
+    "  --steps FILE            do single steps of one model, from a file or '-': see the docs\n"
     "  --probe                 tell what the OpenCL drivers say of each device\n"
     "  --json                  one JSON object a line\n"
     "  --help, --version\n\n"
     "Exit status: 0 done, 1 something failed, 2 wrong use, 3 no OpenCL device.\n";
 
 typedef struct request {
-    const char *file, *device, *inputs, *output, *binaries;
+    const char *file, *device, *inputs, *output, *binaries, *steps;
     const char *input[MOST_INPUTS];
     size_t input_count, runs;
     double seconds;
@@ -57,7 +59,8 @@ static int read_value(request *how, const char *name, const char *value) {
         {"--output", &how->output}, {"--precision", &how->options.precision},
         {"--signature", &how->options.signature}, {"--postprocess", &how->options.postprocess},
         {"--pixels", &how->options.pixels}, {"--shapes", &how->options.shapes},
-        {"--cache", &how->options.cache}, {"--save-binaries", &how->binaries}};
+        {"--cache", &how->options.cache}, {"--save-binaries", &how->binaries},
+        {"--steps", &how->steps}};
     char *end = NULL;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(name, texts[i].name) == 0) *texts[i].to = value;
@@ -346,6 +349,17 @@ static int run_model(const request *how, ff_player *player, size_t number) {
     return status == FF_OK ? GOOD : FAILED;
 }
 
+static int run_steps(const request *how, ff_player *player) {
+    ff_error error = {FF_OK, ""};
+    FILE *steps = strcmp(how->steps, "-") == 0 ? stdin : fopen(how->steps, "r");
+    ff_status status = FF_OK;
+    if (steps == NULL) status = ff_fail(&error, FF_FILE, "'%s' cannot be read", how->steps);
+    if (status == FF_OK) status = ff_do_steps(player, &how->options, steps, &error);
+    if (status != FF_OK) ff_tell_error(NULL, 0, &error, 1);
+    if (steps != NULL && steps != stdin) fclose(steps);
+    return status == FF_OK ? GOOD : FAILED;
+}
+
 static int run_file(const request *how) {
     ff_error error = {FF_OK, ""};
     ff_player *player = ff_open(how->file, how->device, &error);
@@ -354,6 +368,11 @@ static int run_file(const request *how) {
     if (player == NULL) {
         ff_tell_error(NULL, 0, &error, how->json);
         return error.status == FF_OPENCL ? NO_DEVICE : FAILED;
+    }
+    if (how->steps != NULL) {
+        result = run_steps(how, player);
+        ff_close(player);
+        return result;
     }
     for (size_t i = 0; i < ff_model_count(player); i++) {
         if (wanted != NULL && strcmp(wanted, ff_model_name(player, i)) != 0) continue;

@@ -157,6 +157,21 @@ def limit_driver() -> None:
         os.environ.setdefault("POCL_MAX_PTHREAD_COUNT", str(threads))
 
 
+def android_folders(
+    environment: Mapping[str, str] | None = None,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The folders of Android's NDK that variables name, and those where its SDK may be."""
+    variables, home = os.environ if environment is None else environment, os.path.expanduser("~")
+    kits = [
+        variables.get(name, "") for name in ("ANDROID_NDK_HOME", "ANDROID_NDK_ROOT", "NDK_HOME")
+    ]
+    named = [variables.get(name, "") for name in ("ANDROID_HOME", "ANDROID_SDK_ROOT")]
+    usual = [f"{home}/Android/Sdk", f"{home}/Library/Android/sdk"]
+    if variables.get("LOCALAPPDATA"):
+        usual.append(os.path.join(variables["LOCALAPPDATA"], "Android", "Sdk"))
+    return tuple(filter(None, kits)), tuple(filter(None, [*named, *usual]))
+
+
 def calm_frameworks() -> None:
     """For a process that only converts: no GPU is taken for it, and little is said."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

@@ -61,8 +61,8 @@ class DeviceInfo:
     matrix_units: bool = field(default=False, compare=False)
     resident: bool = field(default=False, compare=False)
     reaches_host: bool = field(default=False, compare=False)
-    # What a self-test found wrong, as words of `SELF_TESTS` and `LONG_LOOPS` with commas between; ''
-    # if nothing.
+    # What a self-test found wrong, as words of `SELF_TESTS` and `LONG_LOOPS` with commas between;
+    # '' if nothing.
     self_test: str = field(default="", compare=False)
     # Whether a buffer may stay mapped while kernels use it, and both sides see what the other
     # wrote; whether kernels read and write any host memory by its address; whether a group that
@@ -94,6 +94,7 @@ class DeviceInfo:
     uuid: str = field(default="", compare=False)  # of the hardware, where the driver tells
     others: tuple[str, ...] = field(default=(), compare=False)  # its addresses in other APIs
     index: int = field(default=0, compare=False)  # its number among all devices
+    remote: str = ""  # the machine that it is on, if not this one: 'adb:SERIAL', 'ssh:HOST'
     present: bool = True  # false for a board that models are only prepared for
 
     @property
@@ -117,7 +118,9 @@ class DeviceInfo:
 
     @property
     def address(self) -> str:
-        """How to ask for this very device: 'opencl:0'."""
+        """How to ask for this very device: 'opencl:0', 'adb:SERIAL', 'adb:SERIAL/1'."""
+        if self.remote:
+            return f"{self.remote}/{self.ordinal}" if self.ordinal else self.remote
         return f"{self.api}:{self.ordinal}"
 
     def knows(self, fact: str) -> bool:
@@ -131,7 +134,8 @@ class DeviceInfo:
         return replace(self, probed=names, **facts) if facts else self  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.platform}, driver {self.driver})"
+        where = f" on {self.remote}" if self.remote else ""
+        return f"{self.name} ({self.platform}, driver {self.driver}){where}"
 
 
 def is_fact(name: str, value: object) -> bool:
@@ -157,6 +161,8 @@ def facts_for_plans(device: DeviceInfo, quantised: bool) -> tuple[tuple[str, ...
 
 def facts_for_players(device: DeviceInfo) -> tuple[str, ...]:
     """The probed facts that decide how a plan is played, whatever plan it is: whether the device
-    computes right, and how arrays go in and out.
+    computes right, and how arrays go in and out. The player on another machine tries the latter
+    for itself.
     """
-    return ("self_test", *HOST_ACCESS) if device.is_cpu else ("self_test",)
+    reaches = device.is_cpu and not device.remote
+    return ("self_test", *HOST_ACCESS) if reaches else ("self_test",)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from fourfold.compile.placement import read_problem
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import FourfoldError, InputError, UnsupportedError
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.plan import Compiled, Plan
+from fourfold.plan import Compiled, Plan, Program
 from fourfold.plan.hybrid import HybridPlan
 from fourfold.players import (
+    ConnectionLost,
     Player,
     backend_of,
+    find_target,
     keep_facts,
     make_player,
     ready_to_play,
@@ -41,6 +44,8 @@ from fourfold.types import blank_array
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
+# No browser tells how many units a GPU has. Where there seem to be many, tiles are small.
+BROWSER_UNITS, SOFTWARE_UNITS = 32, 64
 Progress = Callable[[int, int, str, float], None]
 ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
@@ -84,11 +89,20 @@ def tune_model(
         what, why = f"{device.name} cannot be tuned for", "kernels are timed on the device itself"
         raise InputError(what, why, "leave --tune out, and tune on the board")
     listener = ChoiceSaver(store, device, level, progress)
-    for lowering in lowering_inputs(model, device, options, known):
-        known = tune(*lowering, level, known, efforts, listener)
-    if store is not None:
-        keep_facts(device, store)
+    with _facts_kept(device, store):
+        for lowering in lowering_inputs(model, device, options, known):
+            known = tune(*lowering, level, known, efforts, listener)
     return known
+
+
+@contextmanager
+def _facts_kept(device: DeviceInfo, store: Store | None) -> Iterator[None]:
+    """What is found out of a device meanwhile is kept, however this ends."""
+    try:
+        yield
+    finally:
+        if store is not None:
+            keep_facts(device, store)
 
 
 def prepare_model(
@@ -97,52 +111,63 @@ def prepare_model(
     device: DeviceInfo,
     options: CompileOptions,
     choices: Mapping[str, str],
+    store: Store | None = None,
     placement: PlacementOptions = ANYWHERE,
 ) -> dict[str, Any]:
     """Put a model into the draft, ready for a device; gives what that took."""
     timings = Timings()
     problem = PreparationProblem(model, device, options, placement)
-    compiled, hybrid = _add_model(draft, problem, choices, timings)
+    compiled, hybrid = _add_model(draft, problem, choices, timings, store)
     used = {key: choice for key, choice in compiled.choices.items() if choice is not None}
     if used:
         draft.add_choices(device_key(device), used)
-    add = _add_binaries if device.present else _build_binaries
-    size = add(draft, problem, compiled, hybrid)
+    binaries = _find_binaries(problem, compiled, hybrid, store)
+    for program, binary in binaries.items():
+        draft.add_binary(program_parts(program, device), binary)
+    size = sum(map(len, binaries.values()))
     return {"launches": len(compiled.plan.launches), "binary": size, **timings}
 
 
-def _build_binaries(
-    draft: Draft, problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
-) -> int:
-    """Code for a board that is not there, by the compiler alone; gives its size."""
-    device, size = problem.device, 0
+def _find_binaries(
+    problem: PreparationProblem,
+    compiled: Compiled,
+    hybrid: HybridPlan | None,
+    store: Store | None,
+) -> dict[Program, bytes]:
+    """Code of all programs of a model: kept from a preparation that was interrupted, or made now,
+    by the device's driver, or for a board that is not there by the compiler alone.
+    """
+    device = problem.device
     plans = [compiled.plan] if hybrid is None else [part.plan for part in hybrid.parts]
-    for program in (plan.program for plan in plans if plan is not None):
-        binary = backend_of(device).build_binary(device, program)
-        if binary:
-            draft.add_binary(program_parts(program, device), binary)
-        size += len(binary)
-    return size
+    programs = [plan.program for plan in plans if plan is not None]
+    if not device.present:
+        built = {one: backend_of(device).build_binary(device, one) for one in programs}
+        return {program: binary for program, binary in built.items() if binary}
+    if store is not None and programs:
+        kept = {one: store.find_binary(program_parts(one, device)) for one in programs}
+        whole = {program: binary for program, binary in kept.items() if binary is not None}
+        if len(whole) == len(kept):
+            return whole
+    made = _fetch_binaries(problem, compiled, hybrid)
+    if store is not None:
+        for program, binary in made.items():
+            store.put_binary(problem.model.stem, program_parts(program, device), binary)
+    return made
 
 
-def _add_binaries(
-    draft: Draft, problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
-) -> int:
-    """Code as the driver of the device has it; gives its size."""
-    device, size = problem.device, 0
+def _fetch_binaries(
+    problem: PreparationProblem, compiled: Compiled, hybrid: HybridPlan | None
+) -> dict[Program, bytes]:
+    """Code as the driver of the device has it, where it gives any."""
     players, player = _make_players(problem, compiled, hybrid)
     try:
         # PoCL compiles a kernel when it first runs; a binary fetched before that would lack it.
         ports = compiled.plan.inputs
         player.run([blank_array(port.type) for port in ports])
-        for one in players:
-            binary = _binary(one)
-            if binary is not None:
-                draft.add_binary(program_parts(one.plan.program, device), binary)
-                size += len(binary)
+        found = {one.plan.program: _binary(one) for one in players}
     finally:
         player.close()
-    return size
+    return {program: binary for program, binary in found.items() if binary is not None}
 
 
 @dataclass(frozen=True)
@@ -171,12 +196,19 @@ class PreparationProblem:
 
 
 def _add_model(
-    draft: Draft, problem: PreparationProblem, choices: Mapping[str, str], timings: Timings
+    draft: Draft,
+    problem: PreparationProblem,
+    choices: Mapping[str, str],
+    timings: Timings,
+    store: Store | None,
 ) -> tuple[Compiled, HybridPlan | None]:
     """A model in the draft, whole or in parts: what it takes, and the parts."""
     model, device, shapes = problem.model, problem.device, problem.options.shapes
-    ready_to_play(device)  # what trials tell goes into the file, too
-    compiled = problem.whole(choices, timings)
+    if store is not None:
+        recall_facts(device, store)
+    with _facts_kept(device, store):
+        ready_to_play(device, store)  # what trials tell goes into the file, too
+        compiled = problem.whole(choices, timings)
     if compiled is None:
         hybrid = problem.parts(choices)
         if hybrid is None:
@@ -235,6 +267,29 @@ def prepare_generic(
     return made
 
 
+def browser_devices() -> tuple[DeviceInfo, ...]:
+    """What browsers may have: a GPU of which nothing is known, and software that stands in for one.
+
+    The latter compiles kernels on the processor, which takes long where work-items wait for each
+    other, or where one has a large tile: its plan has neither, and starts in a part of the time.
+    """
+    gpu = find_target("webgpu:any", BROWSER_UNITS)
+    return gpu, find_target("webgpu:software", SOFTWARE_UNITS)
+
+
+def prepare_web(draft: Draft, model: Path, options: CompileOptions) -> list[dict[str, Any]]:
+    """Plans for browsers. All of a model runs there on the GPU, or it cannot be prepared."""
+    made = []
+    precision = options.precision.replace("fp16", "mixed")  # few browsers compute in halves
+    options = replace(options, launches="list", precision=precision)
+    for device in browser_devices():
+        compiled = compile_model(str(model), device, options, {}, Timings())
+        draft.add_plan(_number(draft, model), device, compiled, options.shapes, generic=True)
+        names = {"model": model.stem, "device": device.name, "precision": compiled.plan.precision}
+        made.append({**names, "launches": len(compiled.plan.launches)})
+    return made
+
+
 def _add_generic(draft: Draft, problem: PreparationProblem) -> Plan | None:
     model, device, shapes = problem.model, problem.device, problem.options.shapes
     compiled = problem.whole({}, Timings())
@@ -251,5 +306,7 @@ def _add_generic(draft: Draft, problem: PreparationProblem) -> Plan | None:
 def _binary(player: Player) -> bytes | None:
     try:
         return player.binary()
+    except ConnectionLost:
+        raise
     except FourfoldError:
         return None

@@ -23,6 +23,7 @@ def test_launches_are_compared_with_those_they_would_replace(
     graph = in_halves(GRAPHS["few batches"])
     players = staged.players_of(graph, ROOMY, ROOMY)
     assert {"as it is", "128x128 in 2", "64x64 in 4"} <= players.keys()
+    assert [*staged.players_of(graph, ROOMY, ROOMY, ["64x64 in 3"])] == ["as it is", "64x64 in 3"]
     arrays = list(numbers(graph).values())
     staged.check(players, arrays)
     times = staged.times_in_turns(players, arrays, 1)

@@ -20,7 +20,7 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.memory import CudaMemory, OwnMemory
 from fourfold.players.dlpack import device_tensor, make_capsule
 from fourfold.players.dlpack_devices import CUDA, PINNED
 from fourfold.runtime.device_array import DeviceArray
@@ -49,7 +49,7 @@ class Foreign:
     def __init__(self, device: DeviceInfo, array: np.ndarray, skipped: int = 0) -> None:
         room = np.zeros(skipped + array.nbytes, np.uint8)
         room[skipped:] = array.reshape(-1).view(np.uint8)
-        self.memory = CudaMemory.make(device, room.nbytes)
+        self.memory = OwnMemory(device, room.nbytes)
         self.memory.write(room)
         self.address, self.ordinal = self.memory.address + skipped, device.ordinal
         self.shape, self.dtype = array.shape, array.dtype
@@ -291,8 +291,10 @@ def test_an_owner_that_keeps_its_memory(session: fourfold.Session) -> None:
 
 
 def test_sessions_of_other_apis_refuse_it(cuda: DeviceInfo) -> None:
-    with (
-        open_session("interpret") as other,
-        pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)"),
-    ):
-        other.run(Tensor(cuda, picture(1)))
+    with open_session("interpret") as other:
+        with pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)"):
+            other.run(Tensor(cuda, picture(1)))
+        target = Interface(cuda, np.zeros((1, 5), np.float32))
+        with pytest.raises(InputError, match=r"memory of a GPU \(CUDA\)") as caught:
+            other.run(picture(1), out={"scores": target})
+    assert caught.value.fix == "pass a NumPy array, or open the session on that GPU"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from fourfold.players import find_device
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.devices import context_of
-from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.memory import OwnMemory
 
 
 def open_session(device: object, model: bytes | None = None, **options: Any) -> fourfold.Session:
@@ -48,7 +49,7 @@ class Later:
     def __init__(self, device: DeviceInfo, stream: cu.Stream, shape: tuple[int, ...]) -> None:
         self._device, self._stream, self._shape = device, stream, shape
         size = 4 * int(np.prod(shape))
-        self._first, self._last = CudaMemory.make(device, size), CudaMemory.make(device, size)
+        self._first, self._last = OwnMemory(device, size), OwnMemory(device, size)
         self._last.write(np.full(shape, np.nan, np.float32))
         self.told: int | None = None  # the stream that it says its numbers come by
 
@@ -224,6 +225,36 @@ def test_everything_is_given_back(cuda: DeviceInfo, form: str) -> None:
     assert driver.contexts == 0
     cooperative = "cuLaunchCooperativeKernel" in driver.names
     assert cooperative == (form == "one")
+
+
+@pytest.mark.usefixtures("form")
+def test_a_session_that_nobody_closes(cuda: DeviceInfo) -> None:
+    driver: Any = loader.library()
+    if isinstance(driver, loader.CDLL):
+        pytest.skip("only the imagined driver counts")
+    session = open_session(cuda)
+    list(session.stream([picture(seed) for seed in range(4)]))
+    session.input_array()[...] = picture(1)
+    session.run()
+    assert driver.held
+    del session
+    gc.collect()
+    assert driver.held == {}
+
+
+def test_no_memory_for_one_more_run(cuda: DeviceInfo) -> None:
+    driver: Any = loader.library()
+    if isinstance(driver, loader.CDLL):
+        pytest.skip("only the imagined driver has little memory")
+    with open_session(cuda) as session:
+        expected, held = session.run(picture(1))["scores"], dict(driver.held)
+        driver.memory = sum(one.nbytes for one in held.values()) + 1000
+        with pytest.raises(DeviceError, match="out of memory while setting memory aside"):
+            session.run_async(picture(1))
+        assert driver.held.keys() == held.keys()
+        driver.memory = 1 << 30
+        found = session.run_async(picture(1)).result()["scores"]
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_driver_that_captures_no_such_launches(cuda: DeviceInfo) -> None:

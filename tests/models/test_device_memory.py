@@ -18,7 +18,7 @@ from fourfold.players.opencl import ports
 from fourfold.players.opencl.binding.queue import Queue
 from fourfold.runtime.device_array import DeviceArray
 
-DLPACK = {"opencl": 4, "cuda": 2}  # how it knows devices
+DLPACK = {"opencl": 4, "cuda": 2, "webgpu": 15}  # how it knows devices
 cl = pytest.importorskip("pyopencl")
 cl_array = pytest.importorskip("pyopencl.array")
 

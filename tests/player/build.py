@@ -1,4 +1,4 @@
-"""Builds the player in C, once for all tests of a machine, and starts it beside this Python's OpenCL."""
+"""Builds the player in C, once for all tests, and starts it with this Python's OpenCL."""
 
 from __future__ import annotations
 

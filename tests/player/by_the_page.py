@@ -1,4 +1,4 @@
-"""A second player, written from docs/internals/file-format.md alone: nothing of fourfold is imported.
+"""A second player, by docs/internals/file-format.md alone: nothing of fourfold is imported.
 
 Layouts, kinds and element types are read from the tables of the page itself.
 """

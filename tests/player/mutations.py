@@ -1,4 +1,4 @@
-"""Damages prepared files: bytes as a disk would, and fields as an attacker would, sums made right."""
+"""Damages prepared files: bytes as a disk would, fields as an attacker would, sums made right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways in and out, facts, faults and kept binaries of the player in C, on a driver that checks it."""
+"""Ways in and out, facts, faults and kept binaries of the player in C, on a driver that checks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from player.fake_device import (
 from tiny_plan import X, line
 
 from fourfold.device import Fact
+from fourfold.plan import Container
 from fourfold.store.entry import read_binary, read_head
 from fourfold.store.keys import key_of, program_parts
-from fourfold.plan import Container
 
 GPU: dict[str, str] = {}
 UNIFIED = {"FAKE_UNIFIED": "1"}
@@ -55,7 +55,10 @@ def play(path: Path, folder: Path, *more: str, **environment: str) -> tuple[Any,
         (flagged(), GPU, WAITING),
         (flagged(), {"FAKE_LATE": "1"}, WAITING),
     ],
-    ids="plain discrete staged unstaged cpu mapped pointers zero-copy flags late".split(),
+    ids=[
+        *("plain", "discrete", "staged", "unstaged", "cpu", "mapped", "pointers", "zero-copy"),
+        *("flags", "late"),
+    ],
 )
 def test_ways_in_and_out(
     compiled: Any, settings: dict[str, str], facts: dict[str, Fact], tmp_path: Path

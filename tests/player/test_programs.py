@@ -65,10 +65,10 @@ def test_cmake(file: str, tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("there is no CMake")
     folder = (ROOT / file).parent
-    quiet = {"check": True, "capture_output": True}
-    subprocess.run(["cmake", "-S", folder, "-B", tmp_path], **quiet)
+    subprocess.run(["cmake", "-S", folder, "-B", tmp_path], check=True, capture_output=True)
     target = "play" if "cpp" in file else "fourfold-run"
-    subprocess.run(["cmake", "--build", tmp_path, "--target", target], **quiet)
+    words = ["cmake", "--build", tmp_path, "--target", target]
+    subprocess.run(words, check=True, capture_output=True)
     assert [*tmp_path.rglob(target)]
 
 

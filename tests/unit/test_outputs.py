@@ -193,8 +193,8 @@ TWICE = np.zeros(14, np.float32)
         ({"boxes": np.zeros((2, 1, 4), np.float32)}, "has shape", "np.empty((2, 4)"),
         ({"boxes": [[0.0] * 4] * 2}, "is a list, which is no memory", "NumPy array"),
         ({"boxes": ArrayMethod(X)}, "which is no memory", "NumPy array"),
-        ({"boxes": CudaArray()}, "which is no memory", "NumPy array"),
-        ({"boxes": Dlpack(X, 2)}, "which is no memory", "NumPy array"),
+        ({"boxes": CudaArray()}, "in the memory of a GPU", "NumPy array"),
+        ({"boxes": Dlpack(X, 2)}, "in the memory of a GPU", "NumPy array"),
         ({"boxes": bytes(32)}, "cannot be written to", "np.empty"),
         (
             {"scores": TWICE[:6].reshape(2, 3), "boxes": TWICE[5:13].reshape(2, 4)},

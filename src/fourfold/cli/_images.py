@@ -98,8 +98,8 @@ def scaling_options(command: Command) -> Command:
         frame: Mapping[str, Any],
         **rest: Any,
     ) -> None:
-        low, high = _numbers("--range", limits or RANGE, 2)
-        means, deviations = _numbers("--mean", mean), _numbers("--std", std)
+        low, high = parse_numbers("--range", limits or RANGE, 2)
+        means, deviations = parse_numbers("--mean", mean), parse_numbers("--std", std)
         stated = bool(limits or mean or std)
         if (stated or frame) and order == AUTO:
             what, why = "--pixels auto is not alone", "all is as the model's metadata say"
@@ -122,7 +122,7 @@ def pixels_options(command: Command) -> Command:
     return wrapped
 
 
-def _numbers(option: str, text: str, count: int | None = None) -> tuple[float, ...]:
+def parse_numbers(option: str, text: str, count: int | None = None) -> tuple[float, ...]:
     try:
         numbers = tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:

@@ -18,6 +18,7 @@ from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import PixelsOption
+from fourfold.players.connections import MACHINES
 from fourfold.processing.option import PostprocessOption, parse_postprocess
 
 Command = Callable[..., None]
@@ -58,6 +59,31 @@ class ModelArguments:
         return CompileOptions.from_config(config, *given)
 
 
+ADB_HELP = "A phone by its serial number, or 'auto' for the only one that is attached."
+SSH_HELP = "Another machine, by the name that ssh knows it by."
+
+
+def device_options(command: Command) -> Command:
+    """--device, and --adb and --ssh for those of other machines, given to the command as one
+    `device`. Ways to other machines stay open until the command ends.
+    """
+
+    @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+    @click.option("--adb", metavar="SERIAL", help=ADB_HELP)
+    @click.option("--ssh", metavar="HOST", help=SSH_HELP)
+    @functools.wraps(command)
+    def wrapped(device: str | None, adb: str | None, ssh: str | None, **rest: Any) -> None:
+        remote = [f"{api}:{name}" for api, name in (("adb", adb), ("ssh", ssh)) if name is not None]
+        named = [*remote, *((device,) if device is not None else ())]
+        if len(named) > 1:
+            what, why = "several devices were named", f"they are {' and '.join(named)}"
+            raise InputError(what, why, "pass one of --device, --adb and --ssh")
+        with MACHINES.held():
+            command(device=named[0] if named else None, **rest)
+
+    return wrapped
+
+
 class ModelPath(click.Path):
     """A model's file or folder, or several files with what separates paths between them."""
 
@@ -76,7 +102,7 @@ def model_options(command: Command) -> Command:
     """MODEL and what it is opened with, given to the command as one `arguments`."""
 
     @click.argument("model", type=ModelPath(exists=True))
-    @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+    @device_options
     @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
     @click.option(
         "--shape",

@@ -20,15 +20,17 @@ import numpy as np
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
-from fourfold.cli._timing import Call, take_turns, warm_up
+from fourfold.cli._timing import Call, Times, take_turns, warm_up
 from fourfold.compile import load_model
 from fourfold.config import Config
 from fourfold.errors import InputError, ModelError
 from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.run_parts import measure_parts
 from fourfold.runtime.random_inputs import random_inputs
+from fourfold.session import Session
 
 OURS = "fourfold"
+WARM_UP = 10  # runs on another machine before those that count
 
 
 @click.command(help=__doc__)
@@ -62,13 +64,18 @@ def command(
         report["arena"] = session.plan.bytes("arena")
         inputs = random_inputs(session.inputs, seed=0)
         calls: dict[str, Call] = {OURS: partial(session.run, inputs)}
+        compare = compare and not session.device.remote  # a CPU of this machine is no rival
         rival = open_rival(arguments, inputs, threads) if compare else {}
         calls |= rival
-        for name, call in calls.items():
-            bar.add_task(f"warming up {name}", total=None)
-            warm_up(call, limit=max(seconds, 1.0))
-        task = bar.add_task("measuring", total=runs)
-        times = take_turns(calls, runs, seconds, partial(bar.advance, task))
+        if session.device.remote and not session.is_in_parts:
+            bar.add_task(f"measuring on {session.device.address}", total=None)
+            times = {OURS: Times.of(time_elsewhere(session, inputs, runs, seconds))}
+        else:
+            for name, call in calls.items():
+                bar.add_task(f"warming up {name}", total=None)
+                warm_up(call, limit=max(seconds, 1.0))
+            task = bar.add_task("measuring", total=runs)
+            times = take_turns(calls, runs, seconds, partial(bar.advance, task))
         kernels = session.profile(inputs) if profile else []
         parts = measure_parts(session, inputs)
     report["seconds"] = {name: found.as_data() for name, found in times.items()}
@@ -78,6 +85,14 @@ def command(
         report |= {"rival": name, "ratio": times[OURS].median / times[name].median}
     report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
     (show_json if as_json else _show)(report)
+
+
+def time_elsewhere(
+    session: Session, inputs: Mapping[str, np.ndarray], runs: int, limit: float
+) -> list[float]:
+    """Seconds of runs by the clock of another machine, where arrays are that machine's."""
+    took = session.run_seconds(inputs, WARM_UP)[-1]
+    return session.run_seconds(inputs, max(1, min(runs, round(limit / max(took, 1e-6)))))
 
 
 def real_inputs(

@@ -2,11 +2,13 @@
 
 Choose one by its number, by its address (opencl:0) or by part of its name. A GPU that several APIs
 offer is listed once, by the best of them. With an API ('cuda', 'webgpu', 'vulkan') its devices are
-listed, those too that nobody gets who does not ask for them.
+listed, those too that nobody gets who does not ask for them. With --adb those of all phones that
+are attached are listed instead, with --ssh that of another machine; these have addresses alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -17,7 +19,8 @@ from fourfold.cli._show import byte_count, show_json, show_table
 from fourfold.config import Config
 from fourfold.device import IMAGES, LIBERTIES, MEASURED, DeviceInfo, facts_for_players
 from fourfold.errors import DeviceError
-from fourfold.players import ask_facts, describe_verdict, devices_of
+from fourfold.players import ask_facts, backends, describe_verdict, devices_of, find_device
+from fourfold.players.connections import MACHINES
 from fourfold.store.store import configured_store
 
 COLUMNS = (
@@ -38,12 +41,18 @@ COLUMNS = (
 
 @click.command(help=__doc__)
 @click.argument("api", required=False)
+@click.option("--adb", is_flag=True, help="Those of attached phones.")
+@click.option("--ssh", multiple=True, metavar="HOST", help="That of another machine.")
 @json_option
-def command(api: str | None, as_json: bool) -> None:
+def command(api: str | None, adb: bool, ssh: tuple[str, ...], as_json: bool) -> None:
     config = Config.from_environment()
     store = configured_store(config)
-    offered = fourfold.devices() if api is None else devices_of(api)
-    found = [ask_facts(device, _shown(device), store) for device in offered]
+    with MACHINES.held():
+        offered = _elsewhere(adb, ssh) if adb or ssh else _here(api)
+        found = [ask_facts(device, _shown(device), store) for device in offered]
+    if not found and adb:
+        what, why = "no phone is attached", "adb lists none that can be used"
+        raise DeviceError(what, why, "plug one in, unlock it, and allow USB debugging")
     if not found:
         raise DeviceError(
             "this machine has no device",
@@ -54,14 +63,25 @@ def command(api: str | None, as_json: bool) -> None:
         show_json({"devices": [_record(device) for device in found]})
         return
     title = "devices (choose one by number, by address, or by part of its name)"
+    title = "devices (choose one by address)" if adb or ssh else title
     show_table(title, COLUMNS, [_row(device) for device in found])
+
+
+def _here(api: str | None) -> Sequence[DeviceInfo]:
+    return fourfold.devices() if api is None else devices_of(api)
+
+
+def _elsewhere(adb: bool, ssh: tuple[str, ...]) -> Sequence[DeviceInfo]:
+    phones = backends()["adb"].devices() if adb else ()
+    return [*phones, *(find_device(f"ssh:{host}") for host in ssh)]
 
 
 def _shown(device: DeviceInfo) -> tuple[str, ...]:
     """The facts of the table; half arithmetic is tried where the driver offers it."""
     half = ("half_arithmetic",) if device.claims.get("half_arithmetic") else ()
     units = () if device.compute_units else MEASURED
-    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *LIBERTIES)
+    liberties = ("forward_progress",) if device.remote else LIBERTIES
+    return (*half, *units, "subgroups", *IMAGES, *facts_for_players(device), *liberties)
 
 
 def _record(device: DeviceInfo) -> dict[str, object]:
@@ -70,7 +90,7 @@ def _record(device: DeviceInfo) -> dict[str, object]:
 
 def _row(device: DeviceInfo) -> tuple[object, ...]:
     return (
-        device.index,
+        "-" if device.remote else device.index,
         device.name,
         ", also ".join((device.address, *device.others)),
         device.kind,

@@ -4,7 +4,10 @@ The file holds plans, packed weights, kernel texts, and for each device it was m
 binaries and tuned choices; and always a generic plan, for any GPU and any CPU, or with --only-here
 for any device of the kinds at hand. Session("out.fourfold") needs neither the model nor its reader.
 --add keeps what is in an existing file. An interruption or a full disk leaves an existing file as
-it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there.
+it was. --device cuda:sm_87 prepares for boards of that architecture, which need not be there;
+--adb and --ssh for the GPU of a phone or another machine, whose driver builds and times kernels
+there. Nothing is left on it, and a command that was interrupted goes on where it was. --web
+prepares for browsers, which play the file with fourfold.js; without --device for these alone.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from rich.progress import TextColumn
 
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import (
+    ADB_HELP,
+    SSH_HELP,
     json_option,
     parse_shape,
     postprocess_option,
@@ -34,7 +39,15 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.players import find_target
-from fourfold.prepare import GENERIC, Progress, prepare_generic, prepare_model, tune_model
+from fourfold.players.connections import MACHINES
+from fourfold.prepare import (
+    GENERIC,
+    Progress,
+    prepare_generic,
+    prepare_model,
+    prepare_web,
+    tune_model,
+)
 from fourfold.processing.option import PostprocessOption
 from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
@@ -45,20 +58,40 @@ FILE = click.Path(exists=True, path_type=Path)
 
 
 class Targets(NamedTuple):
-    """What to prepare for: devices by name, and how many units boards have that are not there."""
+    """What to prepare for: devices by name, here or on other machines, and how many units boards
+    have that are not there.
+    """
 
     names: tuple[str, ...]
     units: int | None
+    web: bool = False
+
+    def devices(self, configured: str) -> list[DeviceInfo]:
+        """Those that plans are made for beside browsers: without a word, the configured one."""
+        names = self.names or (() if self.web else (configured,))
+        return [find_target(name, self.units) for name in names]
 
 
 def _target_options(command: Callable[..., None]) -> Callable[..., None]:
-    """--device and --units, given to the command as one `targets`."""
+    """--device, --adb, --ssh, --units and --web, given to the command as one `targets`."""
 
     @click.option("--device", "names", multiple=True, metavar="NAME", help="May be given again.")
+    @click.option("--adb", multiple=True, metavar="SERIAL", help=ADB_HELP)
+    @click.option("--ssh", multiple=True, metavar="HOST", help=SSH_HELP)
     @click.option("--units", type=click.IntRange(1), help="Of a board that is not there.")
+    @click.option("--web", is_flag=True, help="For browsers, too; alone, if no device is named.")
     @functools.wraps(command)
-    def wrapped(names: tuple[str, ...], units: int | None, **rest: Any) -> None:
-        command(targets=Targets(names, units), **rest)
+    def wrapped(
+        names: tuple[str, ...],
+        adb: tuple[str, ...],
+        ssh: tuple[str, ...],
+        units: int | None,
+        web: bool,
+        **rest: Any,
+    ) -> None:
+        remote = [f"{api}:{name}" for api, all_ in (("adb", adb), ("ssh", ssh)) for name in all_]
+        with MACHINES.held():
+            command(targets=Targets((*names, *remote), units, web), **rest)
 
     return wrapped
 
@@ -97,14 +130,15 @@ def command(
     options, level = _read_options(config, **stated)
     options = replace(options, postprocess=postprocess)
     store = configured_store(config)
-    found = [find_target(name, targets.units) for name in targets.names or (config.device,)]
-    kinds = [*GENERIC] if everywhere else [device.kind for device in found]
+    found = targets.devices(config.device)
+    kinds = [*GENERIC] if everywhere and found else [device.kind for device in found]
     rows, generic = [], []
     for path in models:
         with readable_file(str(path), store, config.conversion_limit) as readable:
             model = Path(readable)
             rows += [_prepare(draft, model, device, options, level, store) for device in found]
             generic += prepare_generic(draft, model, options, kinds)
+            generic += prepare_web(draft, model, options) if targets.web else []
     size = draft.write(output)
     report = {"file": str(output), "bytes": size, "seconds": time.perf_counter() - began}
     (show_json if as_json else _show)({**report, "prepared": rows, "generic": generic})
@@ -148,7 +182,9 @@ def _prepare(
     with _tuning(f"tuning {model.name}") as report:
         choices = tune_model(str(model), device, options, level, store, report)
     tuned = time.perf_counter() - began
-    facts = prepare_model(draft, model, device, options, choices)
+    with progress() as bar:
+        bar.add_task(f"building {model.name} on {device.name}", total=None)
+        facts = prepare_model(draft, model, device, options, choices, store)
     seconds = time.perf_counter() - began
     names = {"model": model.stem, "device": device.name, "precision": options.precision}
     return {**names, "tuning": tuned, "seconds": seconds, **facts}

@@ -56,6 +56,7 @@ def _prepare(
         if not placement.only_cpu:
             tuning = (how.options, how.level, how.store, how.listener)
             choices = tune_model(str(path), how.device, *tuning)
-        facts = prepare_model(draft, path, how.device, how.options, choices, placement)
+        options = (how.options, choices, how.store, placement)
+        facts = prepare_model(draft, path, how.device, *options)
         rows.append({**names, **facts})
     return [*rows, *prepare_generic(draft, path, how.options, GENERIC, placement)]

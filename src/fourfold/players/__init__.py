@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
+from fourfold.players.connections import ConnectionLost
 from fourfold.players.discovery import (
     by_other_apis,
     devices,
@@ -31,7 +32,9 @@ from fourfold.players.protocol import (
     BuiltProgram,
     DeviceMemory,
     Into,
+    LaunchOutput,
     LaunchTimer,
+    OutputDifference,
     Outputs,
     Player,
     Slot,
@@ -46,9 +49,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "BuiltProgram",
+    "ConnectionLost",
     "DeviceMemory",
     "Into",
+    "LaunchOutput",
     "LaunchTimer",
+    "OutputDifference",
     "Outputs",
     "Player",
     "Slot",

@@ -38,7 +38,7 @@ def devices() -> tuple[DeviceInfo, ...]:
             problems += further
     if not found and problems:
         raise problems[0]
-    once = sorted(merge_devices(found), key=_rank)
+    once = sorted(merge_devices(found), key=rank_device)
     return tuple(replace(info, index=index) for index, info in enumerate(once))
 
 
@@ -89,7 +89,8 @@ def merge_devices(found: Iterable[DeviceInfo]) -> list[DeviceInfo]:
     return kept
 
 
-def _rank(info: DeviceInfo) -> tuple[int, bool]:
+def rank_device(info: DeviceInfo) -> tuple[int, bool]:
+    """Who comes first where nobody said more."""
     return (_KIND_ORDER[info.kind], info.is_cpu and info.platform in SLOW_ON_CPUS)
 
 
@@ -132,8 +133,10 @@ def find_device(wanted: object = "auto", compiles: bool = True) -> DeviceInfo:
 def _find(wanted: str | int) -> DeviceInfo:
     text = str(wanted).strip().lower()
     api, _, part = text.partition(":")
-    if _named(api) is not None:
-        return _find_in_api(api, part.strip())
+    backend = _named(api)
+    if backend is not None:
+        elsewhere = backend.reach(str(wanted).partition(":")[2].strip())
+        return _find_in_api(api, part.strip()) if elsewhere is None else elsewhere
     found = _first_called(leading_devices(), text)
     if found is not None:
         return found

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Plan, Port, Program
+from fourfold.types import DType
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
 
@@ -110,6 +111,12 @@ class Player(Protocol):
     def replay(self) -> None:
         """Run every launch once more on what the device already holds, and wait for it."""
 
+    def replay_seconds(self, runs: int) -> list[float]:
+        """How long `replay` takes, so many times, by the clock of the device's own machine."""
+
+    def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+        """The same of `run`, from arrays of that machine to arrays of it."""
+
     def reset(self) -> None:
         """Set the model's variables back to what they began with."""
 
@@ -128,6 +135,25 @@ class Player(Protocol):
         """Give the device's memory back."""
 
 
+class LaunchOutput(NamedTuple):
+    """Launches of a plan, and the part of the arena that they write."""
+
+    launches: range
+    offset: int
+    dtype: DType
+    elements: int
+
+
+class OutputDifference(NamedTuple):
+    """How far numbers are from those that are expected: whether what is no number differs, the
+    largest difference of the others, and the largest of what is expected.
+    """
+
+    in_nans: bool
+    largest: float
+    scale: float
+
+
 class LaunchTimer(Protocol):
     """A plan whose launches are run one by one, for tuning. Buffer 0 is the arena."""
 
@@ -142,6 +168,14 @@ class LaunchTimer(Protocol):
 
     def seconds(self, launches: range, runs: int) -> float:
         """The shortest time of these launches; a DeviceError where one of them cannot run."""
+
+    def seconds_of_all(self, all_launches: Sequence[range], runs: int) -> list[float]:
+        """The same for many at once."""
+
+    def differences(self, all_written: Sequence[LaunchOutput]) -> list[OutputDifference | None]:
+        """How far what each of these writes is from what the first one does; None where launches
+        cannot run, and a DeviceError where those of the first cannot.
+        """
 
     def close(self) -> None:
         """Give the device's memory back."""
@@ -160,6 +194,11 @@ class Backend(Protocol):
 
     def devices(self) -> Sequence[DeviceInfo]:
         """Its devices as drivers describe them; none, or a DeviceError, where the API is absent."""
+
+    def reach(self, name: str) -> DeviceInfo | None:
+        """A device of another machine, by what that is called: a serial number, a host; None where
+        the API has devices of this machine alone.
+        """
 
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         """A device that need not be there, for those who only prepare: 'sm_87', with so many units;

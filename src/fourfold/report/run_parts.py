@@ -33,8 +33,10 @@ class RunParts:
 def measure_parts(
     session: Session, inputs: Mapping[str, np.ndarray], runs: int = 50
 ) -> RunParts | None:
-    """The parts of a session's run; None where engines for the CPU run some of it."""
-    if session.device == CPU or session.is_in_parts:
+    """The parts of a session's run; None where engines for the CPU run some of it, and where
+    memory of the device cannot be held because it is on another machine.
+    """
+    if session.device == CPU or session.is_in_parts or session.device.remote:
         return None
     given = {info.name: _on_device(session, info.name, inputs) for info in session.inputs}
     results = session.run(given, keep_on_device=True)

@@ -42,9 +42,14 @@ def as_array(value: Any, owner: str) -> np.ndarray:
 
 def writable_view(value: Any, owner: str) -> np.ndarray:
     """The memory of an object as an array that can be written to; never a copy of it."""
+    device = "" if isinstance(value, np.ndarray) else gpu_of(value)
+    if device:
+        what = f"{owner} is a {_title(value)} in the memory of a GPU ({device})"
+        why = "results of this session are written by the CPU, or by another device"
+        raise InputError(what, why, "pass a NumPy array, or open the session on that GPU")
     if isinstance(value, np.ndarray):
         array = value if type(value) is np.ndarray else _without_mask(value, owner)
-    elif hasattr(value, "__dlpack__") and not gpu_of(value):
+    elif hasattr(value, "__dlpack__"):
         array = _shared(np.from_dlpack, value, owner)
     elif hasattr(value, "__array_interface__"):
         array = _shared(np.asarray, value, owner)

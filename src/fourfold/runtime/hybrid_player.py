@@ -15,6 +15,7 @@ from fourfold.plan.hybrid import HybridPart, HybridPlan
 from fourfold.players import Player
 from fourfold.players.host_memory import run_through_host
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedRuns
 from fourfold.types import Shape
 
 Runner = Player | PartRunner  # of a part on the device, or of one on the CPU
@@ -33,7 +34,7 @@ def _runner(part: HybridPart, make_player: MakePlayer, threads: int) -> Runner:
     return find_engine(part.target).open_part(part, threads)
 
 
-class HybridPlayer:
+class HybridPlayer(TimedRuns):
     """Plays a model in parts the way that a player plays a plan. Not for two threads at once."""
 
     def __init__(self, hybrid: HybridPlan, runners: Sequence[Runner]) -> None:

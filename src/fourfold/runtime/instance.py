@@ -87,7 +87,8 @@ class ModelInstance:
             self.player = start_player(request, loaded.compiled.plan, loaded.binary, store)
             built = loaded.binary is None
         self._binaries = BinaryCache(request, store, built)
-        if request.placement_options.measured and not request.placement_options.strict:
+        options, elsewhere = request.placement_options, request.device.remote
+        if options.measured and not options.strict and not elsewhere:
             self._race()
 
     def _race(self) -> None:
@@ -218,6 +219,11 @@ class ModelInstance:
             listed.close()
         pairs = zip(launches, times, strict=True)
         return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
+
+    def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+        """How long runs take where the device is."""
+        with self._playing:
+            return self.player.run_seconds(arrays, runs)
 
     def _as_list(self) -> players.Player | None:
         """Another player with one launch a kernel, where this one has all in one."""

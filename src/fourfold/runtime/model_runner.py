@@ -157,6 +157,12 @@ class ModelRunner(AsyncRuns):
         with self._lock:
             return sum(self._instance.player.profile(self._arrays(inputs), runs))
 
+    def run_seconds(self, inputs: Inputs, runs: int = 10) -> list[float]:
+        """How long runs take by the clock of the machine that the device is on."""
+        with self._lock:
+            arrays = self._arrays(inputs)
+            return self._instance.run_seconds(arrays, runs)
+
     @property
     def is_in_parts(self) -> bool:
         """Whether engines for the CPU run some of the model, or all."""

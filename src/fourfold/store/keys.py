@@ -22,7 +22,7 @@ FORMAT = "1"  # of the entries; another number, and nothing kept before is used
 LIMITS = ("max_allocation", "max_work_group", "local_memory", "image_texels")
 # Nor is where a device is found, how much is left of it, and what it only claims.
 NOT_IN_KEYS = (
-    *("index", "ordinal", "others", "uuid", "memory", "claims", "probed", "present"),
+    *("index", "ordinal", "others", "uuid", "memory", "claims", "probed", "present", "remote"),
     *("shared_context", "shared_queue"),
     *LIMITS,
     *PROBED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -98,20 +99,20 @@ def tune(
     for chunk in _chunks(todo):
         if time.monotonic() >= stop:
             break
-        race = Race(graph, device, options, chunk)
-        for search in chunk:
-            listener.progress(done, len(todo), search.title, clock.left(done))
-            if time.monotonic() >= stop:
-                break
-            result = race.run(search, level.runs)
-            done += 1
-            if result is not None:
-                found[search.key] = result.choice
-                listener.found(search.key, result)
-        race.close()
+        with closing(Race(graph, device, options, chunk)) as race:
+            for search in chunk:
+                listener.progress(done, len(todo), search.title, clock.left(done))
+                if time.monotonic() >= stop:
+                    break
+                result = race.run(search, level.runs)
+                done += 1
+                if result is not None:
+                    found[search.key] = result.choice
+                    listener.found(search.key, result)
     if level.runs and time.monotonic() < stop:
         listener.progress(done, len(todo), "one launch or several", clock.left(done))
-        formed = race_forms(graph, device, options, found, 4 * level.runs)
+        settled = [key for key, effort in tried.items() if effort >= level.candidates]
+        formed = race_forms(graph, device, options, found, settled, 4 * level.runs)
         if formed is not None:
             found[formed[0]] = formed[1].choice
             listener.found(*formed)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from statistics import median
 
@@ -13,30 +12,40 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.lower.one_launch import form_key
-from fourfold.players import Player, make_player
+from fourfold.players import ConnectionLost, Player, make_player
 from fourfold.tune.race import Result
 
 WARM_UP = 3
 
 
 def race_forms(
-    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Mapping[str, str], runs: int
+    graph: Graph,
+    device: DeviceInfo,
+    options: KernelOptions,
+    choices: Mapping[str, str],
+    settled: Collection[str],
+    runs: int,
 ) -> tuple[str, Result] | None:
-    """The key of the whole plan and the better form; None where there is nothing to choose."""
+    """The key of the whole plan and the better form; None where there is nothing to choose, or the
+    key is settled.
+    """
     listed = make_plan(graph, device, replace(options, form="list"), choices)
     joined = make_plan(graph, device, replace(options, form="one"), choices)
     if options.form != "auto" or len(listed.launches) == len(joined.launches):
         return None
+    if form_key(listed.launches) in settled:
+        return None
     players: dict[str, Player] = {}
     times: dict[str, list[float]] = {"list": [], "one": []}
     try:
-        players |= {"list": make_player(device, listed), "one": make_player(device, joined)}
+        for name, plan in (("list", listed), ("one", joined)):
+            players[name] = make_player(device, plan)
         for number in range(WARM_UP + runs):
             for name, player in players.items():
-                began = time.perf_counter()
-                player.replay()
-                if number >= WARM_UP:
-                    times[name].append(time.perf_counter() - began)
+                seconds = player.replay_seconds(1)
+                times[name] += seconds if number >= WARM_UP else ()
+    except ConnectionLost:
+        raise
     except FourfoldError:
         return None  # the device does not take both: there is nothing to choose
     finally:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower.trials import Extent, Trial, plan_trials
-from fourfold.players import backend_of
+from fourfold.players import LaunchOutput, OutputDifference, backend_of
 from fourfold.tune.search import Search
 
 TOLERANCE = {"fp32": 1e-4, "mixed": 2e-2, "fp16": 4e-2}
@@ -42,6 +41,11 @@ def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     return arena
 
 
+def _written(trial: Trial) -> LaunchOutput:
+    at = trial.output
+    return LaunchOutput(trial.launches, at.offset, at.dtype, at.bytes // at.dtype.size)
+
+
 class Race:
     """The candidates of several searches, built together on one device."""
 
@@ -56,21 +60,27 @@ class Race:
         self._repeats = made.repeats
         self._gain = 0.95 if device.is_cpu or made.repeats > 1 else 0.85
         self._timer = backend_of(device).make_timer(device, made.plan)
-        self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
+        try:
+            self._timer.fill(_numbers(made.plan.bytes("arena"), made.values))
+        except BaseException:
+            self._timer.close()
+            raise
 
     def run(self, search: Search, runs: int) -> Result | None:
         """The fastest of the candidates that agree with the default; half of them drop out each
         round.
         """
         trials = self._trials[search.key]
-        expected = self._output(trials[0])
-        correct = [trial for trial in trials if trial is trials[0] or self._agrees(trial, expected)]
+        differences = self._timer.differences([_written(trial) for trial in trials])
+        pairs = zip(trials, differences, strict=True)
+        correct = [one for one, apart in pairs if one is trials[0] or self._agrees(apart)]
         times = {trial.way: float("inf") for trial in correct}
         remaining, runs_each = correct, FIRST_RUNS
         while remaining:
-            for trial in remaining:
-                seconds = self._timer.seconds(trial.launches, runs_each) / self._repeats
-                times[trial.way] = min(times[trial.way], seconds)
+            launches = [trial.launches for trial in remaining]
+            seconds = self._timer.seconds_of_all(launches, runs_each)
+            for trial, took in zip(remaining, seconds, strict=True):
+                times[trial.way] = min(times[trial.way], took / self._repeats)
             if runs_each >= runs:
                 break
             runs_each *= 2
@@ -84,24 +94,11 @@ class Race:
             best = trials[0].way
         return Result(best, times[best], default, len(correct))
 
-    def _output(self, trial: Trial) -> np.ndarray:
-        at = trial.output
-        self._timer.blank(at.offset, at.bytes)
-        self._timer.seconds(trial.launches, 1)
-        values = self._timer.read(at.offset, at.dtype.numpy, at.bytes // at.dtype.size)
-        return values.astype(np.float32)
-
-    def _agrees(self, trial: Trial, expected: np.ndarray) -> bool:
+    def _agrees(self, apart: OutputDifference | None) -> bool:
         """Whether a candidate writes what the default writes; one that fails to run does not."""
-        try:
-            output = self._output(trial)
-        except DeviceError:
+        if apart is None or apart.in_nans:
             return False
-        known = np.isfinite(expected)
-        same = np.array_equal(output[~known], expected[~known], equal_nan=True)
-        scale = max(1.0, float(np.abs(expected[known]).max(initial=0.0)))
-        near = np.abs(output[known] - expected[known]) <= self._tolerance * scale
-        return same and bool(near.all())
+        return apart.largest <= self._tolerance * max(1.0, apart.scale)
 
     def close(self) -> None:
         self._timer.close()

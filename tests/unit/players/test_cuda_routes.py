@@ -16,7 +16,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.players.cuda.binding import calls, loader
 from fourfold.players.cuda.bound_memory import BoundMemory
-from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.cuda.memory import CudaMemory, OwnMemory
 from fourfold.players.cuda.player import Player
 from fourfold.players.cuda.replay import Route
 
@@ -51,7 +51,7 @@ def part(memory: CudaMemory, skipped: int, size: int | None = None) -> CudaMemor
 
 
 def test_what_fits_is_used_where_it_is(session: fourfold.Session) -> None:
-    source, target = (CudaMemory.make(session.device, 1024) for _ in range(2))
+    source, target = (OwnMemory(session.device, 1024) for _ in range(2))
     image = session.plan.inputs[0].buffer
     scores, twice = (port.buffer for port in session.plan.outputs)
     for skipped in (0, 16, 512):
@@ -67,14 +67,14 @@ def test_what_kernels_cannot_use_is_copied(
     session: fourfold.Session, skipped: int, size: int | None
 ) -> None:
     """They read whole vectors, a little behind the end."""
-    given = part(CudaMemory.make(session.device, 1024), skipped, size)
+    given = part(OwnMemory(session.device, 1024), skipped, size)
     (copy,) = route(session, [given], [None, None]).before
     assert (copy.source, copy.size) == (given.address, 360)
     assert dict(route(session, [given]).places)[session.plan.inputs[0].buffer] == copy.target
 
 
 def test_nobody_fetches_what_nobody_wants(session: fourfold.Session) -> None:
-    source = CudaMemory.make(session.device, 1024)
+    source = OwnMemory(session.device, 1024)
     assert route(session, [source], [None, None]).after == ()
     downloads = len(route(session, [source], None).after)
     assert downloads == (0 if session.plan.requirements.reaches_host else 2)
@@ -112,3 +112,37 @@ def test_in_a_forked_child_the_driver_is_left_alone(
     del kept
     assert list(getattr(driver, "names", ())) == called
     monkeypatch.undo()
+
+
+def test_memory_of_results_is_used_again(session: fourfold.Session) -> None:
+    """Unless somebody else may still have work for it."""
+    first = session.run(X, keep_on_device=True)
+    places = {one.memory.address for one in first.values()}  # type: ignore[union-attr]
+    del first
+    again: Any = session.run(X, keep_on_device=True)
+    assert {one.memory.address for one in again.values()} == places
+    np.testing.assert_array_equal(again["scores"].numpy(), session.run(X)["scores"])
+    shown = again["scores"].__cuda_array_interface__["data"][0]
+    driver: Any = loader.library()
+    held = dict(getattr(driver, "held", {}))
+    del again
+    if held:
+        assert held.keys() - driver.held.keys() == {shown}
+    other: Any = session.run(X, keep_on_device=True)
+    np.testing.assert_array_equal(other["scores"].numpy(), session.run(X)["scores"])
+
+
+def test_spare_memory_is_given_up_for_others(cuda: DeviceInfo) -> None:
+    driver: Any = loader.library()
+    if isinstance(driver, loader.CDLL):
+        pytest.skip("only the imagined driver has little memory")
+    with fourfold.Session(small_onnx(), cuda, cache="memory"):
+        kept = [OwnMemory(cuda, 1 << 16) for _ in range(4)]
+        kept.clear()
+        driver.memory = sum(one.nbytes for one in driver.held.values()) + (1 << 12)
+        spare = len(driver.held)
+        made = OwnMemory(cuda, 1 << 17)
+        assert len(driver.held) == spare - 3
+        assert made.size == 1 << 17
+        del made
+    assert driver.held == {}

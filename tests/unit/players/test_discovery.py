@@ -31,6 +31,9 @@ class FakeBackend:
         self.platforms = ("vulkan", "metal") if name == "webgpu" else ()
         self.asked = 0
 
+    def reach(self, name: str) -> None:
+        """All are on this machine."""
+
     def devices(self) -> list[DeviceInfo]:
         self.asked += 1
         if self._found is None:

@@ -1,7 +1,7 @@
 """Tiny programs that tell what a device can do: the text of each, ready to be built.
 
-A kernel called 'probe' is run by one group of work-items, and leaves what it found in its only
-buffer.
+They are called as kernels of plans are: a pointer is a base and a step in bytes from there. One
+called 'probe' is run by one group of work-items, and leaves what it found in its only buffer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from fourfold.plan import Program
 
 # All that kernels in half precision use: vectors, comparisons, conversions, functions. Some drivers
 # take sums and products of halves, and nothing else.
-_HALF = """__kernel void probe(__global float *out)
+_HALF = """__kernel void probe(__global uchar *base, long at)
 {
+    __global float *out = (__global float *)(base + at);
     const half4 a = convert_half4((float4)(out[0]));
     const half4 b = a * a + (half4)((half)1.0f);
     const half4 c = convert_short4(convert_int4(a < b)) ? b : a;
@@ -33,8 +34,9 @@ _HALF = """__kernel void probe(__global float *out)
 """
 
 _MATRIX = """
-__kernel void probe(__global float *out)
+__kernel void probe(__global uchar *base, long at)
 {
+    __global float *out = (__global float *)(base + at);
     float4 sum = (float4)(0.0f);
     const uint ones = 0x3c003c00u;
     matrix_multiply(&sum, (uint2)(ones), (uint2)(ones), (uint2)(ones));
@@ -44,8 +46,9 @@ __kernel void probe(__global float *out)
 
 # Neighbours add up their numbers, as many of them as a sub-group holds.
 _EXCHANGE = """
-__kernel void probe(__global float *out)
+__kernel void probe(__global uchar *base, long at)
 {
+    __global float *out = (__global float *)(base + at);
     const int row = get_local_size(0), item = get_local_id(1) * row + get_local_id(0);
     const int reach = REACH;
     float sum = item;
@@ -56,8 +59,9 @@ __kernel void probe(__global float *out)
 """
 
 _DOTS = """
-__kernel void probe(__global float *out)
+__kernel void probe(__global uchar *base, long at)
 {
+    __global float *out = (__global float *)(base + at);
     int4 sum = (int4)(1, 1, 1, 1);
     add_few_dots(&sum, (int4)(0x04ff0201), (int4)(-1, 0x01ff807f, 0, 2));
     out[0] = (float)sum.s0;
@@ -68,8 +72,9 @@ __kernel void probe(__global float *out)
 
 # Eight sums, and sixteen numbers as bytes.
 _BYTES = """
-__kernel void probe(__global float *out)
+__kernel void probe(__global uchar *base, long at)
 {
+    __global float *out = (__global float *)(base + at);
     int8 sum = (int8)(1);
     add_dots(&sum, (int8)(0x04ff0201), (int8)(-1, 0x01ff807f, 0, 2, 0, 1, 0, 1));
     const float8 some = (float8)(0.5f, 1.5f, 300.0f, -9.0f, -1.0f, 7.0f, 6.0f, 5.0f);
@@ -83,12 +88,14 @@ __kernel void probe(__global float *out)
 
 _IMAGES = """
 __kernel void images(
-    __global float4 *out,
+    __global uchar *base,
+    long at,
     __read_only image1d_buffer_t floats,
     int floats_at,
     __read_only image1d_buffer_t halves,
     int halves_at)
 {
+    __global float4 *out = (__global float4 *)(base + at);
     const int item = get_global_id(0), items = get_global_size(0);
     out[item] = read_imagef(floats, floats_at + item);
     out[items + item] = read_imagef(halves, halves_at + item);
@@ -97,8 +104,11 @@ __kernel void images(
 
 # Every group leaves a number and looks for its neighbour's, round after round.
 _ROUNDS = """
-__kernel void rounds(__global int *state, __global int *out)
+__kernel void rounds(
+    __global uchar *state_base, long state_at, __global uchar *out_base, long out_at)
 {
+    __global int *state = (__global int *)(state_base + state_at);
+    __global int *out = (__global int *)(out_base + out_at);
     const int group = get_group_id(0), groups = get_num_groups(0);
     waiting others = begin(state, 0);
     int wrong = 0;
@@ -122,8 +132,8 @@ __kernel void address(__global int *base, long at)
 }
 """
 
-# Numbers of one buffer, changed, in another. As in a plan, a pointer is a base and a step in bytes
-# from there; the bytes that vectors of four leave over are read and written one by one.
+# Numbers of one buffer, changed, in another; the bytes that vectors of four leave over are read and
+# written one by one.
 _STORAGES = {
     "floats": """
 __kernel void floats(
@@ -170,9 +180,13 @@ _CLAIMS = """
 #define MOST_TURNS 200000000
 #endif
 
-__kernel void claims(__global int *counters, __global uint *values, int stages, int chunks)
+__kernel void claims(
+    __global uchar *counters_base, long counters_at,
+    __global uchar *values_base, long values_at,
+    int stages, int chunks)
 {
-    volatile __global int *claimed = (volatile __global int *)counters;
+    volatile __global int *claimed = (volatile __global int *)(counters_base + counters_at);
+    __global uint *values = (__global uint *)(values_base + values_at);
     for (int stage = 0; stage < stages; stage++, claimed += 2) {
         __global uint *from = values + stage * chunks, *to = from + chunks;
         while (*claimed < chunks) {

@@ -46,6 +46,10 @@ class CudaBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
+    def reach(self, name: str) -> DeviceInfo | None:
+        """All are on this machine."""
+        return None
+
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return boards.find_board(name, units)
 
@@ -92,7 +96,7 @@ class CudaBackend:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
-        return memories.CudaMemory.make(device, size)
+        return memories.OwnMemory(device, size)
 
     def import_memory(self, device: DeviceInfo, given: Any) -> memories.CudaMemory | None:
         return imports.import_memory(device, given)

@@ -12,6 +12,7 @@ from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of, stream_of
 from fourfold.players.cuda.failures import Working
+from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.dlpack_devices import CUDA
 
 
@@ -31,14 +32,6 @@ class CudaMemory:
         self.is_pinned = False  # whether it is memory of the host
         self.is_foreign = True  # whether others may have put work on it into the default stream
         self.dlpack_device = (CUDA, device.ordinal)
-
-    @staticmethod
-    def make(device: DeviceInfo, size: int) -> CudaMemory:
-        """Fresh memory."""
-        own = _OwnMemory(device, padded(size))
-        made = CudaMemory(device, own.buffer.address, padded(size), own)
-        made.is_foreign = False
-        return made
 
     @property
     def handle(self) -> int:
@@ -69,19 +62,26 @@ class CudaMemory:
         with Working(doing, self.device, context_of(self.device), self.size):
             stream = stream_of(self.device)
             if self.is_foreign and not self.device.shared_queue:
-                stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
+                stream.follow_default()
             yield stream
 
 
-class _OwnMemory:
-    """Memory that goes back to the device when nobody holds it any more."""
+class OwnMemory(CudaMemory):
+    """Fresh memory. It goes back when nobody holds it any more: for others to use, unless another
+    library may still have work for it in some stream; then the driver waits for that.
+    """
 
     def __init__(self, device: DeviceInfo, size: int) -> None:
         self._context = context_of(device)
         with Working("setting memory aside", device, self._context, size):
-            self.buffer = cu.DeviceBuffer(size)
+            self._buffer = pool_of(self._context).take(padded(size))
+        super().__init__(device, self._buffer.address, self._buffer.size, None)
+        self.is_foreign = False
 
     def __del__(self) -> None:
-        if hasattr(self, "buffer"):
+        if hasattr(self, "is_foreign"):
             with suppress(cu.Error), self._context.current():  # the process may be at its end
-                self.buffer.release()
+                if self.is_foreign:
+                    self._buffer.release()
+                else:
+                    pool_of(self._context).give(self._buffer)

@@ -19,11 +19,13 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.buffers import POISON, Buffers
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.failures import Working
+from fourfold.players.cuda.memory_pool import pool_of
 from fourfold.players.cuda.port_memory import PortMemory
 from fourfold.players.cuda.program import BuiltModule, build_text, hold_program, live_program
 from fourfold.players.cuda.replay import LaunchBinder, Replay
 from fourfold.players.host_handshake import HostHandshake
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedPlayer
 
 if TYPE_CHECKING:
     from fourfold.players.cuda import bound_memory
@@ -34,7 +36,7 @@ else:
     slots = lazy_import("fourfold.players.cuda.slot")
 
 
-class Player:
+class Player(TimedPlayer):
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: BuiltModule | None = None) -> None:
@@ -66,14 +68,17 @@ class Player:
         shared = self.info.shared_queue
         self._stream = cu.Stream.of(shared) if shared else cu.Stream()
         self._held.callback(self._stream.release)
+        pool = pool_of(self._context)
+        pool.open()
+        self._held.callback(pool.close)
         self._buffers = Buffers(self._context, self.plan, self._stream)
         self._held.callback(self._buffers.release)
-        variables = self._buffers.variables()
-        self._ports = PortMemory(self._context, self.plan, variables, staged=False)
+        addresses = self._buffers.addresses
+        self._ports = PortMemory(self._context, self.plan, addresses, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
         how = (self.info, self.plan, program.module)
-        self._binder = LaunchBinder(*how, self._buffers.addresses)
+        self._binder = LaunchBinder(*how, addresses)
         self._own = Replay(self._ports.route(), self._binder)
         self._held.callback(self._own.release)
         self._own.capture()
@@ -124,7 +129,12 @@ class Player:
         with self._working("running the model"):
             replay = self._bound.find(arrays, into, self._stream)
             self._follow_callers([*arrays, *(into or ())])
-            self._play(arrays, replay)
+            try:
+                self._play(arrays, replay)
+            except BaseException:
+                with suppress(cu.Error):  # kernels may still use memory that is gone soon
+                    self._stream.finish()
+                raise
             return self._ports.take(into)
 
     def _follow_callers(self, given: Sequence[Any]) -> None:
@@ -132,13 +142,17 @@ class Player:
         stream that is so anyway.
         """
         if not self.info.shared_queue and bound_memory.is_foreign(given):
-            self._stream.follow(cu.Stream.of(cu.DEFAULT_STREAM))
+            self._stream.follow_default()
 
     def open_slot(self, staged: bool = True) -> slots.Slot:
         """Memory and launches for one more run in flight; see Slot."""
         with self._working("setting memory aside"):
-            ports = PortMemory(self._context, self.plan, self._buffers.variables(), staged)
-            return slots.Slot(ports, self._binder, self._slot_streams, self._working)
+            ports = PortMemory(self._context, self.plan, self._buffers.addresses, staged)
+            try:
+                return slots.Slot(ports, self._binder, self._slot_streams, self._working)
+            except BaseException:
+                ports.release()
+                raise
 
     @cached_property
     def _slot_streams(self) -> slots.SlotStreams:

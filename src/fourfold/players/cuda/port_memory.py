@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,16 +24,18 @@ class PortMemory:
     """
 
     def __init__(
-        self, context: cu.Context, plan: Plan, variables: dict[int, int], staged: bool
+        self, context: cu.Context, plan: Plan, shared: Mapping[int, int], staged: bool
     ) -> None:
-        """`variables` has the addresses of those that may be ports."""
+        """`shared` has the addresses of buffers that are the same in all runs: ports may be there,
+        too.
+        """
         self.plan, self._staged = plan, staged
         self._pinned: dict[int, PinnedMemory] = {}
         self._device: list[cu.DeviceBuffer] = []
         self.places: dict[int, int] = {}  # where kernels find the buffers that runs have
         self._copied: dict[int, int] = {}  # the device's memory beside pinned memory
         try:
-            self._allocate(context, variables)
+            self._allocate(context, shared)
         except BaseException:
             self.release()
             raise
@@ -41,7 +43,7 @@ class PortMemory:
         self.inputs = tuple(self._pinned[port.buffer].view(port) for port in plan.inputs)
         self.outputs = tuple(self._pinned[port.buffer].view(port) for port in plan.outputs)
 
-    def _allocate(self, context: cu.Context, variables: dict[int, int]) -> None:
+    def _allocate(self, context: cu.Context, shared: Mapping[int, int]) -> None:
         own, inputs = port_buffers(self.plan), {port.buffer for port in self.plan.inputs}
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.kind == "host_protocol":
@@ -54,7 +56,7 @@ class PortMemory:
             self._pinned[number] = PinnedMemory(context, size)
             fetched = self.is_host(port) and not (self._staged and number in inputs)
             if number not in own:
-                self._copied[number] = variables[number]
+                self._copied[number] = shared[number]
             elif fetched:
                 self.places[number] = self._pinned[number].address
             else:

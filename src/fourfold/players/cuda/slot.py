@@ -71,6 +71,7 @@ class Slot:
         self._sent, self._computed, self._done = cu.Event(), cu.Event(), cu.Event()
         self._is_flying = False
         self._replay.capture()
+        self._is_open = True
 
     def _make_flags(self) -> memoryview | None:
         """Flags that tell a kernel that all of its inputs are there."""
@@ -141,9 +142,14 @@ class Slot:
             return any(self._done.done for _ in range(MOST_POLLS))
 
     def close(self) -> None:
+        self._is_open = False
         with suppress(FourfoldError):
             self.end()
         with suppress(FourfoldError), self._working("giving memory back"):
             self._done.wait()  # a kernel that said that it is done may not have ended
             for one in (self._replay, self._ports, self._sent, self._computed, self._done):
                 one.release()
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_open", False):
+            self.close()

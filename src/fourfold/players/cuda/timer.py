@@ -7,9 +7,10 @@ import numpy as np
 from fourfold.plan import ARENA
 from fourfold.players.cuda.buffers import POISON
 from fourfold.players.cuda.player import Player
+from fourfold.players.timing import LaunchesOneByOne
 
 
-class LaunchTimer(Player):
+class LaunchTimer(Player, LaunchesOneByOne):
     """A plan whose launches are run one by one. Buffer 0 is the arena."""
 
     def fill(self, values: np.ndarray) -> None:

@@ -37,6 +37,10 @@ class InterpretBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return (devices.PLAIN_GPU,)
 
+    def reach(self, name: str) -> DeviceInfo | None:
+        """All are on this machine."""
+        return None
+
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return None
 

@@ -23,12 +23,13 @@ from fourfold.players.interpret.races import LEVEL, MANY
 from fourfold.players.interpret.schedule import ScheduledKernel, make_schedule
 from fourfold.players.interpret.warps import WARP
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedPlayer
 
 SUBGROUP = 16  # work-items that exchange where a driver could have any number of them
 SEED = 7
 
 
-class Player:
+class Player(TimedPlayer):
     """A plan made ready to be interpreted. Not for two threads at once."""
 
     def __init__(

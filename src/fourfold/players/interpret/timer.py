@@ -6,9 +6,10 @@ import numpy as np
 
 from fourfold.plan import ARENA
 from fourfold.players.interpret.player import Player
+from fourfold.players.timing import LaunchesOneByOne
 
 
-class LaunchTimer(Player):
+class LaunchTimer(Player, LaunchesOneByOne):
     """A plan whose launches are run one by one. How long an interpreter takes for them says little
     of any device, but what they write can be compared.
     """

@@ -44,6 +44,10 @@ class OpenCLBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
+    def reach(self, name: str) -> DeviceInfo | None:
+        """All are on this machine."""
+        return None
+
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         """A driver builds for the devices that it has."""
         return None

@@ -12,18 +12,16 @@ from fourfold.kernel.opencl.claiming import GROUPS_EACH
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.self_test import (
     TrialKernels,
-    changed,
-    numbers,
     open_kernels,
     set_buffers,
     try_self_test,
 )
 from fourfold.players.opencl.trials import Facts, succeeds, takes_addresses
 from fourfold.players.opencl.zero_copy import ALIGNED
+from fourfold.players.trial_answers import CHUNKS, STAGES, chain, changed, numbers
 
 SIZES = (1, 5, 1 << 16)  # work-items of four numbers each
 RUNS = 4  # with other numbers each time
-STAGES, CHUNKS, STEPS = 50, 64, 64
 
 
 def try_liberties(info: DeviceInfo) -> Iterator[Facts]:
@@ -105,29 +103,17 @@ def _goes_on(kernels: TrialKernels, groups: int) -> bool:
     those wrote.
     """
     queue, kernel, context = kernels.queue, kernels.kernel("claims"), kernels.context
-    counters, expected = np.zeros(2 * STAGES, np.int32), _chain()
+    counters, expected = np.zeros(2 * STAGES, np.int32), chain()
     for _ in range(RUNS):
         values = np.zeros_like(expected)
         values[0] = expected[0]
         state = cl.Buffer.of(context, counters, writable=True)
         memory = cl.Buffer.of(context, values, writable=True)
-        kernel.set_buffer(0, state)
-        kernel.set_buffer(1, memory)
-        kernel.set_int(2, STAGES)
-        kernel.set_int(3, CHUNKS)
+        set_buffers(kernel, state, memory)
+        kernel.set_int(4, STAGES)
+        kernel.set_int(5, CHUNKS)
         kernels.launch(kernel, groups)
         queue.read(memory, values)
         if not np.array_equal(values, expected):
             return False
     return True
-
-
-def _chain() -> np.ndarray:
-    """What the stages make, each of what the one before it made."""
-    made = [np.arange(CHUNKS, dtype=np.uint32)]
-    for _ in range(STAGES):
-        value = np.roll(made[-1], -1)
-        for _ in range(STEPS):
-            value = value * np.uint32(1664525) + np.uint32(1013904223)
-        made.append(value)
-    return np.stack(made)

@@ -24,6 +24,7 @@ from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
 from fourfold.players.opencl.shared_constants import upload_constants
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedPlayer
 
 if TYPE_CHECKING:
     from fourfold.players.opencl import slot as slots
@@ -41,7 +42,7 @@ def live_program(info: DeviceInfo, program: Program) -> cl.Program | None:
     return _live.get((context_of(info), program))
 
 
-class Player:
+class Player(TimedPlayer):
     """A plan made ready on one device. Not for two threads at once; the session sees to that."""
 
     def __init__(self, info: DeviceInfo, plan: Plan, program: cl.Program | None = None) -> None:

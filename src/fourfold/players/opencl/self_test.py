@@ -16,13 +16,8 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import build_text
 from fourfold.players.opencl.trials import Facts, Unanswered, succeeds
+from fourfold.players.trial_answers import SELF_TEST_SIZES, changed, numbers
 
-SIZES = (1, 7, 4096)  # work-items
-# Of each kernel: its numbers for a work-item, those behind the vectors included, and their type.
-_COUNTS = {"floats": 4, "halves": 5, "bytes": 5, "branches": 2 * 4 * probes.VECTORS}
-_SIZES = {"branches": (7,)}  # it is about its text, which is long
-_TYPES = {"halves": np.float16, "bytes": np.uint8}
-_MOST = 80  # three times it and one more fit into a byte, and are exact as a half
 _RUNS = 3
 
 
@@ -61,17 +56,6 @@ def open_kernels(info: DeviceInfo, programs: Mapping[str, Program]) -> TrialKern
         raise Unanswered(str(error)) from error
 
 
-def numbers(name: str, items: int, seed: int) -> np.ndarray:
-    """Some numbers for so many work-items of a kernel."""
-    found = np.random.default_rng(seed).integers(0, _MOST, items * _COUNTS[name])
-    return found.astype(_TYPES.get(name, np.float32))
-
-
-def changed(array: np.ndarray) -> np.ndarray:
-    """What the kernels make of numbers."""
-    return (array * 3 + 1).astype(array.dtype)
-
-
 def try_self_test(info: DeviceInfo, kernels: TrialKernels) -> Facts:
     """Which of the `SELF_TESTS` do not come out right."""
     wrong = [name for name, trial in _trials(info, kernels) if not succeeds(trial)]
@@ -88,7 +72,7 @@ def _trials(info: DeviceInfo, kernels: TrialKernels) -> Iterator[tuple[str, Call
 def _computes(kernels: TrialKernels, name: str) -> bool:
     """Whether arrays that the driver copies there and back come out as they should."""
     queue, kernel = kernels.queue, kernels.kernel(name)
-    for items in _SIZES.get(name, SIZES):
+    for items in SELF_TEST_SIZES[name]:
         array = numbers(name, items, 0)
         source = cl.Buffer(kernels.context, array.nbytes)
         target = cl.Buffer(kernels.context, array.nbytes)
@@ -105,7 +89,7 @@ def _computes(kernels: TrialKernels, name: str) -> bool:
 
 def _stages(kernels: TrialKernels) -> bool:
     """Whether copies from and to mapped host memory, which kernels do not know of, are right."""
-    queue, kernel, items = kernels.queue, kernels.kernel("floats"), max(SIZES)
+    queue, kernel, items = kernels.queue, kernels.kernel("floats"), max(SELF_TEST_SIZES["floats"])
     size = numbers("floats", items, 0).nbytes
     source, target = cl.Buffer(kernels.context, size), cl.Buffer(kernels.context, size)
     pinned = [cl.Buffer(kernels.context, size, host=True) for _ in range(2)]

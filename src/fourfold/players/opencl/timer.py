@@ -8,9 +8,10 @@ from fourfold.device import DeviceInfo
 from fourfold.plan import Plan
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.player import POISON, Player
+from fourfold.players.timing import LaunchesOneByOne
 
 
-class LaunchTimer(Player):
+class LaunchTimer(Player, LaunchesOneByOne):
     """A plan whose launches are run one by one. Buffer 0 is the arena."""
 
     def __init__(self, info: DeviceInfo, plan: Plan) -> None:

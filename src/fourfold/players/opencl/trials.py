@@ -20,13 +20,17 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.images import Images
 from fourfold.players.opencl.program import build_text
+from fourfold.players.trial_answers import (
+    GROUP_SHAPES,
+    ITEMS,
+    adds_right,
+    exchanges_right,
+    multiplies_right,
+    texels,
+)
 from fourfold.types import TensorType
 
-ITEMS = 256
 Facts = Mapping[str, Fact]
-
-_SUMS = [-261.0, -379.0, 3.0]  # 1 + (1, 2, 255, 4) times -1 each, times (127, -128, -1, 1), ...
-_STORED = [3, 5, 102, 0, 2, 10, 9, 8, 5, 5, 102, 0, 3, 11, 10, 9]
 
 
 class Unanswered(Exception):
@@ -77,9 +81,7 @@ def adds_dots(info: DeviceInfo, name: str) -> bool:
 
     def adds() -> bool:
         program = build_text(context_of(info), probes.dots(name, packs))
-        result = _run(info, program, np.zeros(8, np.float32), 1)
-        stored = result[4:].view(np.uint8).tolist()
-        return bool(result[:3].tolist() == _SUMS and (not packs or stored == _STORED))
+        return adds_right(_run(info, program, np.zeros(8, np.float32), 1), packs)
 
     return succeeds(adds)
 
@@ -91,31 +93,23 @@ def try_subgroups(info: DeviceInfo) -> Facts:
 
 def exchanges(info: DeviceInfo, name: str) -> bool:
     """Whether neighbours in a group hand each other numbers as they should, whatever its shape."""
-    shapes = [(ITEMS,), (32, ITEMS // 32), (ITEMS // 32, 32)]
 
     def exchange() -> bool:
         program = build_text(context_of(info), probes.exchange(name))
-        return all(_sums_up(info, program, shape) for shape in shapes)
+        return all(_sums_up(info, program, shape) for shape in GROUP_SHAPES)
 
     return succeeds(exchange)
 
 
 def _sums_up(info: DeviceInfo, program: cl.Program, local: tuple[int, ...]) -> bool:
-    sums, reach = _run(info, program, np.zeros((ITEMS, 2), np.float32), *local).T
-    size = min(int(reach[0]), local[0])
-    if size < 2 or size & (size - 1) or np.any(reach != reach[0]):
-        return False
-    wanted = np.arange(ITEMS).reshape(-1, size).sum(1)
-    return np.array_equal(sums, np.repeat(wanted, size))
+    return exchanges_right(_run(info, program, np.zeros((ITEMS, 2), np.float32), *local), local[0])
 
 
 def try_matrix_units(info: DeviceInfo) -> Facts:
-    """Sixteen products of ones must add up to sixteen, in every work-item of a warp."""
 
     def multiplies() -> bool:
         program = build_text(context_of(info), probes.MATRIX)
-        result = _run(info, program, np.zeros(32, np.float32), 32)
-        return bool(np.array_equal(result, 16.0 + (np.arange(32) ^ 1)))
+        return multiplies_right(_run(info, program, np.zeros(32, np.float32), 32))
 
     return {"matrix_units": bool(info.claims.get("matrix_units")) and succeeds(multiplies)}
 
@@ -135,8 +129,7 @@ def try_images(info: DeviceInfo) -> Facts:
 
 def _reads_images(info: DeviceInfo) -> bool:
     """Whether a kernel reads floats and halves through images of what lies within a buffer."""
-    floats = np.random.default_rng(7).uniform(-1, 1, (ITEMS, 4)).astype(np.float32)
-    halves, start = floats[::-1].astype(np.float16), CONSTANT_ALIGNMENT + 4 * info.alignment
+    (floats, halves), start = texels(), CONSTANT_ALIGNMENT + 4 * info.alignment
     pieces = (np.zeros(start, np.uint8), floats.reshape(-1), halves.reshape(-1))
     block = np.concatenate([piece.view(np.uint8) for piece in pieces])
     uses = (
@@ -150,10 +143,11 @@ def _reads_images(info: DeviceInfo) -> bool:
     result = np.full((2, ITEMS, 4), np.nan, np.float32)
     out = cl.Buffer.of(context, result, writable=True)
     kernel.set_buffer(0, out)
-    for number, use in enumerate(uses):
+    kernel.set_long(1, 0)
+    for number, use in enumerate(uses, 1):
         image, first = images.of(use, buffer, block.nbytes)
-        kernel.set_buffer(1 + 2 * number, image)
-        kernel.set_int(2 + 2 * number, first)
+        kernel.set_buffer(2 * number, image)
+        kernel.set_int(2 * number + 1, first)
     queue.replay([queue.call(kernel, (ITEMS,), (1,))])
     queue.read(out, result)
     return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
@@ -165,6 +159,7 @@ def _run(info: DeviceInfo, program: cl.Program, values: np.ndarray, *local: int)
     queue, buffer = cl.Queue(context), cl.Buffer.of(context, values, writable=True)
     kernel = cl.Kernel(program, "probe")
     kernel.set_buffer(0, buffer)
+    kernel.set_long(1, 0)
     queue.replay([queue.call(kernel, local, local)])
     result = np.empty_like(values)
     queue.read(buffer, result)

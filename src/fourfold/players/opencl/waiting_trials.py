@@ -14,7 +14,9 @@ from fourfold.plan import host_protocol
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.program import build_text
-from fourfold.players.opencl.trials import ITEMS, Facts, succeeds, takes_addresses
+from fourfold.players.opencl.self_test import set_buffers
+from fourfold.players.opencl.trials import Facts, succeeds, takes_addresses
+from fourfold.players.trial_answers import ITEMS
 
 
 def try_waiting(info: DeviceInfo) -> Facts:
@@ -34,8 +36,7 @@ def _is_resident(info: DeviceInfo) -> bool:
         cl.Buffer.of(context, np.zeros(size, np.int32), writable=True) for size in (64, groups)
     )
     kernel = cl.Kernel(program, "rounds")
-    kernel.set_buffer(0, state)
-    kernel.set_buffer(1, out)
+    set_buffers(kernel, state, out)
     queue.replay([queue.call(kernel, (groups * ITEMS,), (ITEMS,))])
     result = np.full(groups, -1, np.int32)
     queue.read(out, result)

@@ -38,6 +38,10 @@ class WebGpuBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
+    def reach(self, name: str) -> DeviceInfo | None:
+        """All are on this machine."""
+        return None
+
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         """Those that stand for all: 'webgpu:any', 'webgpu:software'."""
         make = facts.BOARDS.get(name)

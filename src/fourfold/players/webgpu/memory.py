@@ -6,7 +6,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.plan import padded
-from fourfold.players.dlpack_devices import VULKAN
+from fourfold.players.dlpack_devices import WEBGPU
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.failures import explained
@@ -24,7 +24,7 @@ class WebGpuMemory:
 
     def __init__(self, info: DeviceInfo, size: int) -> None:
         self.size, self.device = size, info
-        self.dlpack_device = (VULKAN, info.ordinal)
+        self.dlpack_device = (WEBGPU, info.ordinal)
         with explained("setting memory aside", info, size):
             self.buffer = wg.Buffer(device_of(info), padded(size), USAGE)
 

@@ -13,6 +13,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.plan import Plan, padded
 from fourfold.players.protocol import Into, Outputs
+from fourfold.players.timing import TimedPlayer
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.failures import explained
@@ -26,7 +27,7 @@ from fourfold.players.webgpu.timing import time_launches
 POISON = 0x7FC07FC0  # NaN as a float, and as two halves
 
 
-class Player:
+class Player(TimedPlayer):
     """A plan made ready on one device. Not for two threads at once; the session sees to that.
 
     Pipelines may still be in the making when it is there: the first run waits for each of them when

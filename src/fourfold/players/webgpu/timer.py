@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from fourfold.plan import ARENA
+from fourfold.players.timing import LaunchesOneByOne
 from fourfold.players.webgpu import binding as wg
 from fourfold.players.webgpu.memory import read_buffer, write_buffer
 from fourfold.players.webgpu.player import POISON, Player
 
 
-class LaunchTimer(Player):
+class LaunchTimer(Player, LaunchesOneByOne):
     """A plan whose launches are run one by one. Buffer 0 is the arena."""
 
     def fill(self, values: np.ndarray) -> None:

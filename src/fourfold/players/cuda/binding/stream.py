@@ -63,6 +63,17 @@ class Stream:
         finally:
             event.release()  # the driver forgets it when it was reached
 
+    def follow_default(self) -> None:
+        """The same for the default stream, which mostly has nothing to wait for."""
+        default = Stream.of(DEFAULT_STREAM)
+        if not default.is_idle:
+            self.follow(default)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was put in is done."""
+        return is_ready("cuStreamQuery", self.pointer)
+
     def finish(self) -> None:
         """Wait for all that was put in."""
         call("cuStreamSynchronize", self.pointer)

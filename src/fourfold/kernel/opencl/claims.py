@@ -1,0 +1,55 @@
+"""What follows from what an OpenCL driver says: claims, to be tried before they are relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fourfold.device import Fact
+
+_IMAGE_READERS = ("adreno", "qualcomm")  # GPUs whose texture cache others read weights through
+
+
+def language_version(version: str) -> str:
+    """Of OpenCL C: an OpenCL 3.0 device takes it in version 3.0. The text begins 'OpenCL 3.0 '."""
+    words = version.split()
+    known = len(words) > 1 and words[1].replace(".", "", 1).isdigit()
+    return words[1] if known else "1.2"
+
+
+def claims_of(
+    maker: str,
+    platform: str,
+    kind: str,
+    extensions: Collection[str],
+    image_texels: int,
+    multiplies_bytes: bool,
+) -> dict[str, Fact]:
+    """What a device may be able to do. The `maker` is its name and its vendor's; who multiplies
+    bytes by an instruction is a processor.
+    """
+    maker = maker.lower()
+    nvidia = kind == "gpu" and "nvidia" in platform.lower()
+    return {
+        "half_arithmetic": "cl_khr_fp16" in extensions,
+        "matrix_units": nvidia or (kind == "gpu" and "nvidia" in maker),
+        "subgroups": _subgroups(nvidia, extensions),
+        "dot_products": _dot_products(kind, nvidia, extensions, multiplies_bytes),
+        "image_texels": image_texels,
+        "prefers_images": any(word in maker for word in _IMAGE_READERS),
+    }
+
+
+def _dot_products(
+    kind: str, nvidia: bool, extensions: Collection[str], multiplies_bytes: bool
+) -> str:
+    if kind == "cpu":  # where the extension's functions are far slower than floats
+        return "x86" if multiplies_bytes else ""
+    if nvidia:
+        return "ptx"
+    return "khr" if "cl_khr_integer_dot_product" in extensions else ""
+
+
+def _subgroups(nvidia: bool, extensions: Collection[str]) -> str:
+    if nvidia:
+        return "ptx"
+    return "khr" if "cl_khr_subgroup_shuffle" in extensions else ""

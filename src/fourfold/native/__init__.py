@@ -1,0 +1,17 @@
+"""The player in C: its sources, who compiles it for which machine, and what was compiled before."""
+
+from __future__ import annotations
+
+from fourfold.native.build import build_player
+from fourfold.native.sources import copy_sources, source_folder
+from fourfold.native.targets import TARGETS, BuildTarget, find_target_machine, host_target
+
+__all__ = [
+    "TARGETS",
+    "BuildTarget",
+    "build_player",
+    "copy_sources",
+    "find_target_machine",
+    "host_target",
+    "source_folder",
+]

@@ -1,0 +1,87 @@
+"""Machines that the player is compiled for, by the names that compilers give them."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import NamedTuple
+
+from fourfold.errors import InputError, nearest
+
+ANDROID_API = 21  # Android 5, the first with 64 bits; what is built for it runs on all newer ones
+
+
+class BuildTarget(NamedTuple):
+    """A machine: its name here, what Zig calls it, and what Android's compilers call it.
+
+    Linux binaries are for a C library of 2014 or, where an architecture came later, of its first
+    year, so that they run on boards with old systems.
+    """
+
+    name: str
+    zig: str = ""
+    android: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def is_android(self) -> bool:
+        return bool(self.android)
+
+    @property
+    def is_windows(self) -> bool:
+        return "windows" in self.name
+
+    @property
+    def program_name(self) -> str:
+        return "fourfold-run.exe" if self.is_windows else "fourfold-run"
+
+
+_ALL = (
+    BuildTarget("x86_64-linux-gnu", "x86_64-linux-gnu.2.17"),
+    BuildTarget("aarch64-linux-gnu", "aarch64-linux-gnu.2.17"),
+    BuildTarget("armv7-linux-gnueabihf", "arm-linux-gnueabihf.2.17", flags=("-mcpu=generic+v7a",)),
+    BuildTarget("riscv64-linux-gnu", "riscv64-linux-gnu.2.27"),
+    BuildTarget("x86_64-windows", "x86_64-windows-gnu"),
+    BuildTarget("aarch64-linux-android", android="aarch64-linux-android"),
+    BuildTarget("armv7-linux-android", android="armv7a-linux-androideabi"),
+    BuildTarget("x86_64-linux-android", android="x86_64-linux-android"),
+)
+TARGETS = {target.name: target for target in _ALL}
+# What `uname -m` and Android's `ro.product.cpu.abi` say, and how targets begin.
+_MACHINES = {
+    "x86_64": "x86_64",
+    "amd64": "x86_64",
+    "aarch64": "aarch64",
+    "arm64": "aarch64",
+    "arm64-v8a": "aarch64",
+    "armv7l": "armv7",
+    "armv8l": "armv7",
+    "armeabi-v7a": "armv7",
+    "riscv64": "riscv64",
+}
+_SYSTEMS = {"linux": "linux-gnu", "android": "linux-android", "windows": "windows"}
+
+
+def target_named(name: str) -> BuildTarget:
+    """One of the targets; an InputError with the nearest names where it is none."""
+    if name not in TARGETS:
+        why = f"known are {', '.join(TARGETS)}"
+        raise InputError(f"there is no target {name!r}", why, nearest(name, TARGETS))
+    return TARGETS[name]
+
+
+def find_target_machine(machine: str, system: str = "linux") -> BuildTarget | None:
+    """The target of a machine that calls itself so; None where there is none."""
+    begin, end = _MACHINES.get(machine.strip().lower()), _SYSTEMS[system]
+    found = (
+        target for name, target in TARGETS.items() if begin and name.startswith(f"{begin}-{end}")
+    )
+    return next(found, None)
+
+
+def host_target() -> BuildTarget | None:
+    """The target that this machine is; None where it is none."""
+    systems = {"win32": "windows", "linux": "linux"}
+    if sys.platform not in systems:
+        return None
+    return find_target_machine(platform.machine(), systems[sys.platform])

@@ -1,0 +1,245 @@
+"""Which trial tells which facts of a device elsewhere, each in a process of its own there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from fourfold.device import IMAGES, WAITING, DeviceInfo, Fact
+from fourfold.errors import BuildError, DeviceError
+from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
+from fourfold.kernel.opencl import probes
+from fourfold.kernel.opencl.claiming import GROUPS_EACH
+from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, BufferUse, Program
+from fourfold.players.connections import ConnectionLost
+from fourfold.players.remote.devices import machine_of
+from fourfold.players.remote.machine import Machine
+from fourfold.players.remote.steps import StepFailed
+from fourfold.players.remote.trial import KernelCall, TrialCall, run_trial
+from fourfold.players.trial_answers import (
+    CHUNKS,
+    GROUP_SHAPES,
+    ITEMS,
+    SELF_TEST_SIZES,
+    STAGES,
+    adds_right,
+    chain,
+    changed,
+    exchanges_right,
+    multiplies_right,
+    numbers,
+    texels,
+)
+from fourfold.store.log import log_once
+from fourfold.types import TensorType
+
+Facts = Mapping[str, Fact]
+_RUNS = 3
+_APART = 256  # bytes
+
+
+class Unanswered(Exception):
+    """A trial could not be made: nothing is known from it."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of a device, on its machine."""
+
+    machine: Machine
+    device: DeviceInfo
+
+    def half(self) -> Facts:
+        def computes() -> bool:
+            result = self._probe(probes.HALF, np.array([3.0], np.float32), 1)
+            return bool(result[0] == 10.0)
+
+        return {"half_arithmetic": succeeds(computes)}
+
+    def dot_products(self) -> Facts:
+        """Who adds up products of bytes: the one that is claimed, on a GPU also the extension."""
+        claim = str(self.device.claims.get("dot_products", ""))
+        names = (claim,) if self.device.is_cpu else (claim, "khr")
+        tried = dict.fromkeys(names) if claim else ()
+        return {"dot_products": next((name for name in tried if self._adds(name)), "")}
+
+    def _adds(self, name: str) -> bool:
+        packs, nothing = name == "x86", np.zeros(8, np.float32)
+        return succeeds(
+            lambda: adds_right(self._probe(probes.dots(name, packs), nothing, 1), packs)
+        )
+
+    def subgroups(self) -> Facts:
+        claim = str(self.device.claims.get("subgroups", ""))
+        return {"subgroups": claim if claim and succeeds(lambda: self._exchanges(claim)) else ""}
+
+    def _exchanges(self, name: str) -> bool:
+        program, nothing = probes.exchange(name), np.zeros((ITEMS, 2), np.float32)
+        return all(
+            exchanges_right(self._probe(program, nothing, *shape), shape[0])
+            for shape in GROUP_SHAPES
+        )
+
+    def matrix_units(self) -> Facts:
+        def multiplies() -> bool:
+            return multiplies_right(self._probe(probes.MATRIX, np.zeros(32, np.float32), 32))
+
+        claimed = bool(self.device.claims.get("matrix_units"))
+        return {"matrix_units": claimed and succeeds(multiplies)}
+
+    def self_test(self) -> Facts:
+        """Which of the kernels do not come out right: all in one program, and where that does not
+        go well each by itself.
+        """
+        names = tuple(probes.SELF_TEST)
+        if succeeds(lambda: self._changes(names)):
+            return {"self_test": ""}
+        wrong = [name for name in names if not succeeds(partial(self._changes, (name,)))]
+        return {"self_test": ", ".join(wrong)}
+
+    def _changes(self, names: tuple[str, ...]) -> bool:
+        """Whether numbers that are copied there and back come out changed as they should be."""
+        parts = [(name, items) for name in names for items in SELF_TEST_SIZES[name]]
+        runs = [[numbers(*part, run) for part in parts] for run in range(_RUNS)]
+        starts = _places(runs[0])
+        kernels = tuple(
+            KernelCall(name, (items,), (1,), (start, start))
+            for (name, items), start in zip(parts, starts, strict=True)
+        )
+        given = [_joined(arrays, starts) for arrays in runs]
+        program = probes.joined(probes.SELF_TEST[name] for name in names)
+        call = TrialCall(program, kernels, (given[0], np.zeros_like(given[0])))
+        with closing(run_trial(self.machine, self.device, call, given)) as found:
+            return all(
+                np.array_equal(results[1], _joined([changed(one) for one in arrays], starts))
+                for arrays, results in zip(runs, found, strict=True)
+            )
+
+    def forward_progress(self) -> Facts:
+        """Whether groups that wait for chunks which others have claimed come to an end."""
+
+        def goes_on() -> bool:
+            expected = chain()
+            values = np.zeros_like(expected)
+            values[0] = expected[0]
+            arrays = (np.zeros(2 * STAGES, np.int32), values)
+            groups = self.device.compute_units * GROUPS_EACH
+            program = probes.CLAIMS["claims"]
+            kernel = KernelCall("claims", (groups,), (1,), (0, 0), (STAGES, CHUNKS))
+            call = TrialCall(program, (kernel,), arrays)
+            return all(np.array_equal(self._run(call)[1], expected) for _ in range(_RUNS))
+
+        return {"forward_progress": self.device.is_cpu and succeeds(goes_on)}
+
+    def waiting(self) -> Facts:
+        """Whether a group a unit is there at once. None reaches memory of a host elsewhere."""
+
+        def is_resident() -> bool:
+            groups = self.device.compute_units
+            arrays = (np.zeros(max(STATE_WORDS, 64), np.int32), np.full(groups, -1, np.int32))
+            kernel = KernelCall("rounds", (groups * ITEMS,), (ITEMS,), (0, 0))
+            result = self._run(TrialCall(probes.ROUNDS, (kernel,), arrays))[1]
+            return np.array_equal(result, np.arange(groups))
+
+        able = bool(self.device.claims.get("matrix_units")) and succeeds(is_resident)
+        return {"resident": able, "reaches_host": False}
+
+    def images(self) -> Facts:
+        """Whether there are images of buffers, and of windows into them."""
+        claimed = int(self.device.claims.get("image_texels", 0))
+        works = claimed > 0 and succeeds(lambda: self._reads_images(claimed))
+        few = ITEMS + self.device.alignment // 8  # not up to where they lie
+        return {
+            "image_texels": claimed if works else 0,
+            "image_windows": works and succeeds(lambda: self._reads_images(few)),
+            "prefers_images": works and bool(self.device.claims.get("prefers_images")),
+        }
+
+    def _reads_images(self, limit: int) -> bool:
+        floats, halves = texels()
+        start = CONSTANT_ALIGNMENT + 4 * self.device.alignment
+        pieces = (np.zeros(start, np.uint8), floats.reshape(-1), halves.reshape(-1))
+        block = np.concatenate([piece.view(np.uint8) for piece in pieces])
+        uses = (
+            BufferUse(CONSTANTS, start // 4, TensorType.of(floats)),
+            BufferUse(CONSTANTS, (start + floats.nbytes) // 2, TensorType.of(halves)),
+        )
+        out = np.full((2, ITEMS, 4), np.nan, np.float32)
+        kernel = KernelCall("images", (ITEMS,), (1,), more=uses)
+        call = TrialCall(probes.IMAGES, (kernel,), (out,), block, limit)
+        result = self._run(call)[0]
+        return np.array_equal(result[0], floats) and np.array_equal(result[1], halves)
+
+    def _probe(self, program: Program, values: np.ndarray, *local: int) -> np.ndarray:
+        """What the kernel 'probe' makes of some values, by one group of work-items."""
+        return self._run(TrialCall(program, (KernelCall("probe", local, local),), (values,)))[0]
+
+    def _run(self, call: TrialCall) -> list[np.ndarray]:
+        with closing(run_trial(self.machine, self.device, call)) as found:
+            return next(found)
+
+
+TRIALS: dict[tuple[str, ...], Callable[[Trials], Facts]] = {
+    ("half_arithmetic",): Trials.half,
+    ("dot_products",): Trials.dot_products,
+    ("subgroups",): Trials.subgroups,
+    ("matrix_units",): Trials.matrix_units,
+    ("self_test",): Trials.self_test,
+    ("forward_progress",): Trials.forward_progress,
+    WAITING: Trials.waiting,
+    IMAGES: Trials.images,
+}
+
+
+def _places(arrays: list[np.ndarray]) -> list[int]:
+    """Where arrays begin that lie in one, each where a device lets anything begin."""
+    starts = [0]
+    for array in arrays:
+        starts.append(starts[-1] + -(-array.nbytes // _APART) * _APART)
+    return starts[:-1]
+
+
+def _joined(arrays: list[np.ndarray], starts: list[int]) -> np.ndarray:
+    joined = np.zeros(starts[-1] + arrays[-1].nbytes, np.uint8)
+    for array, start in zip(arrays, starts, strict=True):
+        joined[start : start + array.nbytes] = array.view(np.uint8)
+    return joined
+
+
+def probe(device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
+    """What trials tell of these facts and of those that go with them. What a trial did not answer
+    is left out: it is no fact. What only a player of this machine asks is left out, too.
+    """
+    found: dict[str, Fact] = {}
+    with machine_of(device) as machine:
+        trials = Trials(machine, device)
+        for told, trial in _asked(names):
+            try:
+                found |= trial(trials)
+            except Unanswered as error:
+                log_once(f"a trial of {', '.join(told)} on {device.name} gave no answer: {error}")
+    return found
+
+
+def _asked(names: Collection[str]) -> Iterator[tuple[tuple[str, ...], Callable[[Trials], Facts]]]:
+    return (item for item in TRIALS.items() if not set(item[0]).isdisjoint(names))
+
+
+def succeeds(trial: Callable[[], bool]) -> bool:
+    """Whether a trial goes well. A driver that dies of it has answered: its process is not this."""
+    try:
+        return trial()
+    except BuildError:
+        return False
+    except StepFailed as error:
+        if error.out_of_memory:
+            raise Unanswered(str(error)) from error
+        return False
+    except ConnectionLost:
+        raise
+    except DeviceError as error:
+        raise Unanswered(str(error)) from error

@@ -1,0 +1,1 @@
+"""Models in browsers: pages that run them, and a server to try pages with."""

@@ -1,0 +1,84 @@
+"""Makes a page that runs a model: a folder for any static server, with all that it needs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fourfold.compile.load import load_model
+from fourfold.errors import InputError
+from fourfold.options import CompileOptions
+from fourfold.prepare import prepare_web
+from fourfold.store.draft import Draft
+from fourfold.web.tasks import Task, check_task, find_task
+
+PLAYER, TEMPLATE = "player", "template"
+MODEL = "model.fourfold"
+MARK = "page.json"  # by which a folder is known as one of ours
+# Where the files are: beside this one where fourfold is installed, in a checkout in `web/`.
+_HERE = Path(__file__).parent
+_CHECKOUT = _HERE.parents[2] / "web"
+_FOLDERS = {PLAYER: "src", TEMPLATE: "page"}
+
+
+def asset_folder(name: str) -> Path:
+    """The folder of the player's scripts, or of the page's files."""
+    for found in (_HERE / name, _CHECKOUT / _FOLDERS[name]):
+        if found.is_dir():
+            return found
+    what, why = "pages cannot be made", f"the files of the {name} are missing"
+    raise InputError(what, why, "install fourfold again: pip install --force-reinstall fourfold")
+
+
+def make_page(
+    model: Path,
+    folder: Path,
+    options: CompileOptions,
+    task: str | None = None,
+    picture: Path | None = None,
+    scaling: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Writes the page of a model into a folder; gives what it has become.
+
+    `picture` is shown first. `scaling` is stronger than what the model and its task say.
+    """
+    check_folder(folder)
+    loaded = load_model(str(model), options)
+    chosen = find_task(loaded.model) if task is None else check_task(task, loaded.model)
+    if options.postprocess is None:
+        options = replace(options, postprocess=chosen.postprocess)
+    draft = Draft()
+    plans = prepare_web(draft, model, options)
+    folder.mkdir(parents=True, exist_ok=True)
+    size = draft.write(folder / MODEL)
+    _copy(asset_folder(TEMPLATE), folder)
+    _copy(asset_folder(PLAYER), folder / PLAYER)
+    settings = _settings(model, chosen, scaling or {})
+    if picture is not None:
+        settings["sample"] = f"sample{picture.suffix.lower()}"
+        shutil.copyfile(picture, folder / settings["sample"])
+    (folder / MARK).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    return {"folder": str(folder), "task": chosen.kind, "model_bytes": size, "plans": plans}
+
+
+def check_folder(folder: Path) -> None:
+    """A folder that is not ours is not written over."""
+    if folder.exists() and not (folder / MARK).exists() and any(folder.iterdir()):
+        what, why = f"'{folder}' is there already", "it holds other files than a page of fourfold's"
+        raise InputError(what, why, "choose another folder with -o")
+
+
+def _settings(model: Path, task: Task, scaling: Mapping[str, Any]) -> dict[str, Any]:
+    picture = {**task.picture, **scaling}
+    return {"title": model.stem, "model": MODEL, "task": task.kind, "picture": picture}
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir(exist_ok=True)
+    for path in source.iterdir():
+        if path.is_file():
+            shutil.copyfile(path, target / path.name)

@@ -1,0 +1,135 @@
+"""What a page makes of a model's outputs: told by their shapes, labels and the model's metadata."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fourfold.errors import InputError
+from fourfold.formats import Model
+from fourfold.graph import Graph
+from fourfold.processing import ArgMax, MediaPipeBoxes
+from fourfold.processing.boxes import FAMILIES
+from fourfold.processing.option import PostprocessOption
+from fourfold.types import DType, TensorType
+
+# Columns of the boxes of MediaPipe's detectors: four of the box, two of each key point.
+MEDIAPIPE_COLUMNS = {16: ("face", "face_full_range"), 18: ("hand",), 12: ("pose",)}
+DETECTIONS = 4  # outputs of a detector that picks its boxes itself
+KEY_POINT = 3  # y, x and a score
+LEAST_SIDE = 16  # of a mask or a picture
+MOST_MASK_CLASSES = 256
+KINDS = (
+    "boxes",
+    "detections",
+    "keypoints",
+    "mask",
+    "classmap",
+    "picture",
+    "classes",
+    "numbers",
+)
+_PICTURES = (DType.F32, DType.F16, DType.U8, DType.I8)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is drawn, and what the model's outputs become for that on the GPU.
+
+    `kind` is 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
+    'numbers'; `picture` are options with which pictures go in.
+    """
+
+    kind: str
+    postprocess: PostprocessOption | None = None
+    picture: dict[str, Any] = field(default_factory=dict)
+
+
+def find_task(model: Model) -> Task:
+    """The task of a model by what it takes and gives."""
+    graph = model.main
+    if not takes_picture(graph):
+        return Task("numbers")
+    outputs = [graph.types[name] for name in graph.results]
+    return _detector(graph, outputs) or _single(model, outputs) or Task("numbers")
+
+
+def takes_picture(graph: Graph) -> bool:
+    """Whether the only input can be a picture: [1, height, width, channels] or channels first."""
+    if len(graph.arguments) != 1:
+        return False
+    kind = graph.types[graph.arguments[0]]
+    if kind.dtype not in _PICTURES or kind.rank != 4 or kind.shape[0] != 1:
+        return False
+    _, first, second, last = kind.shape
+    if last == 1 and min(first, second) < LEAST_SIDE:
+        return False  # features of a sound, for one
+    return last in (1, 3, 4) or first in (1, 3)
+
+
+def _detector(graph: Graph, outputs: list[TensorType]) -> Task | None:
+    shapes = [kind.shape for kind in outputs]
+    if len(shapes) == DETECTIONS and _are_detections(shapes):
+        return Task("detections")
+    if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes):
+        return None
+    boxes, scores = sorted(shapes, key=lambda shape: -shape[2])
+    side = graph.types[graph.arguments[0]].shape[1]
+    if boxes[:2] != scores[:2] or scores[2] != 1:
+        return None
+    for family in MEDIAPIPE_COLUMNS.get(boxes[2], ()):
+        strides, in_cell = FAMILIES[family]
+        if sum(in_cell * (side // stride) ** 2 for stride in strides) == boxes[1]:
+            picking = MediaPipeBoxes(family=family, score=0.5, most=20)
+            # MediaPipe's detectors have seen pictures from -1 to 1, hands from 0 to 1.
+            low = 0.0 if family == "hand" else -1.0
+            return Task("boxes", picking, {"fit": "letterbox", "fill": 0, **_scaling(low)})
+    return None
+
+
+def _are_detections(shapes: list[tuple[int, ...]]) -> bool:
+    """Boxes [1,N,4], classes and scores [1,N], and how many there are."""
+    boxes, classes, scores, count = shapes
+    same = boxes[:-1] == classes == scores and len(classes) == 2
+    return same and boxes[-1] == DETECTIONS and count in ((1,), ())
+
+
+def _scaling(low: float) -> dict[str, float]:
+    return {"mean": 127.5, "std": 127.5} if low < 0 else {"mean": 0.0, "std": 255.0}
+
+
+def _single(model: Model, outputs: list[TensorType]) -> Task | None:
+    """A model of one output, or of which the first one counts."""
+    kind = outputs[0]
+    shape = tuple(size for size in kind.shape if size != 1)
+    if len(outputs) > 1 or not shape:
+        return None
+    if kind.rank == 4 and min(kind.shape[1:3]) >= LEAST_SIDE:
+        return _image(model, kind)
+    if shape[-1] == KEY_POINT and len(shape) == 2:
+        return Task("keypoints")
+    return Task("classes") if len(shape) == 1 and shape[0] > 1 else None
+
+
+def _image(model: Model, kind: TensorType) -> Task | None:
+    channels = kind.channels
+    about = model.metadata.outputs
+    labelled = bool(about and about[0].label_texts())
+    if channels == 1:
+        return Task("mask")
+    if channels == KEY_POINT and not labelled:
+        return Task("picture")
+    if channels <= MOST_MASK_CLASSES:
+        return Task("classmap", ArgMax())
+    return None
+
+
+def check_task(kind: str, model: Model) -> Task:
+    """What a caller asked for; its outputs are taken as they are."""
+    found = find_task(model)
+    if kind == found.kind:
+        return found
+    if not takes_picture(model.main) and kind != "numbers":
+        what = f"{kind} cannot be drawn of {model.main.name}"
+        raise InputError(what, "its input is no picture", "use --task numbers")
+    return Task(kind)

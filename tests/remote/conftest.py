@@ -1,0 +1,40 @@
+"""A machine at the end of a fake cable, and a store of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from remote.machine_setup import FakeMachine
+
+from fourfold.players import probing
+
+
+@pytest.fixture(scope="session")
+def compiled_players(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was compiled of the player, for all tests of a process."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    return tmp_path_factory.mktemp("players")
+
+
+@pytest.fixture
+def store(tmp_path: Path, compiled_players: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a store in which nothing is but the player; nothing is known of any device."""
+    folder = tmp_path / "store"
+    folder.mkdir(mode=0o700)
+    (folder / "players").symlink_to(compiled_players)
+    monkeypatch.setenv("FOURFOLD_CACHE", os.fspath(folder))
+    monkeypatch.setattr(probing, "_known", defaultdict(probing._Known))
+    return folder
+
+
+@pytest.fixture
+def machine(tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    made = FakeMachine(tmp_path / "machine")
+    monkeypatch.setenv("FAKE_MACHINE", os.fspath(made.folder))
+    monkeypatch.setenv("PATH", f"{made.commands}{os.pathsep}{os.environ['PATH']}")
+    return made

@@ -1,0 +1,62 @@
+"""A machine that slows itself down is waited for, a while."""
+
+from __future__ import annotations
+
+import pytest
+from remote.machine_setup import SERIAL, FakeMachine
+
+from fourfold.players.remote import heat
+from fourfold.players.remote.adb import AdbLink
+from fourfold.players.remote.heat import HeatWatch, read_state, signs_of_heat
+
+CLOCK = "/sys/class/devfreq/1c00000.gpu/max_freq"
+
+
+@pytest.mark.parametrize(
+    ("told", "hot"),
+    [
+        ("", False),
+        ("status 0", False),
+        ("status 1", False),
+        ("status 2", True),
+        ("level 0", False),
+        ("level 3", True),
+        (f"{CLOCK} 800", False),
+        (f"{CLOCK} 600", True),
+        ("nonsense", False),
+    ],
+)
+def test_signs(told: str, hot: bool) -> None:
+    usual = read_state(f"status 0\nlevel 0\n{CLOCK} 800")
+    assert bool(list(signs_of_heat(read_state(told), usual))) is hot
+
+
+def test_a_clock_that_is_always_low_is_no_sign() -> None:
+    usual = read_state(f"{CLOCK} 600")
+    assert not list(signs_of_heat(usual, usual))
+
+
+def test_it_waits_until_it_is_cool(machine: FakeMachine) -> None:
+    slept = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            machine.answer("dumpsys", "Thermal Status: 0")
+
+    machine.answer("dumpsys", "Thermal Status: 0")
+    watch = HeatWatch(AdbLink(SERIAL), sleep)
+    assert not watch.wait()
+    machine.answer("dumpsys", "IsStatusOverride: false\nThermal Status: 3")
+    assert watch.wait()
+    assert slept == [heat.PAUSE] * 3
+
+
+def test_it_does_not_wait_for_ever(machine: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(heat, "MOST", 2 * heat.PAUSE)
+    machine.answer("dumpsys", "Thermal Status: 4")
+    watch = HeatWatch(AdbLink(SERIAL), slept.append)
+    assert watch.wait()
+    assert not watch.wait()
+    assert len(slept) == 2

@@ -1,0 +1,54 @@
+"""One browser for the tests of the player, a server with a folder of its own, and an empty page."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from browser import MISSING, Browser, Page, browser_path, open_browser
+
+from fourfold.web.page import PLAYER, asset_folder
+from fourfold.web.server import FolderServer
+
+EMPTY = '<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><title>test</title>'
+
+
+class Stage(NamedTuple):
+    """A page with the player loaded as `fourfold`, and the folder that it is served from."""
+
+    page: Page
+    folder: Path
+    address: str
+
+    def run(self, script: str) -> Any:
+        """What the body of an async function returns."""
+        return self.page.run(f"(async () => {{ {script} }})()")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    if browser_path() is None:
+        pytest.skip(MISSING)
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def stage(chromium: Browser, tmp_path: Path) -> Iterator[Stage]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "index.html").write_text(EMPTY)
+    (folder / PLAYER).symlink_to(asset_folder(PLAYER))
+    with FolderServer(folder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.page(server.address)
+        page.wait_for("document.readyState === 'complete'")
+        page.run(
+            f"import('./{PLAYER}/fourfold.js').then((all) => {{ globalThis.fourfold = all; }})"
+        )
+        yield Stage(page, folder, server.address)
+        page.close()
+        server.shutdown()

@@ -1,0 +1,163 @@
+"""Pages that run models: which task they have, what is in their folder, what a browser shows."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Browser
+from click.testing import CliRunner, Result
+from onnx_writer import graph, model, node
+
+import fourfold
+from fourfold.cli import main
+from fourfold.store.prepared import Prepared
+from fourfold.web.page import PLAYER, TEMPLATE, asset_folder
+from fourfold.web.server import FolderServer
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT.parent / "shared" / "models" / "tflite"
+TASKS = {
+    "face_detection_short_range": "boxes",
+    "palm_detection_lite": "boxes",
+    "pose_detection": "boxes",
+    "ssd_mobilenet_v1_uint8": "detections",
+    "movenet_lightning_int8": "keypoints",
+    "selfie_segmentation": "mask",
+    "deeplab_v3_257_float": "classmap",
+    "style_transfer_f16_384": "numbers",
+    "edsr_x2_float": "picture",
+    "mobilenet_v1_025_224_float": "classes",
+    "kws_ref_model": "numbers",
+}
+has_models = pytest.mark.skipif(not MODELS.exists(), reason="the model collection is not here")
+
+
+def call(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words], standalone_mode=False)
+
+
+@has_models
+@pytest.mark.parametrize("name", ["face_detection_short_range", "kws_ref_model"])
+def test_the_folder_of_a_page(tmp_path: Path, name: str) -> None:
+    done = call("web", MODELS / f"{name}.tflite", "-o", tmp_path / "page", "--json")
+    assert done.exception is None, done.output
+    assert json.loads(done.output)["task"] == TASKS[name]
+    settings = json.loads((tmp_path / "page" / "page.json").read_text())
+    assert (settings["title"], settings["task"]) == (name, TASKS[name])
+    prepared = Prepared.open(str(tmp_path / "page" / settings["model"]))
+    kinds = [row["made_for"]["kind"] for row in prepared.index["plans"]]
+    assert kinds == ["gpu", "other"]
+    for file in asset_folder(PLAYER).iterdir():
+        assert (tmp_path / "page" / PLAYER / file.name).read_bytes() == file.read_bytes()
+
+
+@has_models
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_drawn_follows_from_the_model(tmp_path: Path, name: str) -> None:
+    done = call("web", MODELS / f"{name}.tflite", "-o", tmp_path / "page", "--json")
+    assert done.exception is None, done.output
+    assert json.loads(done.output)["task"] == TASKS[name]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Scores of two classes: the means of a picture's red and green, from 0 to 1."""
+    weights = np.zeros((2, 3, 1, 1), np.float32)
+    weights[0, 0] = weights[1, 1] = 1
+    nodes = [
+        node("Conv", ["x", "weights"], ["colours"]),
+        node("GlobalAveragePool", ["colours"], ["means"]),
+        node("Flatten", ["means"], ["scores"]),
+    ]
+    ports = [("x", "float", (1, 3, 8, 8))], [("scores", "float", (1, 2))]
+    path = tmp_path / "small.onnx"
+    path.write_bytes(model(graph(nodes, *ports, {"weights": weights})))
+    return path
+
+
+@pytest.fixture
+def red(tmp_path: Path) -> Path:
+    pictures = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    path = tmp_path / "red.png"
+    pictures.new("RGB", (30, 20), (204, 51, 0)).save(path)
+    return path
+
+
+def test_a_page_in_a_browser(chromium: Browser, small: Path, red: Path) -> None:
+    folder = small.parent / "page"
+    done = call("web", small, "-o", folder, "--picture", red)
+    assert done.exception is None, done.output
+    assert "a page that shows classes" in done.output
+    with FolderServer(folder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.page(server.address)
+        assert page.wait_for("document.body?.dataset.state") in ("ready", "shown")
+        page.wait_for("document.body.dataset.state === 'shown'")
+        shown = page.run("document.getElementById('results').innerText")
+        assert re.findall(r"[\d.]+ %|class \d", shown) == ["class 0", "80.0 %", "class 1", "20.0 %"]
+        page.run("document.getElementById('camera').click()")
+        wide = page.wait_for("document.getElementById('view').width !== 30 && view.width")
+        assert wide > 100  # the camera's
+        page.close()
+        server.shutdown()
+
+
+def test_a_page_says_what_fails(chromium: Browser, small: Path) -> None:
+    folder = small.parent / "page"
+    assert call("web", small, "-o", folder).exception is None
+    (folder / "model.fourfold").write_bytes(b"FOURFOLD")
+    with FolderServer(folder) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = chromium.page(server.address)
+        page.wait_for("document.body?.dataset.state === 'failed'")
+        assert "is damaged" in page.run("document.getElementById('status').innerText")
+        page.close()
+        server.shutdown()
+
+
+def test_options_of_pictures_reach_the_page(small: Path) -> None:
+    folder = small.parent / "page"
+    assert call("web", small, "-o", folder, "--range", "-1,1", "--fit", "crop").exception is None
+    picture = json.loads((folder / "page.json").read_text())["picture"]
+    assert picture == {"fit": "crop", "mean": 127.5, "std": 127.5}
+    call("web", small, "-o", folder, "--mean", "1,2,3", "--task", "numbers")
+    settings = json.loads((folder / "page.json").read_text())
+    assert settings["picture"] == {"mean": [1, 2, 3], "std": [1]}
+    assert settings["task"] == "numbers"
+
+
+def test_a_folder_of_somebody_else_is_left_alone(small: Path) -> None:
+    folder = small.parent / "other"
+    folder.mkdir()
+    (folder / "kept.txt").write_text("kept")
+    done = CliRunner().invoke(main, ["web", str(small), "-o", str(folder)])
+    assert done.exit_code == 2
+    assert "is there already" in done.output
+    assert [path.name for path in folder.iterdir()] == ["kept.txt"]
+
+
+def test_prepare_for_browsers_alone(small: Path) -> None:
+    output = small.with_suffix(".fourfold")
+    done = call("prepare", small, "--web", "-o", output)
+    assert done.exception is None, done.output
+    rows = Prepared.open(str(output)).index["plans"]
+    assert {row["requirements"]["language"] for row in rows} == {"wgsl"}
+    software = next(row for row in rows if row["made_for"]["kind"] == "other")
+    assert "local_memory" not in software["requirements"]
+
+
+def test_the_page_loads_all_modules_at_once() -> None:
+    page = (asset_folder(TEMPLATE) / "index.html").read_text()
+    named = set(re.findall(r'modulepreload" href="player/([^"]+)"', page))
+    assert named == {path.name for path in asset_folder(PLAYER).iterdir()}
+
+
+def test_the_package_has_the_version_of_fourfold() -> None:
+    package = json.loads((ROOT / "web" / "package.json").read_text())
+    assert package["version"] == fourfold.__version__

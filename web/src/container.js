@@ -1,0 +1,153 @@
+// The file form: a header, a table of sections, and sections. Nothing is believed before its checksum held.
+
+import { crc32 } from './crc32.js';
+import { FourfoldError, damaged } from './errors.js';
+
+/** @import { Source } from './source.js' */
+/** @typedef {{ name: string, offset: number, size: number, crc: number }} Entry */
+
+const MAGIC = 'FOURFOLD';
+const VERSION = 4;
+const HEADER = 64;
+const ENTRY = 48;
+const MOST_SECTIONS = 1 << 20;
+const NEAR = 1 << 16; // bytes between two sections that are fetched rather than asked for again
+const TEXT = new TextDecoder();
+
+/** A file of sections, of which those are read that somebody asks for. */
+export class Container {
+  #entries;
+  /**
+   * @param {Source} source
+   * @param {Entry[]} entries
+   */
+  constructor(source, entries) {
+    this.source = source;
+    this.#entries = entries;
+  }
+
+  /** @param {Source} source */
+  static async open(source) {
+    const header = await readHeader(source);
+    const table = await source.read(header.start, header.start + header.count * ENTRY);
+    if (crc32(table) !== header.crc) throw damaged(source.title, 'the checksum of its table does not hold');
+    const entries = Array.from({ length: header.count }, (_, number) => readEntry(source, table, number));
+    await source.settle(header.fingerprint);
+    return new Container(source, entries);
+  }
+
+  /**
+   * Several sections at once, in as few requests as there are gaps between them.
+   * @param {[number, string][]} wanted numbers, each with the name that the section must have
+   * @param {(bytes: number) => void} [report]
+   * @returns {Promise<Uint8Array[]>}
+   */
+  async sections(wanted, report) {
+    const entries = wanted.map(([number, name]) => this.#entry(number, name));
+    const order = [...new Set(entries)].sort((one, other) => one.offset - other.offset);
+    /** @type {Entry[][]} */
+    const runs = [];
+    for (const entry of order) {
+      const last = runs.at(-1)?.at(-1);
+      if (last && entry.offset - last.offset - last.size < NEAR) runs.at(-1)?.push(entry);
+      else runs.push([entry]);
+    }
+    /** @type {Map<Entry, Uint8Array>} */
+    const found = new Map();
+    await Promise.all(runs.map((run) => this.#readRun(run, found, report)));
+    return entries.map((entry) => /** @type {Uint8Array} */ (found.get(entry)));
+  }
+
+  /**
+   * @param {number} number
+   * @param {string} name
+   */
+  async json(number, name) {
+    const [bytes] = await this.sections([[number, name]]);
+    try {
+      return JSON.parse(TEXT.decode(bytes));
+    } catch (error) {
+      throw damaged(this.source.title, `section ${number} ('${name}') is no JSON: ${error}`);
+    }
+  }
+
+  /** @param {number} number */
+  size(number) {
+    return this.#entries[number]?.size ?? 0;
+  }
+
+  /**
+   * @param {Entry[]} run
+   * @param {Map<Entry, Uint8Array>} found
+   * @param {(bytes: number) => void} [report]
+   */
+  async #readRun(run, found, report) {
+    const start = run[0].offset;
+    const last = run[run.length - 1];
+    const bytes = await this.source.read(start, last.offset + last.size, report);
+    for (const entry of run) {
+      const data = bytes.subarray(entry.offset - start, entry.offset - start + entry.size);
+      if (data.length !== entry.size || crc32(data) !== entry.crc) {
+        await this.source.forget(); // what is kept may be what is wrong
+        throw damaged(this.source.title, `the checksum of its section '${entry.name}' does not hold`);
+      }
+      found.set(entry, data);
+    }
+  }
+
+  /**
+   * @param {number} number
+   * @param {string} name
+   */
+  #entry(number, name) {
+    const entry = this.#entries[number];
+    if (entry?.name === name) return entry;
+    throw damaged(this.source.title, `section ${number} is '${entry?.name}' where '${name}' should be`);
+  }
+}
+
+/** @param {Source} source */
+async function readHeader(source) {
+  const bytes = await source.read(0, Math.min(HEADER, source.size));
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  if (bytes.length < HEADER || TEXT.decode(bytes.subarray(0, 8)) !== MAGIC) {
+    throw damaged(source.title, 'it does not start as a file of fourfold');
+  }
+  if (crc32(bytes.subarray(0, HEADER - 4)) !== view.getUint32(60, true)) {
+    throw damaged(source.title, 'the checksum of its header does not hold');
+  }
+  const version = view.getUint32(8, true);
+  if (version !== VERSION) {
+    const fix = 'use the fourfold.js of the fourfold that wrote it, or prepare the model again';
+    throw new FourfoldError(`${source.title} has format ${version}`, `this player reads format ${VERSION}`, fix);
+  }
+  const size = Number(view.getBigUint64(16, true));
+  if (view.getUint32(12, true) !== HEADER || size !== source.size) {
+    throw damaged(source.title, `it has ${source.size} bytes where ${size} were written`);
+  }
+  const start = Number(view.getBigUint64(24, true));
+  const count = view.getUint32(32, true);
+  if (count > MOST_SECTIONS || start < HEADER || start + count * ENTRY > size) {
+    throw damaged(source.title, 'its table of sections lies outside of it');
+  }
+  const crc = view.getUint32(36, true);
+  return { start, count, crc, fingerprint: `${crc.toString(16)}-${view.getUint32(60, true).toString(16)}` };
+}
+
+/**
+ * @param {Source} source
+ * @param {Uint8Array} table
+ * @param {number} number
+ * @returns {Entry}
+ */
+function readEntry(source, table, number) {
+  const at = number * ENTRY;
+  const view = new DataView(table.buffer, table.byteOffset + at, ENTRY);
+  const name = TEXT.decode(table.subarray(at, at + 16)).replace(/\0+$/, '');
+  const offset = Number(view.getBigUint64(16, true));
+  const size = Number(view.getBigUint64(24, true));
+  if (offset % 64 || offset < HEADER || offset + size > source.size) {
+    throw damaged(source.title, 'a section lies outside of it');
+  }
+  return { name, offset, size, crc: view.getUint32(32, true) };
+}

@@ -1,0 +1,258 @@
+// fourfold in a browser: opens a prepared file and runs its model on the GPU.
+
+import { requestAdapter, requestDevice } from './device.js';
+import { FourfoldError } from './errors.js';
+import { fitPicture, isPicture, pictureLayout, pictureSize, toFrame } from './fit.js';
+import { PictureMaker } from './picture.js';
+import { Player } from './player.js';
+import { Prepared } from './prepared.js';
+import { openSource } from './source.js';
+import { byteLength, decodeOutput, encodeInput } from './tensor.js';
+
+export { FourfoldError, toFrame };
+
+/** @import { Plan, Port } from './plan.js' */
+/** @import { Copy } from './player.js' */
+/** @import { Row } from './prepared.js' */
+/** @typedef {{ device: GPUDevice, player: Player, pictures: PictureMaker }} Live */
+/** @import { Fit, Picture, PictureOptions } from './fit.js' */
+/** @import { OpenOptions, RunOptions, TensorInfo } from '../fourfold.js' */
+
+/**
+ * Opens a model: `await open('model.fourfold')`. It can be run at once; what the browser still compiles
+ * is waited for by the run that needs it, and `model.ready` tells when all is there.
+ * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from
+ * @param {OpenOptions} [options]
+ */
+export const open = (from, options) => Model.open(from, options);
+
+/** A model that is open. */
+export class Model {
+  #prepared;
+  #row;
+  #plan;
+  #options;
+  /** @type {Live | undefined} */
+  #live;
+  /** @type {Promise<void> | undefined} */
+  #recovery;
+  #closed = false;
+  #lost = '';
+  /**
+   * @param {Prepared} prepared
+   * @param {Row} row
+   * @param {Plan} plan
+   * @param {any} about
+   * @param {OpenOptions} options
+   */
+  constructor(prepared, row, plan, about, options) {
+    this.#prepared = prepared;
+    this.#row = row;
+    this.#plan = plan;
+    this.#options = options;
+    this.metadata = about;
+    this.inputs = plan.inputs.map((port, at) => describeTensor(port, about.inputs?.[at]));
+    this.outputs = plan.outputs.map((port, at) => describeTensor(port, about.outputs?.[at]));
+    /** @type {Promise<void>} */
+    this.ready = Promise.resolve();
+  }
+
+  /**
+   * @param {string | URL | Blob | ArrayBuffer | ArrayBufferView} from
+   * @param {OpenOptions} [options]
+   */
+  static async open(from, options = {}) {
+    const [prepared, adapter] = await Promise.all([
+      openSource(from, options.cache ?? true).then((source) => Prepared.open(source)),
+      requestAdapter(),
+    ]);
+    const row = prepared.choose(options, adapter);
+    const total = prepared.bytes(row);
+    let done = 0;
+    const report = (/** @type {number} */ bytes) => {
+      done = Math.min(total, done + bytes);
+      options.progress?.({ stage: 'fetch', done, total });
+    };
+    const [device, plan, about] = await Promise.all([
+      options.device ?? requestDevice(adapter, row.requirements),
+      prepared.plan(row, report),
+      prepared.about(row),
+    ]);
+    const model = new Model(prepared, row, plan, about, options);
+    await model.#start(device, report);
+    return model;
+  }
+
+  /** How the plan was made: its precision, and for how many compute units. */
+  get origin() {
+    return { precision: this.#plan.precision, units: this.#row.made_for.compute_units, launches: this.#plan.launches.length };
+  }
+
+  /** The device that it runs on, for who has buffers of it; undefined after `close`. */
+  get device() {
+    return this.#live?.device;
+  }
+
+  /**
+   * @param {GPUDevice} device
+   * @param {(bytes: number) => void} [report]
+   */
+  async #start(device, report) {
+    const player = new Player(device, this.#plan, (done, total) => this.#options.progress?.({ stage: 'compile', done, total }));
+    this.#live = { device, player, pictures: new PictureMaker(device) };
+    this.ready = player.pipelines.all();
+    this.ready.catch(() => {}); // a run that needs it tells
+    device.lost.then(({ message }) => {
+      if (this.#live?.device === device && !this.#closed) this.#lost = message || 'the browser gave no reason';
+    });
+    player.upload(await this.#prepared.constants(this.#row, report));
+  }
+
+  /**
+   * Runs the model: inputs by name, in the order of `inputs`, or the only one. Outputs come by name.
+   * @param {any} inputs
+   * @param {RunOptions} [options]
+   * @returns {Promise<Record<string, any>>}
+   */
+  async run(inputs, options = {}) {
+    const values = this.#arrange(inputs);
+    const live = await this.#awake();
+    const { player } = live;
+    const staging = await player.begin((write) => this.#putInputs(values, options, live, write), !options.buffers);
+    if (!staging) return Object.fromEntries(this.#plan.outputs.map((port) => [port.name, player.buffers[port.buffer]]));
+    const { bytes, starts } = await this.#fetch(player, staging);
+    const arrays = this.#plan.outputs.map((port, at) => [port.name, decodeOutput(port, bytes, starts[at], options.real ?? false)]);
+    return Object.fromEntries(arrays);
+  }
+
+  /**
+   * @param {Player} player
+   * @param {GPUBuffer} staging
+   */
+  async #fetch(player, staging) {
+    try {
+      return await player.end(staging);
+    } catch (error) {
+      await Promise.resolve(); // the word of the loss comes after the error that it caused
+      if (error instanceof FourfoldError) throw error;
+      throw new FourfoldError('the run did not end', `the device was lost: ${this.#lost || error}`, 'run again: the model opens a new device');
+    }
+  }
+
+  /**
+   * The player, on a new device where the old one was lost.
+   */
+  async #awake() {
+    if (this.#closed || !this.#live) throw new FourfoldError('the model is closed', 'close() was called', 'open it again');
+    if (this.#lost) await (this.#recovery ??= this.#recover().finally(() => (this.#recovery = undefined)));
+    return this.#live;
+  }
+
+  async #recover() {
+    const reason = this.#lost;
+    const kept = this.#live?.player.hasVariables;
+    if (this.#options.device) {
+      throw new FourfoldError('the device is lost', reason, 'it was passed to open(): make a new one, and open the model on it');
+    }
+    const device = await requestDevice(await requestAdapter(), this.#row.requirements);
+    this.#live?.player.close();
+    await this.#start(device);
+    this.#lost = '';
+    if (kept) {
+      const why = `the device was lost (${reason}), and with it what the model keeps from run to run`;
+      throw new FourfoldError('the states of the model are lost', why, 'run again: they begin anew');
+    }
+  }
+
+  /** What the model keeps from run to run begins anew. */
+  async reset() {
+    const { player } = await this.#awake();
+    player.reset(await this.#prepared.constants(this.#row));
+  }
+
+  /**
+   * Where a picture lies in the model's: `toFrame(fit, x, y)` leads back to the picture.
+   * @param {Picture} picture
+   * @param {PictureOptions} [how]
+   * @param {number} [input]
+   * @returns {Fit}
+   */
+  fit(picture, how = {}, input = 0) {
+    const layout = pictureLayout(this.#plan.inputs[input]);
+    return fitPicture(pictureSize(picture), layout, { ...this.#options.picture, ...how });
+  }
+
+  /** Gives the device's memory back. */
+  close() {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#live?.player.close();
+    this.#live?.pictures.close();
+    if (!this.#options.device) this.#live?.device.destroy();
+    this.#live = undefined;
+  }
+
+  /**
+   * @param {any} inputs
+   * @returns {any[]} one for each input
+   */
+  #arrange(inputs) {
+    const ports = this.#plan.inputs;
+    const single = isPicture(inputs) || ArrayBuffer.isView(inputs) || isBuffer(inputs) || typeof inputs?.[0] === 'number';
+    const listed = single ? [inputs] : Array.isArray(inputs) ? inputs : undefined;
+    const given = listed ?? ports.map(({ name }) => inputs?.[name]);
+    const unknown = listed ? undefined : Object.keys(inputs ?? {}).find((name) => !ports.some((port) => port.name === name));
+    const absent = ports.find((_, at) => given[at] == null);
+    if (unknown === undefined && !absent && given.length === ports.length) return given;
+    const title = ports.map(({ name }) => `'${name}'`).join(', ');
+    const what = unknown !== undefined ? `there is no input '${unknown}'` : absent ? `the input '${absent.name}' is missing` : `${given.length} inputs were given`;
+    throw new FourfoldError(what, `the model takes ${title}`, 'pass an object with one value for each of these names');
+  }
+
+  /**
+   * @param {number} input
+   * @param {RunOptions} options
+   * @returns {PictureOptions}
+   */
+  #pictureOptions(input, options) {
+    const port = this.#plan.inputs[input];
+    const asBytes = port.name in (this.#row.pixels ?? {}); // the plan itself scales them
+    const { mean, std } = (!asBytes && this.metadata.inputs?.[input]?.normalization) || {};
+    return { ...(mean && std ? { mean, std } : {}), ...this.#options.picture, ...options.picture };
+  }
+
+  /**
+   * Numbers go to the device at once; pictures and buffers by what the run's encoder does first.
+   * @param {any[]} values
+   * @param {RunOptions} options
+   * @param {Live} live
+   * @param {(port: Port, bytes: Uint8Array) => void} write
+   */
+  async #putInputs(values, options, { player, pictures }, write) {
+    /** @type {Copy[]} */
+    const copies = [];
+    for (const [at, port] of this.#plan.inputs.entries()) {
+      const value = values[at];
+      const target = player.buffers[port.buffer];
+      const size = Math.ceil(byteLength(port) / 4) * 4;
+      if (isPicture(value)) copies.push(await pictures.convert(value, port, this.#pictureOptions(at, options), target));
+      else if (isBuffer(value)) copies.push((encoder) => encoder.copyBufferToBuffer(value, 0, target, 0, size));
+      else write(port, encodeInput(port, value, options.real ?? false));
+    }
+    return copies;
+  }
+}
+
+/** @param {any} value */
+const isBuffer = (value) => 'GPUBuffer' in globalThis && value instanceof GPUBuffer;
+
+/**
+ * @param {Port} port
+ * @param {any} [said] the model's metadata of it
+ * @returns {TensorInfo}
+ */
+function describeTensor({ name, type, shape, quantization }, said = {}) {
+  const labels = (said.labels ?? []).find((/** @type {any} */ one) => one.kind === 'axis')?.texts ?? [];
+  const values = (said.labels ?? []).find((/** @type {any} */ one) => one.kind === 'value')?.texts ?? [];
+  return { name, type, shape, quantization, labels: labels.length ? labels : values, description: said.description ?? '', metadata: said };
+}

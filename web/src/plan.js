@@ -1,0 +1,146 @@
+// A plan as the player plays it: buffers, launches and modules, read from a file's record and checked.
+
+import { damaged } from './errors.js';
+import { byteLength } from './tensor.js';
+
+/** @import { Tensor } from './tensor.js' */
+/** @typedef {Tensor & { buffer: number }} Port */
+/** @typedef {{ name: string, kind: string, bytes: number, start?: number }} PlanBuffer */
+/** @typedef {number | [number, number]} Argument a number, or a buffer and the elements to skip in it */
+/** @typedef {{ entry: string, args: Argument[], groups: [number, number, number] }} Launch */
+/** @typedef {{ kind: GPUBufferBindingType, argument: number }} Binding the buffer of an argument; the words of a launch come before all */
+/** @typedef {{ name: string, code: string, bindings: Binding[] }} Module */
+/**
+ * @typedef {object} Plan
+ * @property {string} precision
+ * @property {PlanBuffer[]} buffers
+ * @property {Launch[]} launches
+ * @property {Map<string, Module>} modules in the order of their first use
+ * @property {Port[]} inputs
+ * @property {Port[]} outputs
+ */
+
+const KINDS = ['arena', 'constants', 'input', 'output', 'variable'];
+
+/**
+ * @param {any} record the section 'plan'
+ * @param {string} text the section 'text'
+ * @param {number} constants bytes of the section 'constants'
+ * @param {string} title of the file
+ * @returns {Plan}
+ */
+export function readPlan(record, text, constants, title) {
+  try {
+    return checkedPlan(record, text, constants);
+  } catch (error) {
+    throw damaged(title, `its record of a plan does not fit: ${error}`);
+  }
+}
+
+/**
+ * @param {any} record
+ * @param {string} text
+ * @param {number} constants
+ * @returns {Plan}
+ */
+function checkedPlan(record, text, constants) {
+  const buffers = record.buffers.map(readBuffer);
+  const modules = readModules(text);
+  for (const { name, kind, bytes, start } of buffers) {
+    const copied = kind === 'constants' || start !== undefined;
+    if (copied && (start ?? 0) + bytes > constants) throw new Error(`'${name}' goes beyond the constants`);
+  }
+  return {
+    precision: String(record.precision),
+    buffers,
+    modules,
+    launches: record.launches.map((/** @type {any[]} */ item) => readLaunch(item, buffers, modules)),
+    inputs: readPorts(record.inputs, record.input_names, buffers),
+    outputs: readPorts(record.outputs, record.output_names, buffers),
+  };
+}
+
+/**
+ * @param {any[]} item
+ * @returns {PlanBuffer}
+ */
+function readBuffer([name, kind, bytes, start]) {
+  if (!KINDS.includes(kind)) throw new Error(`there is no kind of buffer '${kind}' here`);
+  return { name: String(name), kind, bytes: whole(bytes), start: start === undefined ? start : whole(start) };
+}
+
+/**
+ * @param {any[]} item
+ * @param {PlanBuffer[]} buffers
+ * @param {Map<string, Module>} modules
+ * @returns {Launch}
+ */
+function readLaunch([entry, args, grid, local], buffers, modules) {
+  const module = modules.get(entry);
+  if (!module) throw new Error(`there is no module '${entry}'`);
+  for (const one of args) {
+    if (Array.isArray(one) && !(buffers[one[0]] && whole(one[1]) >= 0)) throw new Error(`'${entry}' uses buffer ${one}`);
+  }
+  for (const { kind, argument } of module.bindings) {
+    if (!Array.isArray(args[argument])) throw new Error(`'${entry}' has no buffer for ${kind} ${argument}`);
+  }
+  const groups = [0, 1, 2].map((axis) => whole((grid[axis] ?? 1) / (local[axis] ?? 1)));
+  return { entry, args, groups: /** @type {[number, number, number]} */ (groups) };
+}
+
+/**
+ * The modules of a program. Each begins with a line that says what is bound to it, behind the words of
+ * the launch: `//# conv2d_0 r0 r1 w3`, arguments 0 and 1 for reading, 3 for writing.
+ * @param {string} text
+ * @returns {Map<string, Module>}
+ */
+function readModules(text) {
+  const modules = new Map();
+  for (const piece of text.split(/^(?=\/\/# )/m)) {
+    const found = /^\/\/# (\w+)((?: [rw]\d+)*)\n/.exec(piece);
+    if (!found) continue; // what stands before the first module
+    const [, name, marks] = found;
+    modules.set(name, { name, code: piece, bindings: (marks.match(/[rw]\d+/g) ?? []).map(readBinding) });
+  }
+  return modules;
+}
+
+/**
+ * @param {string} mark
+ * @returns {Binding}
+ */
+const readBinding = (mark) => ({ kind: mark[0] === 'r' ? 'read-only-storage' : 'storage', argument: Number(mark.slice(1)) });
+
+/**
+ * @param {any[]} items
+ * @param {string[]} names
+ * @param {PlanBuffer[]} buffers
+ * @returns {Port[]}
+ */
+function readPorts(items, names, buffers) {
+  if (items.length !== names.length) throw new Error('there are not as many names as inputs and outputs');
+  return items.map((item, at) => {
+    const port = readPort(item, names[at]);
+    if (!(buffers[port.buffer]?.bytes >= byteLength(port))) throw new Error(`'${port.name}' does not fit its buffer`);
+    return port;
+  });
+}
+
+/**
+ * @param {any[]} item
+ * @param {string} name
+ * @returns {Port}
+ */
+function readPort([, kind, buffer, how], name) {
+  const [, type, sizes] = /** @type {RegExpExecArray} */ (/^(\w+)\[([\d,]*)\]$/.exec(kind));
+  const shape = sizes ? sizes.split(',').map(Number) : [];
+  const elements = shape.reduce((product, side) => product * side, 1);
+  const quantization = how ? { scale: how[0], zeroPoint: how[1], axis: how[2] } : undefined;
+  return { name: String(name), type, shape, elements, buffer: whole(buffer), quantization };
+}
+
+/** @param {unknown} value */
+function whole(value) {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+  throw new Error(`${value} is no size`);
+}

@@ -1,0 +1,145 @@
+// A prepared file: its models, and which of a model's plans an adapter can play best.
+
+import { Container } from './container.js';
+import { unmetRequirements } from './device.js';
+import { FourfoldError, damaged } from './errors.js';
+import { readPlan } from './plan.js';
+
+/** @import { Source } from './source.js' */
+/** @import { Plan } from './plan.js' */
+/**
+ * A plan's row of the index, as far as the player looks at it.
+ * @typedef {object} Row
+ * @property {number} model
+ * @property {string} device
+ * @property {string} precision
+ * @property {Record<string, any>} requirements
+ * @property {{ kind: string, compute_units: number }} made_for
+ * @property {string} [signature]
+ * @property {string} [postprocess]
+ * @property {Record<string, number[]>} shapes
+ * @property {Record<string, string>} pixels
+ * @property {number[]} sections
+ */
+/** @typedef {{ model?: string, precision?: string, signature?: string }} Wanted */
+
+const TEXT = new TextDecoder();
+
+export class Prepared {
+  #file;
+  #index;
+  #title;
+  /**
+   * @param {Container} file
+   * @param {{ models: { name: string }[], plans: Row[] }} index
+   */
+  constructor(file, index) {
+    this.#file = file;
+    this.#index = index;
+    this.#title = file.source.title;
+  }
+
+  /** @param {Source} source */
+  static async open(source) {
+    const file = await Container.open(source);
+    const index = await file.json(0, 'index');
+    if (!Array.isArray(index?.models) || !Array.isArray(index?.plans)) throw damaged(source.title, 'its index does not fit');
+    return new Prepared(file, index);
+  }
+
+  /**
+   * The plan of a model that fits an adapter best.
+   * @param {Wanted} wanted
+   * @param {GPUAdapter} adapter
+   * @returns {Row}
+   */
+  choose(wanted, adapter) {
+    const model = this.#chooseModel(wanted.model);
+    const rows = this.#index.plans.filter((row) => row.model === model && row.requirements.language === 'wgsl');
+    if (!rows.length) {
+      const fix = "prepare the model with 'fourfold prepare --web'";
+      throw new FourfoldError(`${this.#title} has no plan for browsers`, 'none of its plans is written in WGSL', fix);
+    }
+    const fitting = rows.filter((row) => isWanted(row, wanted));
+    if (!fitting.length) {
+      const why = `it was prepared for: ${rows.map((row) => `${row.precision} ${row.signature}`).join('; ')}`;
+      throw new FourfoldError(`${this.#title} has no plan as it is wanted`, why, "add one with 'fourfold prepare --web --add'");
+    }
+    return this.#firstPlayable(fitting, adapter);
+  }
+
+  /** @param {string | undefined} name */
+  #chooseModel(name) {
+    const names = this.#index.models.map((one) => one.name);
+    if (name === undefined && names.length === 1) return 0;
+    if (name !== undefined && names.includes(name)) return names.indexOf(name);
+    const what = `${this.#title} has ${name === undefined ? `${names.length} models` : `no model '${name}'`}`;
+    throw new FourfoldError(what, 'one is chosen by its name', `pass {model: ...} with one of ${names.join(', ')}`);
+  }
+
+  /**
+   * @param {Row[]} rows
+   * @param {GPUAdapter} adapter
+   */
+  #firstPlayable(rows, adapter) {
+    const reasons = rows.map((row) => unmetRequirements(row.requirements, adapter));
+    const able = rows.filter((_, at) => !reasons[at].length);
+    if (!able.length) {
+      const why = rows.map((row, at) => `the one in ${row.precision}: ${reasons[at].join(', and ')}`).join('; ');
+      throw new FourfoldError(`no plan in ${this.#title} can run on this GPU`, why, 'use another browser or GPU, or a smaller model');
+    }
+    return able.find((row) => row.made_for.kind === kindOf(adapter)) ?? able[0];
+  }
+
+  /**
+   * @param {Row} row
+   * @param {(bytes: number) => void} report
+   * @returns {Promise<Plan>}
+   */
+  async plan(row, report) {
+    const [plan, text, constants] = row.sections;
+    const [record, code] = await this.#file.sections([[plan, 'plan'], [text, 'text']], report);
+    return readPlan(JSON.parse(TEXT.decode(record)), TEXT.decode(code), this.#file.size(constants), this.#title);
+  }
+
+  /**
+   * @param {Row} row
+   * @param {(bytes: number) => void} [report]
+   */
+  async constants(row, report) {
+    const [found] = await this.#file.sections([[row.sections[2], 'constants']], report);
+    return found;
+  }
+
+  /**
+   * What the model says of itself.
+   * @param {Row} row
+   */
+  async about(row) {
+    return row.sections.length > 3 ? (await this.#file.json(row.sections[3], 'about')).metadata : {};
+  }
+
+  /**
+   * Bytes of all that a plan needs.
+   * @param {Row} row
+   */
+  bytes(row) {
+    return row.sections.slice(0, 3).reduce((sum, section) => sum + this.#file.size(section), 0);
+  }
+}
+
+/**
+ * @param {Row} row
+ * @param {Wanted} wanted
+ */
+const isWanted = (row, { precision, signature }) =>
+  [undefined, row.precision].includes(precision) && [undefined, row.signature].includes(signature);
+
+/**
+ * Whether there is a GPU behind an adapter, or software that compiles kernels for the processor.
+ * @param {GPUAdapter} adapter
+ */
+function kindOf({ info }) {
+  const software = info?.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe/i.test(`${info?.architecture} ${info?.description}`);
+  return software ? 'other' : 'gpu';
+}
