@@ -44,8 +44,8 @@ from fourfold.types import blank_array
 ANY_GPU = replace(NULL_GPU, name="any gpu", half_arithmetic=False, probed=PROBED)
 ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
-# No browser tells how many units a GPU has. Where there seem to be many, tiles are small.
-BROWSER_UNITS, SOFTWARE_UNITS = 32, 64
+# No browser tells how many units a GPU has. Software has the cores of a processor.
+BROWSER_UNITS, SOFTWARE_UNITS = 32, 2
 Progress = Callable[[int, int, str, float], None]
 ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
@@ -271,7 +271,7 @@ def browser_devices() -> tuple[DeviceInfo, ...]:
     """What browsers may have: a GPU of which nothing is known, and software that stands in for one.
 
     The latter compiles kernels on the processor, which takes long where work-items wait for each
-    other, or where one has a large tile: its plan has neither, and starts in a part of the time.
+    other: its plan has none of these, and starts in a part of the time.
     """
     gpu = find_target("webgpu:any", BROWSER_UNITS)
     return gpu, find_target("webgpu:software", SOFTWARE_UNITS)

@@ -104,7 +104,7 @@ function classmap({ context, model, found, fit }) {
   const paint = new Map([...counts.keys()].map((kind) => [kind, rgb(color(kind))]));
   overlay(context, model, fit, (at) => (numbers[at] ? [.../** @type {number[]} */ (paint.get(Number(numbers[at]))), 150] : [0, 0, 0, 0]));
   const order = [...counts].sort((one, other) => other[1] - one[1]).filter(([, count]) => count > numbers.length / 200);
-  return table(order.map(([kind, count]) => [labels[kind] ?? `class ${kind}`, percent(count / numbers.length)]), order.map(([kind]) => color(kind)));
+  return table(order.map(([kind, count]) => [labels[kind] ?? `class ${kind}`, percent(count / numbers.length)]), order.map(([kind]) => (kind ? color(kind) : 'transparent')));
 }
 
 /** @param {PictureResult} result */
@@ -130,7 +130,8 @@ function bestClasses({ model, found }) {
   const order = scores.map((_, kind) => kind).sort((one, other) => scores[other] - scores[one]);
   const likely = scores.every((score) => score >= 0 && score <= 1);
   const tell = (/** @type {number} */ score) => (likely ? percent(score) : score.toPrecision(4));
-  return table(order.slice(0, TOP).map((kind) => [labels[kind] ?? `class ${kind}`, tell(scores[kind])]));
+  const told = order.slice(0, TOP).filter((kind) => !likely || scores[kind] >= 0.001);
+  return table(told.map((kind) => [labels[kind] ?? `class ${kind}`, tell(scores[kind])]));
 }
 
 /** @param {Result} result */

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -109,6 +110,11 @@ class FolderServer(ThreadingHTTPServer):
         except OSError as error:
             what = f"port {port} cannot be served from"
             raise InputError(what, str(error), "choose another one with --port") from error
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away in the middle of something is no fault."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:

@@ -127,8 +127,16 @@ def _common_tile(target: Target, work: Work) -> ConvTile:
         tile
         for tile in few
         if tile.split <= work.depth and _is_snug(work, tile) and tile_fits(target, work, tile)
+        if not _builds_slowly(target.device, work, tile)
     ]
     return min(usable, key=lambda tile: _gpu_cost(target.device, work, tile), default=few[0])
+
+
+def _builds_slowly(device: DeviceInfo, work: Work, tile: ConvTile) -> bool:
+    """Software that stands in for a GPU has no local memory here, and compiles for a processor:
+    eight pixels, each with its own bounds at every tap, take SwiftShader a minute.
+    """
+    return not device.local_memory and work.taps > 1 and tile.pixels > 2
 
 
 def tries_images(device: DeviceInfo) -> bool:

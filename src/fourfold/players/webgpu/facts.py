@@ -22,6 +22,7 @@ _VENDORS = {
 }
 SOFTWARE_UNITS = 8  # of which a processor has one for each core at least
 _WORD = 4
+_MOST_BYTES = 2**31 - 1  # of a buffer: kernels count elements in 32 bits with a sign
 _ALIGNMENT = 256  # of buffers, which are bound whole: how parts of them could be does not matter
 
 
@@ -56,7 +57,7 @@ def device_info(adapter: Adapter, ordinal: int, version: str) -> DeviceInfo:
 
 
 def _largest_buffer(limits: Limits) -> int:
-    most: int = min(limits.maxBufferSize, limits.maxStorageBufferBindingSize)
+    most: int = min(limits.maxBufferSize, limits.maxStorageBufferBindingSize, _MOST_BYTES)
     return most // _WORD * _WORD
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.plan import Plan, padded
+from fourfold.plan import Buffer, Plan, padded
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.timing import TimedPlayer
 from fourfold.players.webgpu import binding as wg
@@ -21,6 +21,7 @@ from fourfold.players.webgpu.launches import Launches, Words
 from fourfold.players.webgpu.memory import USAGE, read_buffer, write_buffer
 from fourfold.players.webgpu.ports import IN_AND_OUT, Ports
 from fourfold.players.webgpu.program import build_modules
+from fourfold.players.webgpu.shared_constants import upload_constants
 from fourfold.players.webgpu.slot import DOING, Flight, Slot
 from fourfold.players.webgpu.timing import time_launches
 
@@ -58,16 +59,20 @@ class Player(TimedPlayer):
         for buffer in self.plan.buffers:
             made = None
             if buffer.kind not in IN_AND_OUT:
-                made = wg.Buffer(self._device, padded(buffer.bytes), USAGE)
+                made = self._make_buffer(buffer)
                 self._held.callback(made.release)
             self._shared.append(made)
-            if made is not None and buffer.kind == "constants":
-                write_buffer(made, 0, self.plan.constants_in(buffer))
         self._reset_variables()
         self._words = Words(self._device, self.plan.launches)
         self._held.callback(self._words.release)
         self._flight = self._make_flight(None)
         self._held.callback(self._flight.release)
+
+    def _make_buffer(self, buffer: Buffer) -> wg.Buffer:
+        """One that all runs have; it begins as zeros, but for constants."""
+        if buffer.kind == "constants":
+            return upload_constants(self._device, self.plan, buffer)
+        return wg.Buffer(self._device, padded(buffer.bytes), USAGE)
 
     def _make_flight(self, first: Launches | None) -> Flight:
         """Memory and launches of one run in flight."""
