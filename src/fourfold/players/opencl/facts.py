@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from fourfold.device import DeviceInfo
+from fourfold.players.claims import claims_of, language_version
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl_claims import claims_of, language_version
 
 _KINDS = {1 << 2: "gpu", 1 << 1: "cpu"}  # bits of CL_DEVICE_TYPE
 _UUID = "cl_khr_device_uuid"

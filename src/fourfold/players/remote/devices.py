@@ -8,9 +8,9 @@ from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, InputError
+from fourfold.players.claims import claims_of
 from fourfold.players.connections import MACHINES
 from fourfold.players.discovery import rank_device
-from fourfold.players.opencl_claims import claims_of
 from fourfold.players.remote.adb import attached_phones, find_phone
 from fourfold.players.remote.link import Link
 from fourfold.players.remote.machine import Machine
