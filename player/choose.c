@@ -111,7 +111,10 @@ static int has_text_fact(const ff_index *index, const char *fact, const char *wa
 /* Whether the device has one thing that a plan requires. What nobody knows counts as absent. */
 static int meets(const ff_index *index, const char *name, const ff_json *value) {
     const ff_device *device = index->device;
-    const struct { const char *name; uint64_t most; } sizes[] = {
+    const struct {
+        const char *name;
+        uint64_t most;
+    } sizes[] = {
         {"address_bits", device->address_bits}, {"work_group", device->max_work_group},
         {"local_memory", device->local_memory}, {"buffer_bytes", device->max_allocation},
         {"alignment", device->alignment},       {"resident_groups", device->compute_units}};
@@ -240,7 +243,8 @@ static int has_shapes(const ff_index *index, const ff_json *row, const char *wan
         }
         at = used < sizeof one ? strstr(wanted, one) : NULL;
         size = strlen(one);
-        found += at != NULL && (at == wanted || at[-1] == ';') && (at[size] == 0 || at[size] == ';');
+        found +=
+            at != NULL && (at == wanted || at[-1] == ';') && (at[size] == 0 || at[size] == ';');
     }
     return found == items && shapes != NULL && shapes->count == items;
 }
@@ -289,9 +293,10 @@ static ff_status none_fits(const ff_index *index, size_t model, size_t count, co
     const char *name = ff_index_model(index, model);
     const ff_json *row = ff_json_first(&index->document, index->hybrid_plans);
     if (count > 0) {
-        return ff_fail(error, FF_PLAN,
-                       "no plan of '%s' can run on %s, which lacks '%s': prepare it for this device",
-                       name, index->device->name, why);
+        return ff_fail(
+            error, FF_PLAN,
+            "no plan of '%s' can run on %s, which lacks '%s': prepare it for this device", name,
+            index->device->name, why);
     }
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         int64_t own;

@@ -9,8 +9,15 @@
 #include "platform.h"
 
 enum {
-    VERSION = 4, HEADER = 64, ENTRY = 48, NAME = 16, ALIGNMENT = 64, PAGE = 4096, LARGE = 1 << 16,
-    MOST_SECTIONS = 1 << 20, AT_ONCE = 16
+    VERSION = 4,
+    HEADER = 64,
+    ENTRY = 48,
+    NAME = 16,
+    ALIGNMENT = 64,
+    PAGE = 4096,
+    LARGE = 1 << 16,
+    MOST_SECTIONS = 1 << 20,
+    AT_ONCE = 16
 };
 
 uint32_t ff_format(void) {
@@ -74,8 +81,10 @@ static uint32_t crc32_of(uint32_t (*rows)[256], const uint8_t *bytes, size_t siz
         uint32_t sum = 0;
         uint32_t a = read_u32(bytes) ^ crc, b = read_u32(bytes + 4), c = read_u32(bytes + 8),
                  d = read_u32(bytes + 12);
-        sum ^= rows[15][a & 255] ^ rows[14][a >> 8 & 255] ^ rows[13][a >> 16 & 255] ^ rows[12][a >> 24];
-        sum ^= rows[11][b & 255] ^ rows[10][b >> 8 & 255] ^ rows[9][b >> 16 & 255] ^ rows[8][b >> 24];
+        sum ^= rows[15][a & 255] ^ rows[14][a >> 8 & 255] ^ rows[13][a >> 16 & 255] ^
+               rows[12][a >> 24];
+        sum ^=
+            rows[11][b & 255] ^ rows[10][b >> 8 & 255] ^ rows[9][b >> 16 & 255] ^ rows[8][b >> 24];
         sum ^= rows[7][c & 255] ^ rows[6][c >> 8 & 255] ^ rows[5][c >> 16 & 255] ^ rows[4][c >> 24];
         sum ^= rows[3][d & 255] ^ rows[2][d >> 8 & 255] ^ rows[1][d >> 16 & 255] ^ rows[0][d >> 24];
         crc = sum;
@@ -201,7 +210,7 @@ static size_t aligned(size_t place, size_t size) {
 int ff_container_write(const char *path, const char *const names[2], const ff_section sections[2]) {
     static const uint8_t zeros[PAGE];
     uint8_t head[HEADER + 2 * ENTRY] = "FOURFOLD";
-    uint32_t(*rows)[256] = malloc(AT_ONCE * sizeof *rows);
+    uint32_t (*rows)[256] = malloc(AT_ONCE * sizeof *rows);
     size_t place = sizeof head, sizes[5] = {sizeof head};
     const void *pieces[5] = {head};
     int good;

@@ -14,7 +14,7 @@ typedef struct ff_container {
     size_t size;
     int mapped;
     uint32_t count;
-    uint8_t *checked;          /* for each section whether its checksum was found right */
+    uint8_t *checked;            /* for each section whether its checksum was found right */
     uint32_t (*remainders)[256]; /* of CRC-32, for several bytes at once */
 } ff_container;
 

@@ -55,7 +55,8 @@ static int is_called(const ff_device *device, const char *wanted) {
 }
 
 static ff_status choose_device(ff_player *player, const char *wanted, ff_error *error) {
-    ff_status status = ff_opencl_devices(&player->cl, &player->devices, &player->device_count, error);
+    ff_status status =
+        ff_opencl_devices(&player->cl, &player->devices, &player->device_count, error);
     int any = wanted == NULL || *wanted == 0;
     if (status != FF_OK) {
         player->devices = NULL;
@@ -69,8 +70,9 @@ static ff_status choose_device(ff_player *player, const char *wanted, ff_error *
     }
     if (any && player->device == NULL) player->device = player->devices;
     if (player->device != NULL) return FF_OK;
-    return ff_fail(error, FF_OPENCL, "there is no device '%s'; this machine has %u, the first is %s",
-                   wanted, (unsigned)player->device_count, player->devices[0].facts.name);
+    return ff_fail(error, FF_OPENCL,
+                   "there is no device '%s'; this machine has %u, the first is %s", wanted,
+                   (unsigned)player->device_count, player->devices[0].facts.name);
 }
 
 static ff_status make_context(ff_player *player, ff_error *error) {
@@ -150,6 +152,18 @@ void ff_close(ff_player *player) {
     if (left == 0) free_player(player);
 }
 
+/* What a self-test found wrong with this device rules plans out, as far as they rest on it. */
+static ff_status check_self_test(const ff_model *model, ff_error *error) {
+    const char *wrong = ff_json_text(ff_index_fact(&model->player->index, "self_test"));
+    int halves = strcmp(model->plan.precision, "fp32") != 0;
+    if (wrong == NULL || !(strstr(wrong, "floats") || strstr(wrong, "bytes") ||
+                           strstr(wrong, "branches") || (halves && strstr(wrong, "halves")))) {
+        return FF_OK;
+    }
+    return ff_fail(error, FF_DEVICE, "%s does not compute right: a self-test found wrong %s",
+                   model->player->device->facts.name, wrong);
+}
+
 /* All of a model; what was made before something failed is given back by `ff_unload`. */
 static ff_status load(ff_model *model, const ff_options *options, ff_error *error) {
     ff_player *player = model->player;
@@ -167,6 +181,8 @@ static ff_status load(ff_model *model, const ff_options *options, ff_error *erro
     needed = ff_json_get(index, model->choice.row, "requirements");
     ff_json_whole(ff_json_get(index, needed, "resident_groups"), 0, INT64_MAX, &groups);
     model->resident = groups > 0;
+    status = check_self_test(model, error);
+    if (status != FF_OK) return status;
     built = ff_seconds();
     status = ff_program_load(model, options->cache, error);
     model->build_seconds = ff_seconds() - built;
@@ -222,7 +238,8 @@ ff_info ff_model_info(const ff_model *model) {
     info.launches = model->plan.launch_count;
     for (size_t i = 0; i < info.launches; i++) info.stages += model->plan.launches[i].stages;
     for (size_t i = 0; i < model->plan.buffer_count; i++) {
-        if (model->plan.buffers[i].kind < FF_HOST) info.device_bytes += model->plan.buffers[i].allocated;
+        if (model->plan.buffers[i].kind < FF_HOST)
+            info.device_bytes += model->plan.buffers[i].allocated;
     }
     info.open_seconds = model->open_seconds;
     info.build_seconds = model->build_seconds;

@@ -43,8 +43,20 @@ typedef struct ff_error {
 } ff_error;
 
 typedef enum ff_type {
-    FF_F16, FF_F32, FF_F64, FF_I8, FF_I16, FF_I32, FF_I64, FF_U8, FF_U16, FF_U32, FF_U64, FF_BOOL,
-    FF_C64, FF_C128 /* two floats, two doubles */
+    FF_F16,
+    FF_F32,
+    FF_F64,
+    FF_I8,
+    FF_I16,
+    FF_I32,
+    FF_I64,
+    FF_U8,
+    FF_U16,
+    FF_U32,
+    FF_U64,
+    FF_BOOL,
+    FF_C64,
+    FF_C128 /* two floats, two doubles */
 } ff_type;
 
 /* An input or output: rows one after the other, as the model's own format has them. */
@@ -69,7 +81,7 @@ typedef struct ff_device {
     char name[256], vendor[256], platform[256], driver[256], version[256];
     char language_version[16]; /* of OpenCL C: "3.0" */
     char uuid[33];
-    const char *kind; /* "gpu", "cpu" or "other" */
+    const char *kind;       /* "gpu", "cpu" or "other" */
     const char *extensions; /* with blanks between them */
     uint64_t memory, max_allocation, max_work_group, local_memory, image_texels;
     uint32_t number, compute_units, alignment, address_bits;
@@ -78,8 +90,8 @@ typedef struct ff_device {
 
 /* Which plan of a model is wanted, where a file has several. NULL leaves a choice open. */
 typedef struct ff_options {
-    const char *model;     /* its name; needed where a file has several */
-    const char *precision; /* "fp32", "mixed" or "fp16" */
+    const char *model;                            /* its name; needed where a file has several */
+    const char *precision;                        /* "fp32", "mixed" or "fp16" */
     const char *signature, *postprocess, *pixels; /* in the words of the file */
     const char *shapes; /* of inputs, as the file was prepared for: "image=1,320,320,3;mask=1,4" */
     const char *cache;  /* a folder for binaries of what had to be built; NULL keeps none */

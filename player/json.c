@@ -32,7 +32,8 @@ static int take(reader *in, char sign) {
 static uint32_t add_node(ff_json_document *document, ff_json_kind kind) {
     if (document->count == document->room) {
         uint32_t room = document->room * 2;
-        ff_json *nodes = room > UINT32_MAX / 4 ? NULL : realloc(document->nodes, room * sizeof *nodes);
+        ff_json *nodes =
+            room > UINT32_MAX / 4 ? NULL : realloc(document->nodes, room * sizeof *nodes);
         if (nodes == NULL) return 0;
         document->nodes = nodes;
         document->room = room;
@@ -49,7 +50,8 @@ static int read_hex(reader *in, uint32_t *found) {
         static const char digits[] = "0123456789abcdefABCDEF";
         const char *digit = *in->at == 0 ? NULL : strchr(digits, *in->at++);
         if (digit == NULL) return 0;
-        *found = *found << 4 | (uint32_t)(digit - digits < 16 ? digit - digits : digit - digits - 6);
+        *found =
+            *found << 4 | (uint32_t)(digit - digits < 16 ? digit - digits : digit - digits - 6);
     }
     return 1;
 }
@@ -192,8 +194,10 @@ static uint32_t read_number(reader *in) {
 }
 
 static uint32_t read_word(reader *in) {
-    static const struct { const char *text; ff_json_kind kind; } words[] = {
-        {"null", FF_JSON_NULL}, {"false", FF_JSON_FALSE}, {"true", FF_JSON_TRUE}};
+    static const struct {
+        const char *text;
+        ff_json_kind kind;
+    } words[] = {{"null", FF_JSON_NULL}, {"false", FF_JSON_FALSE}, {"true", FF_JSON_TRUE}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t size = strlen(words[i].text);
         if ((size_t)(in->end - in->at) >= size && memcmp(in->at, words[i].text, size) == 0) {

@@ -6,8 +6,14 @@
 #include <stdint.h>
 
 typedef enum ff_json_kind {
-    FF_JSON_NULL, FF_JSON_FALSE, FF_JSON_TRUE, FF_JSON_INTEGER, FF_JSON_REAL,
-    FF_JSON_TEXT, FF_JSON_LIST, FF_JSON_OBJECT
+    FF_JSON_NULL,
+    FF_JSON_FALSE,
+    FF_JSON_TRUE,
+    FF_JSON_INTEGER,
+    FF_JSON_REAL,
+    FF_JSON_TEXT,
+    FF_JSON_LIST,
+    FF_JSON_OBJECT
 } ff_json_kind;
 
 /* A value. Those in a list follow each other by `next`; in an object keys and values in turn. */

@@ -46,8 +46,8 @@ static ff_status make_buffer(ff_model *model, uint32_t number, ff_error *error) 
         from = NULL;
     }
     model->buffers[number] = model->player->cl.CreateBuffer(
-        model->player->context, flags, (size_t)(buffer->allocated ? buffer->allocated : 1),
-        from, &status);
+        model->player->context, flags, (size_t)(buffer->allocated ? buffer->allocated : 1), from,
+        &status);
     free(zeros);
     if (status == 0) return FF_OK;
     model->buffers[number] = NULL;
@@ -143,7 +143,8 @@ static ff_status find_image(ff_model *model, const ff_argument *use, ff_cl *foun
                             ff_error *error) {
     const ff_opencl *cl = &model->player->cl;
     const ff_buffer *buffer = &model->plan.buffers[use->number];
-    uint64_t skipped = use->offset / 4, start = 0, alignment = model->player->device->facts.alignment;
+    uint64_t skipped = use->offset / 4, start = 0,
+             alignment = model->player->device->facts.alignment;
     int64_t most = 0;
     ff_image *image = model->images;
     size_t region[2];
@@ -174,7 +175,8 @@ static ff_status find_image(ff_model *model, const ff_argument *use, ff_cl *foun
         shape.buffer = image->window;
     }
     if (status == 0) {
-        image->image = cl->CreateImage(model->player->context, CL_READ_ONLY, form, &shape, NULL, &status);
+        image->image =
+            cl->CreateImage(model->player->context, CL_READ_ONLY, form, &shape, NULL, &status);
         image->buffer = (uint32_t)use->number;
         image->texel = use->texel;
         image->start = start;
@@ -264,8 +266,8 @@ ff_status ff_memory_make(ff_model *model, ff_error *error) {
     if (!model->buffers || !model->meetings || !model->kernels || !model->images) {
         return ff_no_memory(error);
     }
-    model->queue = model->player->cl.CreateCommandQueue(
-        model->player->context, model->player->device->device, 0, &code);
+    model->queue = model->player->cl.CreateCommandQueue(model->player->context,
+                                                        model->player->device->device, 0, &code);
     if (code != 0) {
         model->queue = NULL;
         return ff_opencl_fail(error, "making a queue", code);

@@ -21,18 +21,33 @@ static const char *const PLACES[] = {
 #elif defined(__APPLE__)
     "/System/Library/Frameworks/OpenCL.framework/OpenCL",
 #elif defined(__ANDROID__)
-    "libOpenCL.so", "libOpenCL-pixel.so", "libOpenCL-car.so",
-    "/vendor/" LIB "/libOpenCL.so", "/system/vendor/" LIB "/libOpenCL.so",
-    "/system/" LIB "/libOpenCL.so", "/odm/" LIB "/libOpenCL.so",
-    "/vendor/" LIB "/egl/libGLES_mali.so", "/system/vendor/" LIB "/egl/libGLES_mali.so",
-    "/vendor/" LIB "/libPVROCL.so", "/system/vendor/" LIB "/libPVROCL.so",
+    "libOpenCL.so",
+    "libOpenCL-pixel.so",
+    "libOpenCL-car.so",
+    "/vendor/" LIB "/libOpenCL.so",
+    "/system/vendor/" LIB "/libOpenCL.so",
+    "/system/" LIB "/libOpenCL.so",
+    "/odm/" LIB "/libOpenCL.so",
+    "/vendor/" LIB "/egl/libGLES_mali.so",
+    "/system/vendor/" LIB "/egl/libGLES_mali.so",
+    "/vendor/" LIB "/libPVROCL.so",
+    "/system/vendor/" LIB "/libPVROCL.so",
 #else
-    "libOpenCL.so.1", "libOpenCL.so",
-    "/usr/lib64/libOpenCL.so.1", "/usr/local/lib/libOpenCL.so.1", "/usr/local/lib64/libOpenCL.so.1",
-    "/opt/rocm/lib/libOpenCL.so.1", "/opt/rocm/opencl/lib/libOpenCL.so.1",
-    "/opt/intel/oneapi/compiler/latest/lib/libOpenCL.so.1", "/usr/lib/wsl/lib/libOpenCL.so.1",
-    "libmali.so.1", "libmali.so", "/usr/lib/libmali.so", /* boards whose driver is the library */
-    "libMaliOpenCL.so", "/vendor/" LIB "/libOpenCL.so", "/system/vendor/" LIB "/libOpenCL.so",
+    "libOpenCL.so.1",
+    "libOpenCL.so",
+    "/usr/lib64/libOpenCL.so.1",
+    "/usr/local/lib/libOpenCL.so.1",
+    "/usr/local/lib64/libOpenCL.so.1",
+    "/opt/rocm/lib/libOpenCL.so.1",
+    "/opt/rocm/opencl/lib/libOpenCL.so.1",
+    "/opt/intel/oneapi/compiler/latest/lib/libOpenCL.so.1",
+    "/usr/lib/wsl/lib/libOpenCL.so.1",
+    "libmali.so.1",
+    "libmali.so",
+    "/usr/lib/libmali.so", /* boards whose driver is the library */
+    "libMaliOpenCL.so",
+    "/vendor/" LIB "/libOpenCL.so",
+    "/system/vendor/" LIB "/libOpenCL.so",
 #endif
 };
 
@@ -93,7 +108,10 @@ ff_status ff_opencl_fail(ff_error *error, const char *doing, int32_t status) {
 }
 
 static uint64_t number(const ff_opencl *cl, ff_cl device, uint32_t what) {
-    union { uint64_t number; uint8_t bytes[8]; } value = {0};
+    union {
+        uint64_t number;
+        uint8_t bytes[8];
+    } value = {0};
     uint64_t found = 0;
     size_t size = 0;
     if (cl->GetDeviceInfo(device, what, sizeof value, &value, &size) != 0 || size > 8) return 0;
@@ -187,7 +205,8 @@ static ff_cl *handles(const ff_opencl *cl, ff_cl platform, uint32_t *count) {
     return NULL;
 }
 
-static int add_devices(const ff_opencl *cl, ff_cl platform, ff_found_device **found, size_t *count) {
+static int add_devices(const ff_opencl *cl, ff_cl platform, ff_found_device **found,
+                       size_t *count) {
     uint32_t added = 0;
     ff_cl *devices = handles(cl, platform, &added);
     ff_found_device *more = NULL;

@@ -8,10 +8,12 @@
 static const int64_t MOST_BYTES = INT64_C(1) << 48, MOST_SIDE = INT64_C(1) << 40;
 enum { PROTOCOL_BYTES = 192 };
 
-static const struct { char name[7]; uint8_t size; } TYPES[] = {
-    {"f16[", 2}, {"f32[", 4}, {"f64[", 8}, {"i8[", 1},  {"i16[", 2}, {"i32[", 4},
-    {"i64[", 8}, {"u8[", 1},  {"u16[", 2}, {"u32[", 4}, {"u64[", 8}, {"bool[", 1},
-    {"c64[", 8}, {"c128[", 16}};
+static const struct {
+    char name[7];
+    uint8_t size;
+} TYPES[] = {{"f16[", 2}, {"f32[", 4},  {"f64[", 8}, {"i8[", 1},   {"i16[", 2},
+             {"i32[", 4}, {"i64[", 8},  {"u8[", 1},  {"u16[", 2},  {"u32[", 4},
+             {"u64[", 8}, {"bool[", 1}, {"c64[", 8}, {"c128[", 16}};
 
 static const char *const KINDS[] = {"arena",    "constants", "input", "output",
                                     "variable", "state",     "host",  "host_protocol"};
@@ -167,7 +169,8 @@ static int read_launch(ff_plan *plan, const ff_json *item, ff_plan_launch *launc
     launch->arguments = plan->arguments + plan->arguments_used;
     launch->argument_count = list->count;
     for (size_t i = 0; i < list->count; i++) {
-        if (!read_argument(plan, next(&arguments), &plan->arguments[plan->arguments_used++])) return 0;
+        if (!read_argument(plan, next(&arguments), &plan->arguments[plan->arguments_used++]))
+            return 0;
     }
     if (!read_sides(plan, next(&parts), launch->grid, &launch->axes)) return 0;
     if (!read_sides(plan, next(&parts), launch->local, &axes) || axes != launch->axes) return 0;
@@ -277,10 +280,11 @@ ff_status ff_plan_read(ff_plan *plan, ff_container *file, const ff_json_document
         if (!ff_json_whole(next(&numbers), 0, INT32_MAX, &number)) number = -1;
         status = ff_container_section(file, number, names[i], found[i], error);
     }
-    if (status == FF_OK && !(ff_json_read(&plan->record, record.bytes, record.size) &&
-                             read_record(plan))) {
-        status = ff_fail(error, FF_FILE,
-                         "the file is damaged: the record of a plan does not fit; prepare it again");
+    if (status == FF_OK &&
+        !(ff_json_read(&plan->record, record.bytes, record.size) && read_record(plan))) {
+        status =
+            ff_fail(error, FF_FILE,
+                    "the file is damaged: the record of a plan does not fit; prepare it again");
     }
     if (status != FF_OK) ff_plan_free(plan);
     return status;

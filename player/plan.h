@@ -8,7 +8,14 @@
 enum { FF_MOST_AXES = 16, FF_BUFFER_ALIGNMENT = 64 };
 
 typedef enum ff_buffer_kind {
-    FF_ARENA, FF_CONSTANTS, FF_INPUT, FF_OUTPUT, FF_VARIABLE, FF_STATE, FF_HOST, FF_HOST_PROTOCOL
+    FF_ARENA,
+    FF_CONSTANTS,
+    FF_INPUT,
+    FF_OUTPUT,
+    FF_VARIABLE,
+    FF_STATE,
+    FF_HOST,
+    FF_HOST_PROTOCOL
 } ff_buffer_kind;
 
 typedef struct ff_buffer {

@@ -17,6 +17,7 @@ void ff_unmap_file(const uint8_t *bytes, size_t size);
 int ff_write_file(const char *path, const void *const *pieces, const size_t *sizes, size_t count);
 void ff_make_folder(const char *path); /* that it cannot is seen when a file is written */
 int ff_file_exists(const char *path);
+void ff_remove_file(const char *path);
 
 void *ff_load_library(const char *path);
 void ff_free_library(void *library);

@@ -81,6 +81,10 @@ int ff_file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
+void ff_remove_file(const char *path) {
+    unlink(path);
+}
+
 void *ff_load_library(const char *path) {
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }

@@ -95,6 +95,12 @@ int ff_file_exists(const char *path) {
     return found;
 }
 
+void ff_remove_file(const char *path) {
+    wchar_t *name = wide(path);
+    if (name != NULL) DeleteFileW(name);
+    free(name);
+}
+
 void *ff_load_library(const char *path) {
     wchar_t *name = wide(path);
     void *library = name == NULL ? NULL : (void *)LoadLibraryW(name);

@@ -5,11 +5,13 @@
 #include "model.h"
 
 enum {
-    ALIGNED = 16,      /* bytes that the address of an input is a multiple of, to be read there */
-    STAGE = 1 << 20,   /* bytes that are copied before the copy engine begins with them */
-    PIECE = 4096,      /* bytes of an input that a waiting kernel is told of */
+    ALIGNED = 16,    /* bytes that the address of an input is a multiple of, to be read there */
+    STAGE = 1 << 20, /* bytes that are copied before the copy engine begins with them */
+    PIECE = 4096,    /* bytes of an input that a waiting kernel is told of */
     CHUNK = 32 * PIECE,
-    READY = 0, DONE = 16, LATE = 32, /* flags of the host protocol */
+    READY = 0,
+    DONE = 16,
+    LATE = 32,         /* flags of the host protocol */
     MOST_POLLS = 40000 /* of the flag that a kernel is done, then the driver waits */
 };
 
@@ -240,7 +242,8 @@ ff_status ff_play_timed(ff_model *model, const void *const *inputs, size_t runs,
     uint8_t *saved;
     ff_status put_in;
     for (size_t i = 0; i < model->plan.buffer_count; i++) {
-        if (model->plan.buffers[i].kind == FF_VARIABLE) bytes += (size_t)model->plan.buffers[i].bytes;
+        if (model->plan.buffers[i].kind == FF_VARIABLE)
+            bytes += (size_t)model->plan.buffers[i].bytes;
     }
     saved = malloc(bytes);
     queue = cl->CreateCommandQueue(model->player->context, model->player->device->device,

@@ -66,7 +66,8 @@ static ff_cl load_from_file(const ff_model *model, const parts *own) {
     for (; row != NULL; row = ff_json_next(&index->document, row)) {
         ff_section binary;
         int64_t number;
-        if (!are_parts(own, &index->document, ff_json_get(&index->document, row, "parts"))) continue;
+        if (!are_parts(own, &index->document, ff_json_get(&index->document, row, "parts")))
+            continue;
         if (!ff_json_whole(ff_json_get(&index->document, row, "section"), 0, INT32_MAX, &number) ||
             ff_container_section(&model->player->file, number, "binary", &binary, NULL) != FF_OK) {
             return NULL;
@@ -88,7 +89,8 @@ static ff_cl load_from_cache(const ff_model *model, const parts *own, const char
     ff_section head, binary;
     ff_json_document document;
     ff_cl program = NULL;
-    if (!path_in(path, folder, own->key, ".fourfold") || !path_in(mark, folder, own->key, ".mark")) {
+    if (!path_in(path, folder, own->key, ".fourfold") ||
+        !path_in(mark, folder, own->key, ".mark")) {
         return NULL;
     }
     if (ff_file_exists(mark) || ff_container_open(&file, path, NULL) != FF_OK) return NULL;
@@ -98,7 +100,7 @@ static ff_cl load_from_cache(const ff_model *model, const parts *own, const char
         if (are_parts(own, &document, ff_json_get(&document, document.nodes, "parts")) &&
             ff_write_file(mark, NULL, NULL, 0)) {
             program = load_binary(model, binary);
-            remove(mark);
+            ff_remove_file(mark);
         }
         ff_json_free(&document);
     }
@@ -172,23 +174,26 @@ ff_status ff_program_save(ff_model *model, const char *folder, char *path, size_
     size_t size = 0;
     int good;
     make_parts(&own, model);
-    if (!path_in(target, folder, own.key, ".fourfold") || !path_in(mark, folder, own.key, ".mark")) {
+    if (!path_in(target, folder, own.key, ".fourfold") ||
+        !path_in(mark, folder, own.key, ".mark")) {
         return ff_fail(error, FF_ARGUMENT, "the path of a folder for binaries is too long");
     }
-    if (cl->GetProgramInfo(model->program, CL_BINARY_SIZES, sizeof size, &size, NULL) || size == 0) {
+    if (cl->GetProgramInfo(model->program, CL_BINARY_SIZES, sizeof size, &size, NULL) ||
+        size == 0) {
         return ff_fail(error, FF_DEVICE, "the driver gives no binary of a program");
     }
     binary = malloc(size);
     head = make_head(&own, model->name);
     good = binary != NULL && head != NULL;
-    if (good && cl->GetProgramInfo(model->program, CL_BINARIES, sizeof binary, &binary, NULL) == 0) {
+    if (good &&
+        cl->GetProgramInfo(model->program, CL_BINARIES, sizeof binary, &binary, NULL) == 0) {
         sections[0].bytes = (const uint8_t *)head;
         sections[0].size = strlen(head);
         sections[1].bytes = binary;
         sections[1].size = size;
         ff_make_folder(folder);
         good = ff_container_write(target, names, sections);
-        if (good) remove(mark);
+        if (good) ff_remove_file(mark);
     }
     free(binary);
     free(head);

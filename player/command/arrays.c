@@ -10,8 +10,8 @@
 
 enum { MAGIC = 6, SHORT_HEAD = 10, LONG_HEAD = 12, STEP = 64 };
 
-static const char *const TYPES[] = {"<f2", "<f4", "<f8", "|i1", "<i2", "<i4",
-                                    "<i8", "|u1", "<u2", "<u4", "<u8", "|b1", "<c8", "<c16"};
+static const char *const TYPES[] = {"<f2", "<f4", "<f8", "|i1", "<i2", "<i4", "<i8",
+                                    "|u1", "<u2", "<u4", "<u8", "|b1", "<c8", "<c16"};
 
 /* What the header of a .npy file says of a tensor. */
 static void describe(const ff_tensor *tensor, char shape[512]) {
@@ -94,12 +94,19 @@ static uint16_t half(uint32_t steps) {
 void *ff_make_up_array(const ff_tensor *tensor, ff_error *error) {
     uint8_t *made = calloc(tensor->bytes + 8, 1);
     size_t size = tensor->type >= FF_C64 ? tensor->element_bytes / 2 : tensor->element_bytes;
-    ff_type type = tensor->type == FF_C64 ? FF_F32 : tensor->type == FF_C128 ? FF_F64 : tensor->type;
+    ff_type type = tensor->type == FF_C64    ? FF_F32
+                   : tensor->type == FF_C128 ? FF_F64
+                                             : tensor->type;
     uint64_t state = 1;
     if (made == NULL) ff_no_memory(error);
     for (size_t at = 0; made != NULL && at < tensor->bytes; at += size) {
         uint32_t bits;
-        union { float real; double number; uint16_t half; uint8_t bytes[8]; } value = {0};
+        union {
+            float real;
+            double number;
+            uint16_t half;
+            uint8_t bytes[8];
+        } value = {0};
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         bits = (uint32_t)(state >> 40); /* 24 of them */
         if (type == FF_F32) value.real = (float)bits / 16777216.0f;

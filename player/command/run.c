@@ -9,7 +9,15 @@
 #include "report.h"
 #include "steps.h"
 
-enum { GOOD, FAILED, WRONG_USE, NO_DEVICE, MOST_INPUTS = 256, MOST_RUNS = 100000, PATH_ROOM = 4096 };
+enum {
+    GOOD,
+    FAILED,
+    WRONG_USE,
+    NO_DEVICE,
+    MOST_INPUTS = 256,
+    MOST_RUNS = 100000,
+    PATH_ROOM = 4096
+};
 
 static const char USAGE[] =
     "usage: fourfold-run MODEL.fourfold [options]\n"
@@ -54,13 +62,21 @@ typedef struct run {
 } run;
 
 static int read_value(request *how, const char *name, const char *value) {
-    const struct { const char *name; const char **to; } texts[] = {
-        {"--model", &how->options.model}, {"--device", &how->device}, {"--inputs", &how->inputs},
-        {"--output", &how->output}, {"--precision", &how->options.precision},
-        {"--signature", &how->options.signature}, {"--postprocess", &how->options.postprocess},
-        {"--pixels", &how->options.pixels}, {"--shapes", &how->options.shapes},
-        {"--cache", &how->options.cache}, {"--save-binaries", &how->binaries},
-        {"--steps", &how->steps}};
+    const struct {
+        const char *name;
+        const char **to;
+    } texts[] = {{"--model", &how->options.model},
+                 {"--device", &how->device},
+                 {"--inputs", &how->inputs},
+                 {"--output", &how->output},
+                 {"--precision", &how->options.precision},
+                 {"--signature", &how->options.signature},
+                 {"--postprocess", &how->options.postprocess},
+                 {"--pixels", &how->options.pixels},
+                 {"--shapes", &how->options.shapes},
+                 {"--cache", &how->options.cache},
+                 {"--save-binaries", &how->binaries},
+                 {"--steps", &how->steps}};
     char *end = NULL;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(name, texts[i].name) == 0) *texts[i].to = value;
@@ -76,10 +92,13 @@ static int read_value(request *how, const char *name, const char *value) {
 }
 
 static int read_arguments(request *how, int count, char **arguments) {
-    const struct { const char *name; int *to; } flags[] = {
-        {"--bench", &how->bench}, {"--profile", &how->profile}, {"--probe", &how->probe},
-        {"--json", &how->json}, {"--help", &how->help}, {"-h", &how->help},
-        {"--version", &how->version}};
+    const struct {
+        const char *name;
+        int *to;
+    } flags[] = {{"--bench", &how->bench},    {"--profile", &how->profile},
+                 {"--probe", &how->probe},    {"--json", &how->json},
+                 {"--help", &how->help},      {"-h", &how->help},
+                 {"--version", &how->version}};
     for (int i = 1; i < count; i++) {
         const char *name = arguments[i];
         size_t flag = 0, most = sizeof flags / sizeof *flags;
@@ -110,9 +129,10 @@ static int probe(const request *how) {
         const ff_device *one = &devices[i];
         ff_line line = {0};
         if (how->json) ff_add_device(&line, one);
-        else ff_add(&line, "%u: %s (%s, driver %s), %s of %u units, %llu MiB", one->number, one->name,
-                    one->platform, one->driver, one->kind, one->compute_units,
-                    (unsigned long long)(one->memory >> 20));
+        else
+            ff_add(&line, "%u: %s (%s, driver %s), %s of %u units, %llu MiB", one->number,
+                   one->name, one->platform, one->driver, one->kind, one->compute_units,
+                   (unsigned long long)(one->memory >> 20));
         ff_tell(&line);
     }
     ff_free_devices(devices, count);
@@ -129,7 +149,8 @@ static const char *find_input(const run *one, size_t number, char room[PATH_ROOM
         int named = 0;
         for (size_t j = 0; j < one->info.inputs; j++) {
             const char *other = ff_input(one->model, j)->name;
-            named = named || (strncmp(given, other, strlen(other)) == 0 && given[strlen(other)] == '=');
+            named =
+                named || (strncmp(given, other, strlen(other)) == 0 && given[strlen(other)] == '=');
         }
         if (named && strncmp(given, name, size) == 0 && given[size] == '=') return given + size + 1;
         if (!named && place++ == number) return given;
@@ -150,8 +171,8 @@ static ff_status make_arrays(run *one, ff_error *error) {
         const ff_tensor *tensor = ff_input(one->model, i);
         const char *path = find_input(one, i, room);
         one->made_up[i] = path == NULL;
-        one->inputs[i] = path == NULL ? ff_make_up_array(tensor, error)
-                                      : ff_read_array(path, tensor, error);
+        one->inputs[i] =
+            path == NULL ? ff_make_up_array(tensor, error) : ff_read_array(path, tensor, error);
         if (one->inputs[i] == NULL) return error->status;
     }
     for (size_t i = 0; i < one->info.outputs; i++) {

@@ -150,35 +150,45 @@ static double half(uint16_t bits) {
     return sign * (exponent == 0 ? ldexp(fraction, -24) : ldexp(fraction + 1024, exponent - 25));
 }
 
-/* An element as a number; types that are not named are taken byte by byte. */
-static double element(const uint8_t *bytes, const char *type, size_t index) {
+/* An element as a number. Sizes are powers of two, and all machines here are little-endian. */
+static double element(const uint8_t *bytes, char kind, size_t size, size_t index) {
+    uint64_t bits = 0;
     float single;
-    int32_t word;
-    uint16_t two;
-    if (strcmp(type, "f32") == 0) return memcpy(&single, bytes + 4 * index, 4), (double)single;
-    if (strcmp(type, "i32") == 0) return memcpy(&word, bytes + 4 * index, 4), (double)word;
-    if (strcmp(type, "f16") == 0) return memcpy(&two, bytes + 2 * index, 2), half(two);
-    return strcmp(type, "i8") == 0 ? (double)(int8_t)bytes[index] : (double)bytes[index];
+    double wide;
+    memcpy(&bits, bytes + size * index, size);
+    if (kind == 'u') return (double)bits;
+    if (kind == 'i') return (double)((int64_t)(bits << (64 - 8 * size)) >> (64 - 8 * size));
+    if (size == 2) return half((uint16_t)bits);
+    if (size == 4) return memcpy(&single, bytes + 4 * index, 4), (double)single;
+    return memcpy(&wide, bytes + 8 * index, 8), wide;
+}
+
+/* The kind and the bytes of a type such as "f32"; 0 where it is none. */
+static size_t read_type(const char *type, char *kind) {
+    unsigned long bits = strcmp(type, "bool") == 0 ? 8 : strtoul(type + 1, NULL, 10);
+    *kind = *type == 'b' ? 'u' : *type;
+    if (strchr("fiu", *kind) == NULL || *kind == 0 || (*kind == 'f' && bits == 8)) return 0;
+    return bits == 8 || bits == 16 || bits == 32 || bits == 64 ? bits / 8 : 0;
 }
 
 /* compare BUFFER OFFSET BYTES TYPE, with what was kept */
 static ff_status compare(opened *open, const step *step, ff_line *answer, ff_error *error) {
-    const char *type = step->words[4];
-    int wide = strcmp(type, "f32") == 0 || strcmp(type, "i32") == 0;
-    size_t size = wide ? 4 : strcmp(type, "f16") == 0 ? 2 : 1;
+    char kind;
+    size_t size = read_type(step->words[4], &kind);
     double largest = 0, scale = 0;
     int in_nans = 0;
     part from;
     uint8_t *bytes;
     ff_status status = find_part(open, step, &from, step->numbers[3], error);
     if (status != FF_OK) return status;
+    if (size == 0) return ff_fail(error, FF_ARGUMENT, "there is no type '%s'", step->words[4]);
     if (from.size != open->kept_size) {
         return ff_fail(error, FF_ARGUMENT, "other bytes were kept than are compared");
     }
     bytes = read_part(open, &from, error);
     if (bytes == NULL) return error->status;
     for (size_t i = 0; i < from.size / size; i++) {
-        double wanted = element(open->kept, type, i), found = element(bytes, type, i);
+        double wanted = element(open->kept, kind, size, i), found = element(bytes, kind, size, i);
         if (!isfinite(wanted)) {
             in_nans = in_nans || !(found == wanted || (isnan(found) && isnan(wanted)));
         } else if (!isfinite(found)) {

@@ -95,7 +95,9 @@ def test_the_table_of_models_is_read() -> None:
     assert "mobilenet_v1_025_224_float" not in known
 
 
-def test_a_kept_plan_is_played_without_what_made_it(tmp_path: Path) -> None:
+def test_a_kept_plan_is_played_without_what_made_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """From a store, from a file for this device, and from one for any such device."""
     path, store = MODELS / "kws_ref_model.tflite", tmp_path / "store"
     targets = ("webgpu", "webgpu:any", "webgpu:software")
@@ -111,6 +113,7 @@ def test_a_kept_plan_is_played_without_what_made_it(tmp_path: Path) -> None:
             results.append(session.run(inputs))
             origins.append(session.origin)
     assert origins == ["model", "store", "file", "file", "file"]
+    assert "binary" not in caplog.text  # there is none to be missed
     for found in results[1:]:
         for name, array in results[0].items():
             np.testing.assert_array_equal(found[name], array)
@@ -134,7 +137,9 @@ print(*sorted(name for name in sys.modules if name.startswith(("fourfold.", "wgp
         "fourfold.lower",
         "fourfold.ops",
         "fourfold.formats",
-        "fourfold.kernel",
+        "fourfold.kernels",
+        "fourfold.kernel.kernel",
+        "fourfold.kernel.wgsl",
         "wgpu",
         "cffi",
     )

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -38,8 +37,9 @@ def built(sources: tuple[Path, ...], flags: tuple[str, ...] = STRICT) -> Path:
     own = [*PLAYER.rglob("*.[ch]"), *sources]
     known = b"".join(file.read_bytes() for file in sorted({*own}))
     name = blake2b(known + repr((compiler(), sources, flags)).encode(), digest_size=12).hexdigest()
-    path = Path(tempfile.gettempdir(), f"fourfold-player-{name}")
+    path = ROOT / "build" / "player-tests" / name
     if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(f".{os.getpid()}")
         command = [compiler(), *flags, f"-I{PLAYER}", *map(str, sources), "-o", str(aside), *LINKED]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

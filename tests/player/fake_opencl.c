@@ -20,7 +20,11 @@ struct ff_cl_object {
     size_t size, start;
     char *text;
     int mapped, is_binary, is_used;
-    struct { ff_cl memory; int64_t number; size_t size; } arguments[MOST_ARGUMENTS];
+    struct {
+        ff_cl memory;
+        int64_t number;
+        size_t size;
+    } arguments[MOST_ARGUMENTS];
     struct command *first, *last;
 };
 
@@ -109,15 +113,29 @@ int32_t clGetDeviceIDs(ff_cl object, uint64_t kind, uint32_t room, ff_cl *found,
 }
 
 int32_t clGetDeviceInfo(ff_cl object, uint32_t what, size_t room, void *to, size_t *told) {
-    const struct { uint32_t what; const char *text; } texts[] = {
-        {0x102B, "  Fake GPU  "}, {0x102C, "Nobody"}, {0x102D, "1.0"}, {0x102F, "OpenCL 3.0 fake "},
-        {0x1030, "cl_khr_fp16 cl_khr_device_uuid  cl_khr_integer_dot_product "}};
-    const struct { uint32_t what; uint64_t number; size_t size; } numbers[] = {
-        {0x1000, strcmp(setting("FAKE_KIND", "gpu"), "gpu") ? 2 : 4, 8},
-        {0x1002, 4, 4}, {0x101F, 1u << 30, 8}, {0x1010, 1u << 26, 8}, {0x1004, 256, sizeof(size_t)},
-        {0x1023, 32768, 8}, {0x1019, 1024, 4}, {0x1035, getenv("FAKE_UNIFIED") != NULL, 4},
-        {0x100D, 64, 4}, {0x1016, 1, 4},
-        {0x1040, (uint64_t)atoi(setting("FAKE_TEXELS", "65536")), sizeof(size_t)}};
+    const struct {
+        uint32_t what;
+        const char *text;
+    } texts[] = {{0x102B, "  Fake GPU  "},
+                 {0x102C, "Nobody"},
+                 {0x102D, "1.0"},
+                 {0x102F, "OpenCL 3.0 fake "},
+                 {0x1030, "cl_khr_fp16 cl_khr_device_uuid  cl_khr_integer_dot_product "}};
+    const struct {
+        uint32_t what;
+        uint64_t number;
+        size_t size;
+    } numbers[] = {{0x1000, strcmp(setting("FAKE_KIND", "gpu"), "gpu") ? 2 : 4, 8},
+                   {0x1002, 4, 4},
+                   {0x101F, 1u << 30, 8},
+                   {0x1010, 1u << 26, 8},
+                   {0x1004, 256, sizeof(size_t)},
+                   {0x1023, 32768, 8},
+                   {0x1019, 1024, 4},
+                   {0x1035, getenv("FAKE_UNIFIED") != NULL, 4},
+                   {0x100D, 64, 4},
+                   {0x1016, 1, 4},
+                   {0x1040, (uint64_t)atoi(setting("FAKE_TEXELS", "65536")), sizeof(size_t)}};
     insist(object == &device, "an unknown device");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i].what != what) continue;
@@ -143,7 +161,8 @@ ff_cl clCreateCommandQueue(ff_cl context, ff_cl own, uint64_t flags, int32_t *st
     return make(context, status);
 }
 
-ff_cl clCreateBuffer(ff_cl context, uint64_t flags, size_t size, const void *from, int32_t *status) {
+ff_cl clCreateBuffer(ff_cl context, uint64_t flags, size_t size, const void *from,
+                     int32_t *status) {
     ff_cl made = size == 0 || size > 1u << 26 ? NULL : make(context, status);
     insist(((flags & (CL_COPY | CL_USE)) != 0) == (from != NULL), "a copy of nothing");
     insist(!(flags & CL_USE) || (flags & CL_READ_ONLY), "memory of the file that kernels write to");
@@ -360,9 +379,21 @@ int32_t clFlush(ff_cl queue) {
     return 0;
 }
 
-int32_t clReleaseContext(ff_cl object) { return release(object); }
-int32_t clReleaseCommandQueue(ff_cl object) { return release(object); }
-int32_t clReleaseMemObject(ff_cl object) { return release(object); }
-int32_t clReleaseProgram(ff_cl object) { return release(object); }
-int32_t clReleaseKernel(ff_cl object) { return release(object); }
-int32_t clReleaseEvent(ff_cl object) { return release(object); }
+int32_t clReleaseContext(ff_cl object) {
+    return release(object);
+}
+int32_t clReleaseCommandQueue(ff_cl object) {
+    return release(object);
+}
+int32_t clReleaseMemObject(ff_cl object) {
+    return release(object);
+}
+int32_t clReleaseProgram(ff_cl object) {
+    return release(object);
+}
+int32_t clReleaseKernel(ff_cl object) {
+    return release(object);
+}
+int32_t clReleaseEvent(ff_cl object) {
+    return release(object);
+}

@@ -40,13 +40,15 @@ static int run(ff_model *model, uint32_t *sum, ff_error *error) {
         inputs[i] = malloc(size + 1);
         for (size_t j = 0; j < size; j++) ((unsigned char *)inputs[i])[j] = (unsigned char)(j & 31);
     }
-    for (size_t i = 0; i < info.outputs; i++) outputs[i] = calloc(ff_output(model, i)->bytes + 1, 1);
+    for (size_t i = 0; i < info.outputs; i++)
+        outputs[i] = calloc(ff_output(model, i)->bytes + 1, 1);
     good = ff_run(model, (const void *const *)inputs, outputs, error) == FF_OK &&
            ff_run(model, (const void *const *)inputs, outputs, error) == FF_OK;
     for (size_t i = 0; good && i < info.outputs; i++) {
         *sum = digest(*sum, outputs[i], ff_output(model, i)->bytes);
     }
-    good = good && ff_profile(model, (const void *const *)inputs, 2, launches, NULL, error) == FF_OK;
+    good =
+        good && ff_profile(model, (const void *const *)inputs, 2, launches, NULL, error) == FF_OK;
     good = good && ff_reset(model, error) == FF_OK && ff_replay(model, error) == FF_OK;
     for (size_t i = 0; i < info.inputs; i++) free(inputs[i]);
     for (size_t i = 0; i < info.outputs; i++) free(outputs[i]);

@@ -87,10 +87,16 @@ def shuffled(path: Path, device: DeviceInfo, seed: int) -> Prepared:
         }
         for _ in range(draw.randrange(1, 9))
     ]
+    reindexed(path, index)
+    return Prepared.open(str(path))
+
+
+def reindexed(path: Path, index: dict[str, Any]) -> None:
+    """The same file with another index."""
+    file = Container.open(path)
     sections = [Section(name, file.section(n, name)) for n, name in enumerate(file.names)]
     sections[0] = Section("index", json.dumps(index).encode())
     write_container(path, sections, 0o600, sync=False)
-    return Prepared.open(str(path))
 
 
 def expected(prepared: Prepared, bare: DeviceInfo, facts: Facts, wanted: Wanted) -> int | None:
@@ -124,17 +130,18 @@ def test_rows_of_all_kinds(seeds: range, tmp_path: Path) -> None:
 
 
 def test_a_requirement_of_another_name_is_refused(tmp_path: Path) -> None:
-    device = fake_device()
-    prepared = shuffled(tmp_path / "f", device, 0)
-    index = {**prepared.index, "plans": prepared.index["plans"][:1]}
-    index["plans"][0] |= {"requirements": {"language": "opencl", "language_version": "1.2", "x": 1}}
-    sections = [
-        Section(name, prepared.file.section(n, name)) for n, name in enumerate(prepared.file.names)
-    ]
-    sections[0] = Section("index", json.dumps(index).encode())
-    write_container(tmp_path / "g", sections, 0o600, sync=False)
-    (told,) = told_by_fake(tmp_path / "g", status=1)
-    assert told["status"] == "plan"
+    index = shuffled(tmp_path / "f", fake_device(), 0).index
+    needs = {"language": "opencl", "language_version": "1.2", "x": 1}
+    reindexed(tmp_path / "f", {**index, "plans": [{**index["plans"][0], "requirements": needs}]})
+    (told,) = told_by_fake(tmp_path / "f", status=1)
+    assert (told["status"], "lacks 'x'" in told["error"]) == ("plan", True)
+
+
+def test_a_model_in_parts_is_told_apart(tmp_path: Path) -> None:
+    index = shuffled(tmp_path / "f", fake_device(), 0).index
+    reindexed(tmp_path / "f", {**index, "plans": [], "hybrid_plans": index["plans"]})
+    (told,) = told_by_fake(tmp_path / "f", status=1)
+    assert (told["status"], "which only Python has" in told["error"]) == ("plan", True)
 
 
 def test_a_model_is_chosen_by_its_name(tmp_path: Path) -> None:

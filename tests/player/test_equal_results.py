@@ -16,7 +16,6 @@ from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.prepare import prepare_model
 from fourfold.store.draft import Draft
-from fourfold.store.prepared import Prepared
 
 MODELS = Path(os.environ.get("FOURFOLD_MODELS", Path(__file__).parents[3] / "shared" / "models"))
 FILES = sorted((MODELS / "tflite").glob("*.tflite"))
@@ -57,11 +56,6 @@ def test_real_models(device: DeviceInfo, model: Path, launches: str, tmp_path: P
     draft.write(path)
     session = fourfold.Session(str(path), device=device.address, cache=None)
     arrays = [draw(info) for info in session.inputs]
-    if Prepared.open(str(path)).index["hybrid_plans"]:
-        session.close()
-        (line,) = told(path, "--device", str(device.ordinal), status=1)
-        assert line["status"] == "plan"
-        return
     for _ in range(RUNS):
         expected = session.run(arrays)
     session.close()

@@ -153,6 +153,23 @@ def test_kernels_that_do_not_build(tmp_path: Path) -> None:
     assert told["error"].endswith("line 1: nothing is right")
 
 
+@pytest.mark.parametrize("wrong", ["floats", "halves, branches", "bytes"])
+def test_a_device_that_does_not_compute_right(wrong: str, tmp_path: Path) -> None:
+    path = prepare_fake(tmp_path / "f", fake_device({"self_test": wrong}), {"line": [line()]})
+    (told,) = told_by_fake(path, status=1)
+    assert told["status"] == "device"
+    assert told["error"].endswith(f"a self-test found wrong {wrong}")
+
+
+def test_halves_matter_only_where_there_are_some(tmp_path: Path) -> None:
+    facts = {**EVERYTHING, "self_test": "halves"}
+    plans = {"mixed": [everything()], "line": [line()]}
+    path = prepare_fake(tmp_path / "f", fake_device(facts), plans)
+    first, second = told_by_fake(path, status=1)
+    assert first["status"] == "device"
+    assert "error" not in second
+
+
 def test_one_model_that_fails_stops_no_other(tmp_path: Path) -> None:
     plans = {"needy": [everything()], "line": [line()]}
     path = prepare_fake(tmp_path / "f", fake_device(), plans)

@@ -186,6 +186,7 @@ class Backend(Protocol):
 
     name: str
     last_resort: bool  # whether its devices are offered where no back end that is listed has any
+    has_binaries: bool  # whether programs have any: else a kept plan is played by its text
     platforms: tuple[str, ...]  # by which its devices can be asked for, too: 'vulkan:0'
 
     @property

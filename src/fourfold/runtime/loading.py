@@ -74,7 +74,7 @@ def log_missing(
     if not is_for(row, device):
         made = f"{prepared.file.title} was not prepared for {device.name}"
         log_once(f"{made}: it runs as for {row['device']}, built from text")
-    elif binary is None:
+    elif binary is None and players.backend_of(device).has_binaries:
         why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
         log_once(f"{why}: its kernels are built from text")
 

@@ -16,6 +16,8 @@ from fourfold.native import TARGETS, build_player, compilers, find_target_machin
 from fourfold.native.targets import target_named
 from fourfold.packages import installed_version
 
+ROOT = Path(__file__).parents[3]
+PLACES = sources.PLACES  # before a test changes them
 PROGRAM = """#include "answer.h"
 #include <stdio.h>
 int main(void) { printf("%d\\n", ANSWER); return 0; }
@@ -166,3 +168,13 @@ def test_the_command_writes_a_program(
     done = CliRunner().invoke(main, ["player", "sources", os.fspath(tmp_path / "copy")])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "copy" / "answer.h").exists()
+
+
+def test_a_wheel_brings_the_sources() -> None:
+    """Where an installed package looks for them is where a wheel puts the folder of a checkout."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    packaged, checkout = PLACES
+    assert f'"{checkout.name}" = "fourfold/{packaged.name}"' in text
+    assert checkout == ROOT / "player"
+    assert (checkout / "fourfold.h").exists()
+    assert '"/player"' in text.partition("targets.sdist]")[2]

@@ -24,6 +24,7 @@ from fourfold.op.registry import registry
 from fourfold.plan import Plan
 from fourfold.players import Player, ask_facts, backends, find_device, find_target
 from fourfold.players.cuda import devices as found
+from fourfold.players.cuda import driver as driver_file
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.boards import BOARDS, find_board
@@ -56,9 +57,12 @@ def test_without_a_driver_the_fix_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     assert "install NVIDIA's driver" in caught.value.fix
 
 
-def test_nobody_gets_cuda_who_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was loaded"))
+def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "library", lambda: pytest.fail("the driver was called"))
+    monkeypatch.setattr(driver_file, "library_name", absent)
     assert not backends()["cuda"].listed
+    monkeypatch.setattr(driver_file, "library_name", lambda: "libcuda.so.1")
+    assert backends()["cuda"].listed
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,7 +29,7 @@ from fourfold.players.webgpu.binding import adapter, commands, device, loader
 from fourfold.players.webgpu.binding.structures import Limits
 from fourfold.players.webgpu.devices import device_of
 from fourfold.players.webgpu.facts import device_info
-from fourfold.players.webgpu.units import _COUNTS, measure_units
+from fourfold.players.webgpu.units import measure_units
 
 LINE = """//# line r0 r1 w2
 struct Sizes { x_at: i32, c_at: i32, y_at: i32, count: i32 }
@@ -370,16 +371,26 @@ def test_the_first_run_begins_before_the_last_pipeline_is_there(fake: FakeWebGpu
     player.close()
 
 
-def test_units_are_counted_by_the_time_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("units", [1, 7, 132, 5000])
+@pytest.mark.parametrize("idle", [0.0, 0.35])
+def test_units_are_counted_by_the_time_of_groups(
+    units: int, idle: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a group alone leaves a part of its unit idle, which a second one then uses."""
+
+    clock = chain([0.3, 0.5], repeat(1.0))  # slow before there is work
+
     class Timer:
-        """A device of seven units; it has a launch for each count of groups."""
+        """A device of so many units."""
 
         def __init__(self, _info: DeviceInfo, plan: Plan) -> None:
-            self.loops = plan.launches[0].arguments[1]
+            self._launches = plan.launches
 
         def seconds(self, launches: range, _runs: int) -> float:
-            assert isinstance(self.loops, int)
-            return 1e-8 * self.loops * -(-_COUNTS[launches[0]] // 7)
+            (launch,) = (self._launches[number] for number in launches)
+            assert isinstance(launch.arguments[1], int)
+            rounds = -(-launch.grid[0] // probes.BUSY_GROUP // units)
+            return 1e-7 * launch.arguments[1] * max(1.0, (1 - idle) * rounds) / next(clock)
 
         def close(self) -> None:
             pass
@@ -387,7 +398,8 @@ def test_units_are_counted_by_the_time_of_groups(monkeypatch: pytest.MonkeyPatch
     info = backends()["webgpu"].find_board("any", None)
     assert info is not None
     monkeypatch.setattr("fourfold.players.webgpu.units.LaunchTimer", Timer)
-    assert measure_units(info) == 7
+    found = measure_units(info)
+    assert found == units if units < 4096 else found in range(2048, 4096)
 
 
 def test_the_facts_of_an_adapter(fake: FakeWebGpu) -> None:

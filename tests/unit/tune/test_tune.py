@@ -81,6 +81,17 @@ def test_known_keys_are_left_alone(graph: Graph, device: DeviceInfo) -> None:
     assert tune(graph, device, KernelOptions(form="list"), level_named("rapid"), known) == known
 
 
+def test_a_form_that_was_raced_is_not_raced_again(
+    graph: Graph, device: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    level = level_named("rapid", 60)
+    first = tune(graph, device, KernelOptions(), level)
+    assert {"one", "list"}.intersection(first.values())
+    efforts = dict.fromkeys(first, level.candidates)
+    monkeypatch.setattr("fourfold.tune.form.make_player", lambda *_: pytest.fail("it was raced"))
+    assert tune(graph, device, KernelOptions(), level, first, efforts) == first
+
+
 def test_a_deadline_in_the_past_finds_nothing_and_fails_not(
     graph: Graph, device: DeviceInfo
 ) -> None:

@@ -59,7 +59,9 @@ enable f16;
   dst[i] = pack2x16float(vec4<f32>(z).xy);
 }}
 """
-# Work for the units and none for memory: chains of products that do not wait for each other.
+# Work for the units and none for memory: chains of products that do not wait for each other, and
+# many in a row, since no unit is busy while it branches.
+_STEPS = "    a = a * 0.999f + b * 1e-3f;\n    b = b * 0.998f + 1e-3f;\n" * 16
 _BUSY = f"""//# probe w0
 struct Sizes {{ dst_at: i32, count: i32 }}
 @group(0) @binding(0) var<uniform> sizes: Sizes;
@@ -70,9 +72,7 @@ fn probe(@builtin(global_invocation_id) id: vec3<u32>) {{
   var a = vec4<f32>(x, x + 1.0f, x + 2.0f, x + 3.0f);
   var b = a + 4.0f;
   for (var i = 0; i < sizes.count; i += 1) {{
-    a = a * 0.999f + b * 1e-3f;
-    b = b * 0.998f + 1e-3f;
-  }}
+{_STEPS}  }}
   let sum = a + b;
   if (sum.x + sum.y + sum.z + sum.w == -1.0f) {{ dst[0] = 1u; }}
 }}

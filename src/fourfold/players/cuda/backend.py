@@ -10,7 +10,7 @@ from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
 
 if TYPE_CHECKING:
-    from fourfold.players.cuda import boards, failures, nvrtc
+    from fourfold.players.cuda import boards, driver, failures, nvrtc
     from fourfold.players.cuda import devices as found
     from fourfold.players.cuda import import_memory as imports
     from fourfold.players.cuda import memory as memories
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 else:
     # A start on another device has no use for any of them.
     boards = lazy_import("fourfold.players.cuda.boards")
+    driver = lazy_import("fourfold.players.cuda.driver")
     failures = lazy_import("fourfold.players.cuda.failures")
     found = lazy_import("fourfold.players.cuda.devices")
     imports = lazy_import("fourfold.players.cuda.import_memory")
@@ -37,11 +38,14 @@ class CudaBackend:
     """GPUs from compute capability 7.5 on."""
 
     name = "cuda"
-    # Only who asks for 'cuda:0' gets it: until it was timed on GPUs, OpenCL stays what an NVIDIA
-    # GPU is played by, and nobody else loads a second driver.
-    listed = False
     last_resort = False
+    has_binaries = True
     platforms: tuple[str, ...] = ()
+
+    @property
+    def listed(self) -> bool:
+        """Wherever NVIDIA's driver is; who has none imports and loads nothing for it."""
+        return driver.is_there()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()

@@ -32,6 +32,7 @@ class InterpretBackend:
     name = "interpret"
     listed = False
     last_resort = False
+    has_binaries = False
     platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:

@@ -39,6 +39,7 @@ class OpenCLBackend:
     name = "opencl"
     listed = True
     last_resort = False
+    has_binaries = True
     platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:

@@ -29,6 +29,7 @@ class RemoteBackend:
 
     listed = False
     last_resort = False
+    has_binaries = True
     platforms: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:

@@ -79,7 +79,7 @@ def _comparison(written: LaunchOutput) -> list[str]:
     return [
         f"blank {place} {-(-_size(written) // 4) * 4}",
         _time(written.launches, 1),
-        f"compare {place} {_size(written)} {written.dtype}",
+        f"compare {place} {_size(written)} {written.dtype.value}",
     ]
 
 

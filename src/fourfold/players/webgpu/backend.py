@@ -33,6 +33,7 @@ class WebGpuBackend:
     # What OpenCL offers is there already, and faster; asking drivers of a second API takes time.
     listed = False
     last_resort = True
+    has_binaries = False
     platforms: tuple[str, ...] = ("metal", "vulkan", "dx12")
 
     def devices(self) -> tuple[DeviceInfo, ...]:

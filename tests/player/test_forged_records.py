@@ -1,0 +1,110 @@
+"""Each number of a plan's record is held against what it counts, though checksums hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from player.fake_device import EVERYTHING, everything, fake_device, play_files, prepare_fake
+
+from fourfold.plan import Container, Section
+from fourfold.plan.container import write_container
+
+Record = dict[str, Any]
+
+
+def forge(*place: Any) -> Callable[[Record, Any], None]:
+    """Puts another value at a place in the record."""
+
+    def change(record: Any, value: Any) -> None:
+        for key in place[:-1]:
+            record = record[key]
+        record[place[-1]] = value
+
+    return change
+
+
+# The first launch's arguments are a pointer into each of ten buffers, three images, two numbers.
+FORGED: list[tuple[Callable[[Record, Any], None], Any]] = [
+    (forge("buffers", 6, 3), 4096 - 127),  # where a variable's first bytes are
+    (forge("buffers", 6, 3), -1),
+    (forge("buffers", 2, 3), 3073),  # where a part of the constants is
+    (forge("buffers", 2, 2), 1025),  # more constants than there are
+    (forge("buffers", 2, 2), 1023),
+    (forge("buffers", 1, 1), "arena"),
+    (forge("buffers", 0, 2), -1),
+    (forge("buffers", 0, 2), 2**48),
+    (forge("buffers", 0, 1), "attic"),
+    (forge("buffers", 8), ["counters", "host_protocol", 191]),
+    (forge("buffers", 8), ["counters", "state"]),
+    (forge("launches", 0, 1, 0), [10, 0]),  # a buffer that is not there
+    (forge("launches", 0, 1, 0), [-1, 0]),
+    (forge("launches", 0, 1, 0), [0, 640]),  # as far as its end
+    (forge("launches", 0, 1, 0), [0]),
+    (forge("launches", 0, 1, 10), [1, 0, "f32[193,4]"]),  # an image of one texel too many
+    (forge("launches", 0, 1, 10), [1, 4, "f32[192,4]"]),
+    (forge("launches", 0, 1, 10), [1, 2, "f32[32,4]"]),
+    (forge("launches", 0, 1, 10), [0, 0, "f32[32,4]"]),  # of what are no constants
+    (forge("launches", 0, 1, 10), [1, 0, "f32[32,3]"]),
+    (forge("launches", 0, 1, 10), [1, 0, "u8[32,4]"]),
+    (forge("launches", 0, 1, 10), [1, 0, "f32[0,4]"]),
+    (forge("launches", 0, 1, 13), 2**31),
+    (forge("launches", 0, 1, 13), 0.5),
+    (forge("launches", 0, 0), None),
+    (forge("launches", 0, 2), [64, 4, 3.0]),
+    (forge("launches", 0, 2), [65, 4, 2]),  # parts of groups
+    (forge("launches", 0, 2), []),
+    (forge("launches", 0, 2), [64, 4]),
+    (forge("launches", 0, 3), [0, 2, 1]),
+    (forge("launches", 0, 3), [16, 2, 1, 1]),
+    (forge("launches", 0, 6), 0),
+    (forge("inputs", 0, 1), "i8[1,49]"),  # more than its buffer has
+    (forge("inputs", 0, 1), "i8[281474976710657]"),
+    (forge("inputs", 0, 1), "i8[4294967296,4294967296]"),
+    (forge("inputs", 0, 1), "i8[1,48"),
+    (forge("inputs", 0, 1), "i8[1,]"),
+    (forge("inputs", 0, 1), "i9[1,48]"),
+    (forge("inputs", 0, 1), f"i8[{'1,' * 16}48]"),
+    (forge("inputs", 0, 2), 10),
+    (forge("inputs", 0, 3), [[0.5], [-3]]),
+    (forge("inputs", 0, 3), [["a"], [-3], None]),
+    (forge("inputs", 0, 3), [[0.5], [0.5], None]),
+    (forge("inputs", 0), ["x"]),
+    (forge("input_names"), ["x"]),
+    (forge("output_names", 0), 3),
+    (forge("options"), None),
+    (forge("buffers"), {}),
+    (forge("launches"), None),
+]
+
+
+def forged(path: Path, whole: Path, change: Callable[[Record, Any], None], value: Any) -> Path:
+    """The file with another record of its plan, and checksums that hold."""
+    file = Container.open(whole)
+    sections = [Section(name, file.section(n, name)) for n, name in enumerate(file.names)]
+    place = file.names.index("plan")
+    record = json.loads(bytes(sections[place].data))
+    change(record, value)
+    sections[place] = Section("plan", json.dumps(record).encode())
+    write_container(path, sections, 0o600, sync=False)
+    return path
+
+
+def test_each_of_them_is_refused(tmp_path: Path) -> None:
+    whole = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
+    paths = [forged(tmp_path / str(n), whole, *one) for n, one in enumerate(FORGED)]
+    good, *lines = play_files([whole, *paths])
+    assert good.split()[1:3] == ["1", "1"]
+    for (_, value), told in zip(FORGED, lines, strict=True):
+        assert "the record of a plan does not fit" in told, (value, told)
+
+
+@pytest.mark.parametrize("least", [[1, 764, "f32[1,4]"], [0, 639], [9, 0]])
+def test_what_just_fits_is_played(least: list[Any], tmp_path: Path) -> None:
+    whole = prepare_fake(tmp_path / "whole", fake_device(EVERYTHING), {"all": [everything()]})
+    place = 10 if len(least) == 3 else 0
+    path = forged(tmp_path / "f", whole, forge("launches", 0, 1, place), least)
+    assert play_files([path])[0].split()[1:3] == ["1", "1"]
