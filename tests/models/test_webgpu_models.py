@@ -137,9 +137,7 @@ print(*sorted(name for name in sys.modules if name.startswith(("fourfold.", "wgp
         "fourfold.lower",
         "fourfold.ops",
         "fourfold.formats",
-        "fourfold.kernels",
-        "fourfold.kernel.kernel",
-        "fourfold.kernel.wgsl",
+        "fourfold.kernel",
         "wgpu",
         "cffi",
     )

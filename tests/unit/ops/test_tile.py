@@ -9,6 +9,7 @@ from fake_devices import LARGE, target_of
 
 from fourfold.device import DeviceInfo
 from fourfold.kernels.conv.tile import DEEPEST, ConvTile, Work, candidates, choose_tile, tile_fits
+from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
 
 WORKS = [Work(1, 250, 512), Work(12544, 8, 8), Work(49, 256, 4608), Work(1, 1, 1), Work(197, 5, 3)]
@@ -39,3 +40,11 @@ def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
     deep = ConvTile(1, 1, 4, 2 * DEEPEST)
     assert not tile_fits(target_of(LARGE), work, deep)
     assert choose_tile(target_of(LARGE), work, str(deep)) != deep
+
+
+@pytest.mark.parametrize(
+    ("board", "taps", "pixels"), [("any", 9, 8), ("software", 1, 8), ("software", 9, 2)]
+)
+def test_software_gets_no_tile_that_it_builds_slowly(board: str, taps: int, pixels: int) -> None:
+    target = target_of(find_target(f"webgpu:{board}", 2))
+    assert choose_tile(target, Work(12544, 8, 8 * taps, taps), None).pixels == pixels
