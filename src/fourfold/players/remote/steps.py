@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 from fourfold.errors import BuildError, DeviceError
 from fourfold.players.remote.machine import Machine
@@ -57,7 +57,7 @@ class PlanProcess:
             self._process.stdin.write(text)
             self._process.stdin.flush()
         except OSError:
-            self._ended()
+            raise self._ended() from None
 
     def _answer(self) -> dict[str, Any]:
         answer = self._line()
@@ -88,7 +88,7 @@ class PlanProcess:
                     with contextlib.suppress(ValueError):
                         found: dict[str, Any] = json.loads(line)
                         return found
-        self._ended()
+        raise self._ended()
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -101,12 +101,12 @@ class PlanProcess:
         finally:
             watch.cancel()
 
-    def _ended(self) -> NoReturn:
+    def _ended(self) -> StepFailed:
         """The process is gone: the cable is out, or a driver took it down."""
         said = self._end()
         link = self._machine.link
         link.run("true")  # a ConnectionLost where it is the cable
-        raise StepFailed(
+        return StepFailed(
             f"the driver on {link.name} died of {self._title}",
             said or f"its process ended with {self._process.returncode}",
             "try another driver, or launches='list'",
