@@ -47,9 +47,16 @@ def _handle(given: Any) -> int | None:
 
 
 def _ordinal(given: Any, handle: int) -> int:
-    """The number of the stream's device: the default stream is that of many."""
+    """The number of the stream's device. Each has a default stream; that of a thread which works on
+    none of them yet is the first one's, as for CUDA's own libraries.
+    """
     for name in ("device_index", "device_id"):
         told = getattr(given, name, None)
         if isinstance(told, int) and told >= 0:
             return told
-    return stream_ordinal(handle)
+    try:
+        return stream_ordinal(handle)
+    except cu.Error as error:
+        if error.no_context and handle in cu.DEFAULT_STREAMS:
+            return 0
+        raise

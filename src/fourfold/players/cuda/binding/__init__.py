@@ -13,11 +13,12 @@ from fourfold.players.cuda.binding.objects import (
     Module,
     Value,
 )
-from fourfold.players.cuda.binding.stream import DEFAULT_STREAM, Event, Stream
+from fourfold.players.cuda.binding.stream import DEFAULT_STREAM, DEFAULT_STREAMS, Event, Stream
 
 __all__ = [
     "API",
     "DEFAULT_STREAM",
+    "DEFAULT_STREAMS",
     "Context",
     "Device",
     "DeviceBuffer",

@@ -9,7 +9,7 @@ from fourfold.players.cuda.binding import loader
 
 API = "cuda"
 _OUT_OF_MEMORY, _NOT_STARTED = 2, 3
-_NO_DEVICE = 100
+_NO_DEVICE, _NO_CONTEXT = 100, 201
 _REFUSED = (200, 209, 218, 220, 221, 222, 223)  # an image that this GPU or this driver cannot run
 # Nothing works in a context after these.
 _LOST = (4, 46, 214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719)
@@ -62,6 +62,11 @@ class Error(Exception):
     @property
     def no_device(self) -> bool:
         return self.status == _NO_DEVICE
+
+    @property
+    def no_context(self) -> bool:
+        """Whether this thread has none that is current."""
+        return self.status == _NO_CONTEXT
 
     @property
     def refused(self) -> bool:

@@ -11,6 +11,7 @@ from fourfold.players.cuda.binding.calls import call, give_back, is_ready, quick
 
 _NON_BLOCKING = 1  # it does not wait for the stream that all others wait for
 _BLOCKING_WAIT, _NO_TIMING = 1, 2  # of an event
+DEFAULT_STREAMS = (0, 1, 2)  # handles of default streams, of all threads or of one
 DEFAULT_STREAM = 1  # the one that libraries put work into that were told of no other
 
 
