@@ -495,3 +495,10 @@ def test_contestants_take_turns() -> None:
     take_turns(calls, runs=3, limit=10.0)
     assert order == list("ababab")
     assert take_turns(calls, runs=100, limit=0.0)["a"].runs == 3
+
+
+def test_the_package_is_a_command() -> None:
+    """Where scripts of packages are not on the path."""
+    words = [sys.executable, "-m", "fourfold", "--version"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert ran.stdout == f"fourfold {fourfold.__version__}\n"
