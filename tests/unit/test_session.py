@@ -16,6 +16,7 @@ from fourfold.errors import DeviceError, InputError
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl import devices as opencl
 from fourfold.players.opencl.launch_queue import launch_queue
+from fourfold.players.webgpu import devices as webgpu
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +119,7 @@ def test_no_platform_tells_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(opencl, "found_devices", opencl.found_devices.__wrapped__)
     monkeypatch.setattr(cl, "platforms", nothing)
+    monkeypatch.setattr(webgpu, "found_devices", tuple)  # the last resort has none, either
     with pytest.raises(DeviceError, match="no OpenCL platform") as caught:
         fourfold.devices.__wrapped__()  # not what was found before
     assert "fourfold[cpu]" in caught.value.fix

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from player.build import LIBRARY, built, environment, run, told
-from player.fake_device import fake_device, prepare_fake, run_fake, told_by_fake
-from player.test_by_the_page import prepared
+from c_player.build import LIBRARY, built, environment, run, told
+from c_player.fake_device import fake_device, prepare_fake, run_fake, told_by_fake
+from c_player.test_by_the_page import prepared
 from stateful_models import stream
 from tiny_plan import X, line
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from player.fake_device import EVERYTHING, everything, fake_device, play_files, prepare_fake
+from c_player.fake_device import EVERYTHING, everything, fake_device, play_files, prepare_fake
 
 from fourfold.plan import Container, Section
 from fourfold.plan.container import write_container

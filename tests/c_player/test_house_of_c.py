@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from player.build import PLAYER
+from c_player.build import PLAYER
 
 FILE, FUNCTION = 450, 50
 FILES = sorted(PLAYER.rglob("*.[ch]"))

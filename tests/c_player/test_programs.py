@@ -7,9 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from docs.blocks import blocks
-from player.build import LIBRARY, LINKED, PLAYER, ROOT, STRICT, built, compiler
-from player.fake_device import (
+from c_player.build import LIBRARY, LINKED, PLAYER, ROOT, STRICT, built, compiler
+from c_player.fake_device import (
     EVERYTHING,
     everything,
     fake_device,
@@ -17,6 +16,7 @@ from player.fake_device import (
     prepare_fake,
     stepped,
 )
+from docs.blocks import blocks
 from tiny_plan import line
 
 HERE = Path(__file__).parent

@@ -1,4 +1,4 @@
-"""Prepared files for a driver that is not there: tests/player/fake_opencl.c."""
+"""Prepared files for a driver that is not there: tests/c_player/fake_opencl.c."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from player.build import LIBRARY, SANITIZED, STRICT, built, command
+from c_player.build import LIBRARY, SANITIZED, STRICT, built, command
 from tiny_plan import COUNT, line
 
 from fourfold.device import DeviceInfo, Fact
@@ -46,7 +46,7 @@ def run_fake(*arguments: str | Path, **more: str) -> subprocess.CompletedProcess
 
 
 def play_files(paths: Sequence[Path], *arguments: str, **more: str) -> list[str]:
-    """What tests/player/play_files.c tells of files, with sanitizers, on the fake device."""
+    """What tests/c_player/play_files.c tells of files, with sanitizers, on the fake device."""
     program = built((*LIBRARY, HERE / "play_files.c"), SANITIZED)
     done = subprocess.run(
         [str(program), *arguments],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from player.fake_device import (
+from c_player.fake_device import (
     EVERYTHING,
     everything,
     fake_device,

@@ -9,8 +9,8 @@ from zlib import crc32
 import numpy as np
 import pytest
 from browser import ScriptError
-from web.conftest import Stage
-from web.web_plans import copy_plan, counting_plan, line_plan, write_prepared
+from web_player.conftest import Stage
+from web_player.web_plans import copy_plan, counting_plan, line_plan, write_prepared
 
 from fourfold.types import Quantization
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from player.build import command, told
+from c_player.build import command, told
 
 import fourfold
 from fourfold.device import DeviceInfo

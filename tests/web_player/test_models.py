@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from web.conftest import Stage
+from web_player.conftest import Stage
 
 from fourfold.cli import main
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from player.test_equal_results import FILES, QUICK, draw
+from c_player.test_equal_results import FILES, QUICK, draw
 from stateful_models import stream
 
 import fourfold
@@ -30,7 +30,7 @@ def prepared(model: Path, device: DeviceInfo, path: Path, launches: str) -> Path
 @pytest.mark.parametrize("launches", ["list", "one"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.stem)
 def test_models(device: DeviceInfo, model: Path, launches: str, tmp_path: Path) -> None:
-    from player.by_the_page import ByThePage
+    from c_player.by_the_page import ByThePage
 
     path = prepared(model, device, tmp_path / "m.fourfold", launches)
     session = fourfold.Session(str(path), device=device.address, cache=None)
@@ -45,7 +45,7 @@ def test_models(device: DeviceInfo, model: Path, launches: str, tmp_path: Path) 
 
 
 def test_states(device: DeviceInfo, tmp_path: Path) -> None:
-    from player.by_the_page import ByThePage
+    from c_player.by_the_page import ByThePage
 
     model = tmp_path / "stream.tflite"
     model.write_bytes(stream(start=0.5))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from web.conftest import Stage
-from web.web_plans import copy_plan, write_prepared
+from web_player.conftest import Stage
+from web_player.web_plans import copy_plan, write_prepared
 
 from fourfold.pixels.frame_fit import FrameFit, fit_frame
 from fourfold.types import Quantization

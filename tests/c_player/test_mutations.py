@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from player.fake_device import (
+from c_player.fake_device import (
     EVERYTHING,
     everything,
     fake_device,
@@ -15,7 +15,7 @@ from player.fake_device import (
     prepare_fake,
     stepped,
 )
-from player.mutations import flip, mutated, resealed
+from c_player.mutations import flip, mutated, resealed
 from tiny_plan import line
 
 CPU = {"FAKE_KIND": "cpu", "FAKE_UNIFIED": "1"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from player.fake_device import EVERYTHING, everything, fake_device, told_by_fake
+from c_player.fake_device import EVERYTHING, everything, fake_device, told_by_fake
 from tiny_plan import line
 
 from fourfold.device import DeviceInfo, Fact
