@@ -100,4 +100,4 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fourfold", message="%(prog)s %(version)s")
 def main() -> None:
-    """Run neural networks on OpenCL GPUs."""
+    """Run neural networks on any GPU."""
