@@ -56,8 +56,8 @@ ROOMS = (
     "capabilities",
     "web",
     "__init__",
-    "__main__",
     "cli",
+    "__main__",
 )
 # What a room must not know of, though it stands further down the list: rewrites work on graphs of
 # any format, lowering and probing see facts of devices and no files, and neither sees the other.
