@@ -182,12 +182,16 @@ class LaunchTimer(Protocol):
 
 
 class Backend(Protocol):
-    """One GPU API: its devices with their facts, and programs and players on them."""
+    """One GPU API: its devices with their facts, and programs and players on them. A back end is a
+    class of this one, and leaves out what its API has nothing of: the answer is None then, or what
+    stands here.
+    """
 
     name: str
-    last_resort: bool  # whether its devices are offered where no back end that is listed has any
-    has_binaries: bool  # whether programs have any: else a kept plan is played by its text
-    platforms: tuple[str, ...]  # by which its devices can be asked for, too: 'vulkan:0'
+    # Whether its devices are offered where no back end that is listed has any.
+    last_resort: bool = False
+    has_binaries: bool = True  # whether programs have any: else a kept plan is played by its text
+    platforms: tuple[str, ...] = ()  # by which its devices can be asked for, too: 'vulkan:0'
 
     @property
     def listed(self) -> bool:
@@ -200,24 +204,29 @@ class Backend(Protocol):
         """A device of another machine, by what that is called: a serial number, a host; None where
         the API has devices of this machine alone.
         """
+        return None
 
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         """A device that need not be there, for those who only prepare: 'sm_87', with so many units;
         None where the name is none of such a board.
         """
+        return None
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         """A processor of which no more than so many cores are used; None where the driver takes all
         of them.
         """
+        return None
 
     def context_handle(self, device: DeviceInfo) -> int:
         """The context of all sessions on a device, as the API knows it; 0 where there is none."""
+        return 0
 
     def shared_device(self, given: object) -> DeviceInfo | None:
         """The device of a context, queue or stream of the caller's, on which sessions share it;
         None where it is nothing of this API.
         """
+        return None
 
     def probe(self, device: DeviceInfo, names: Collection[str]) -> Mapping[str, Fact]:
         """What trials tell of these probed facts, and of others that go with them. One that a trial
@@ -226,22 +235,27 @@ class Backend(Protocol):
 
     def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
         """Let trials of these facts begin that run beside this process, if there are such."""
+        return
 
     def start_compiler(self, device: DeviceInfo) -> None:
         """Let a compiler that is slow to begin do so, while a plan is made; a DeviceError where
         kernels need one beside the driver, and there is none for the device.
         """
+        return
 
     def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
         """The program as another player of this process holds it."""
+        return None
 
     def load_program(
         self, device: DeviceInfo, program: Program, binary: bytes
     ) -> BuiltProgram | None:
         """The program from its binary, without the compiler; None where the driver refuses it."""
+        return None
 
     def binaries_are_cheap(self, device: DeviceInfo) -> bool:
         """Whether the driver has a program's binary at hand once it is built."""
+        return False
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
         """What `load_program` takes, by the compiler alone: the device need not be there; nothing
@@ -258,6 +272,7 @@ class Backend(Protocol):
 
     def import_memory(self, device: DeviceInfo, given: Any) -> DeviceMemory | None:
         """The device's memory behind what a caller has; None where that is nothing of the kind."""
+        return None
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> LaunchTimer:
         """The plan, to be timed launch by launch."""

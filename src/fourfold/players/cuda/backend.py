@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
+from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
     from fourfold.players.cuda import boards, driver, failures, nvrtc
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from fourfold.players.cuda import program as programs
     from fourfold.players.cuda import shared_stream as streams
     from fourfold.players.cuda import timer as timers
-    from fourfold.players.protocol import BuiltProgram
 else:
     # A start on another device has no use for any of them.
     boards = lazy_import("fourfold.players.cuda.boards")
@@ -34,13 +34,10 @@ else:
     timers = lazy_import("fourfold.players.cuda.timer")
 
 
-class CudaBackend:
+class CudaBackend(Backend):
     """GPUs from compute capability 7.5 on."""
 
     name = "cuda"
-    last_resort = False
-    has_binaries = True
-    platforms: tuple[str, ...] = ()
 
     @property
     def listed(self) -> bool:
@@ -50,16 +47,8 @@ class CudaBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
-    def reach(self, name: str) -> DeviceInfo | None:
-        """All are on this machine."""
-        return None
-
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         return boards.find_board(name, units)
-
-    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
-        """None of its devices is a processor."""
-        return None
 
     def context_handle(self, device: DeviceInfo) -> int:
         """The primary context, which all libraries of a process share."""
@@ -71,9 +60,6 @@ class CudaBackend:
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """The architecture and the attributes of a device tell all."""
         return {name: device.claims[name] for name in names}
-
-    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
-        """There are no trials."""
 
     def start_compiler(self, device: DeviceInfo) -> None:
         """Loaded now, its errors come before a plan was made in vain."""

@@ -9,7 +9,7 @@ from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
-from fourfold.players.protocol import BuiltProgram, DeviceMemory, LaunchTimer, Player
+from fourfold.players.protocol import Backend, BuiltProgram, DeviceMemory, LaunchTimer, Player
 
 if TYPE_CHECKING:
     from fourfold.players import host_memory
@@ -26,56 +26,23 @@ else:
     timers = lazy_import("fourfold.players.interpret.timer")
 
 
-class InterpretBackend:
+class InterpretBackend(Backend):
     """Plays plans whose programs are kernel trees, for any device's facts."""
 
     name = "interpret"
     listed = False
-    last_resort = False
     has_binaries = False
-    platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return (devices.PLAIN_GPU,)
-
-    def reach(self, name: str) -> DeviceInfo | None:
-        """All are on this machine."""
-        return None
-
-    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
-        return None
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         """It has one thread, whatever device it stands for."""
         return device
 
-    def context_handle(self, device: DeviceInfo) -> int:
-        return 0
-
-    def shared_device(self, given: object) -> None:
-        """There is nothing to share."""
-
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         """What the facts of a device say is so."""
         return {name: getattr(device, name) for name in names}
-
-    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
-        """There are no trials."""
-
-    def start_compiler(self, device: DeviceInfo) -> None:
-        """There is none."""
-
-    def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
-        return None
-
-    def load_program(
-        self, device: DeviceInfo, program: Program, binary: bytes
-    ) -> BuiltProgram | None:
-        """There are no binaries."""
-        return None
-
-    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
-        return False
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
         raise DeviceError("trees have no binary", "they are read as they are", "build none")

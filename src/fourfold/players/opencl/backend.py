@@ -22,7 +22,7 @@ from fourfold.players.opencl.program import (
     warm_compiler,
 )
 from fourfold.players.opencl.timer import LaunchTimer
-from fourfold.players.protocol import BuiltProgram
+from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
     from fourfold.players.opencl import device_memory as memories
@@ -33,25 +33,14 @@ imports = lazy_import("fourfold.players.opencl.import_memory")
 probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
 
 
-class OpenCLBackend:
+class OpenCLBackend(Backend):
     """Devices of any OpenCL 1.2 driver."""
 
     name = "opencl"
     listed = True
-    last_resort = False
-    has_binaries = True
-    platforms: tuple[str, ...] = ()
 
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
-
-    def reach(self, name: str) -> DeviceInfo | None:
-        """All are on this machine."""
-        return None
-
-    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
-        """A driver builds for the devices that it has."""
-        return None
 
     def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
         return found.device_part(device, threads)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
+from fourfold.players.protocol import Backend, BuiltProgram, DeviceMemory
 
 if TYPE_CHECKING:
-    from fourfold.players.protocol import BuiltProgram, DeviceMemory
     from fourfold.players.remote import devices as found
     from fourfold.players.remote import player as players
     from fourfold.players.remote import probe as probes
@@ -24,13 +24,10 @@ else:
     timers = lazy_import("fourfold.players.remote.timer")
 
 
-class RemoteBackend:
+class RemoteBackend(Backend):
     """OpenCL devices of machines that are reached in one way: 'adb' or 'ssh'."""
 
     listed = False
-    last_resort = False
-    has_binaries = True
-    platforms: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,41 +39,12 @@ class RemoteBackend:
     def reach(self, name: str) -> DeviceInfo | None:
         return found.reach_device(self.name, name)
 
-    def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
-        """A driver builds for the devices that it has, there as here."""
-        return None
-
-    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
-        """Who limits a processor elsewhere does so there."""
-        return None
-
-    def context_handle(self, device: DeviceInfo) -> int:
-        return 0
-
-    def shared_device(self, given: object) -> DeviceInfo | None:
-        """Nothing of another machine is shared with this one."""
-        return None
-
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return probes.probe(device, names)
-
-    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
-        """Trials wait for each other there."""
-
-    def start_compiler(self, device: DeviceInfo) -> None:
-        """It begins with the first program."""
-
-    def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
-        """Each player has a process of its own there."""
-        return None
 
     def load_program(self, device: DeviceInfo, program: Program, binary: bytes) -> BuiltProgram:
         """The player there builds the text where the driver does not take the binary."""
         return binary
-
-    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
-        """It is fetched by `prepare`, and by who asks for it."""
-        return False
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
         return players.build_binary(device, program)
@@ -92,9 +60,6 @@ class RemoteBackend:
             "it is that of another machine",
             "pass arrays of NumPy",
         )
-
-    def import_memory(self, device: DeviceInfo, given: Any) -> DeviceMemory | None:
-        return None
 
     def make_timer(self, device: DeviceInfo, plan: Plan) -> timers.LaunchTimer:
         return timers.LaunchTimer(device, plan)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fourfold.device import DeviceInfo, Fact
 from fourfold.lazy import lazy_import
 from fourfold.plan import Plan, Program
+from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.protocol import BuiltProgram
     from fourfold.players.webgpu import devices as found
     from fourfold.players.webgpu import facts, trials
     from fourfold.players.webgpu import memory as memories
@@ -26,7 +26,7 @@ else:
     trials = lazy_import("fourfold.players.webgpu.trials")
 
 
-class WebGpuBackend:
+class WebGpuBackend(Backend):
     """Whatever GPU has a driver for one of the APIs that wgpu-native knows."""
 
     name = "webgpu"
@@ -39,48 +39,13 @@ class WebGpuBackend:
     def devices(self) -> tuple[DeviceInfo, ...]:
         return found.devices()
 
-    def reach(self, name: str) -> DeviceInfo | None:
-        """All are on this machine."""
-        return None
-
     def find_board(self, name: str, units: int | None) -> DeviceInfo | None:
         """Those that stand for all: 'webgpu:any', 'webgpu:software'."""
         make = facts.BOARDS.get(name)
         return None if make is None else make(units)
 
-    def with_threads(self, device: DeviceInfo, threads: int) -> DeviceInfo | None:
-        """None of its devices can be parted."""
-        return None
-
-    def context_handle(self, device: DeviceInfo) -> int:
-        """Nobody else has a use for it."""
-        return 0
-
-    def shared_device(self, given: object) -> DeviceInfo | None:
-        """Devices of other libraries are not taken."""
-        return None
-
     def probe(self, device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
         return trials.probe(device, names)
-
-    def begin_probe(self, device: DeviceInfo, names: Collection[str]) -> None:
-        """There are no trials that take long."""
-
-    def start_compiler(self, device: DeviceInfo) -> None:
-        """It is quick to begin."""
-
-    def live_program(self, device: DeviceInfo, program: Program) -> BuiltProgram | None:
-        """Players share single kernels, by themselves."""
-        return None
-
-    def load_program(
-        self, device: DeviceInfo, program: Program, binary: bytes
-    ) -> BuiltProgram | None:
-        """There are no binaries."""
-        return None
-
-    def binaries_are_cheap(self, device: DeviceInfo) -> bool:
-        return False
 
     def build_binary(self, device: DeviceInfo, program: Program) -> bytes:
         """There is none: the text is all that a device is given."""
