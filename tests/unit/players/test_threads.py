@@ -78,10 +78,12 @@ def test_other_cores_stay_idle(processor: DeviceInfo) -> None:
     with fourfold.Session(model, processor, cache=None, threads=1) as session:
         session.run(image)  # what is compiled is compiled by now
         before = busy_threads({})
-        for _ in range(30):
+        for _ in range(90):
             session.run(image)
         busy = busy_threads(before)
-    assert len(busy) == 1, busy
+    # The kernel counts whole ticks: a thread that only woke up may be charged with one.
+    *others, most = sorted(busy.values())
+    assert sum(others) <= 0.1 * most, busy
 
 
 def test_all_cores_by_default(processor: DeviceInfo) -> None:
