@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import fourfold
-from fourfold.config import PRECISIONS, Config, Precision
+from fourfold.config import PRECISIONS, Config, PlacementName, Precision
 from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
@@ -36,12 +36,15 @@ class ModelArguments:
     signature: str | None = None
     postprocess: PostprocessOption | None = None
 
-    def open(self, follow_batch: bool = True) -> fourfold.Session:
+    def open(
+        self, follow_batch: bool = True, placement: PlacementName | None = None
+    ) -> fourfold.Session:
         return fourfold.Session(
             self.model,
             self.device,
             self.precision,
             self.shapes,
+            placement=placement,
             follow_batch=follow_batch,
             pixels=self.pixels,
             signature=self.signature,
