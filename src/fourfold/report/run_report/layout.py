@@ -16,7 +16,7 @@ from statistics import fmean, median
 HEIGHT, LAYER_GAP, NODE_GAP = 44.0, 36.0, 22.0
 BEND_WIDTH = 6.0
 ORDER_SWEEPS, PLACE_SWEEPS = 12, 24
-STEADY = 8.0  # how much more a node keeps to its neighbours than a bend does
+STEADY = 400.0  # how much more a node keeps to its neighbours than a bend does
 Pair = tuple[int, int]
 Point = tuple[float, float]
 

@@ -70,11 +70,12 @@ function graphSection(app) {
 
 function navigation(sections) {
   const links = sections.map((one) => element('a', { href: `#${one.id}` }, one.querySelector('h2')?.textContent ?? 'Overview'));
+  const visible = new Set();
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries.filter((one) => one.isIntersecting)) {
-      links.forEach((link) => (link.hash === `#${entry.target.id}` ? link.setAttribute('aria-current', 'true') : link.removeAttribute('aria-current')));
-    }
-  }, { rootMargin: '-64px 0px -70% 0px' });
+    for (const entry of entries) visible[entry.isIntersecting ? 'add' : 'delete'](entry.target);
+    const first = sections.findIndex((one) => visible.has(one));
+    links.forEach((link, place) => (place === first ? link.setAttribute('aria-current', 'true') : link.removeAttribute('aria-current')));
+  }, { rootMargin: '-64px 0px -60% 0px' });
   sections.forEach((one) => seen.observe(one));
   return element('div', {}, links);
 }

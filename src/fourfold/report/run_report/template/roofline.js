@@ -30,7 +30,7 @@ function slope(x, y, name, most, flops) {
   const from = Math.max(x.low, y.low / most);
   const [x0, y0, x1, y1] = [x.place(from), y.place(from * most), x.place(ridge), y.place(flops)];
   const angle = (Math.atan2(y1 - y0, x1 - x0) * 180) / Math.PI;
-  const middle = [(x0 + x1) / 2, (y0 + y1) / 2];
+  const middle = [x0 + (x1 - x0) * 0.35, y0 + (y1 - y0) * 0.35];
   return [
     shape('path', { d: `M${x0} ${y0}L${x1} ${y1}H${x.place(x.high)}`, fill: 'none', stroke: 'var(--ink)', 'stroke-width': name === 'memory' ? 2 : 1.2, 'stroke-dasharray': name === 'memory' ? null : '5 4' }),
     shape('text', { class: 'label', x: middle[0], y: middle[1] - 8, 'text-anchor': 'middle', transform: `rotate(${angle} ${middle[0]} ${middle[1]})` }, `${figures(most / 1e9)} GB/s ${name}`),
@@ -49,7 +49,7 @@ function dots(run, nodes, x, y, choose) {
 
 function roofAxes(x, y, width, height) {
   const bottom = height - EDGE.bottom;
-  const power = (value) => (value >= 1e3 ? count(value) : String(Number(value.toPrecision(1))));
+  const power = (value) => (value >= 1e6 ? `${value / 1e6} M` : value >= 1e3 ? `${value / 1e3} k` : String(Number(value.toPrecision(1))));
   return [
     x.ticks.map((value) => [shape('line', { class: 'grid', x1: x.place(value), x2: x.place(value), y1: EDGE.top, y2: bottom }), shape('text', { x: x.place(value), y: bottom + 17, 'text-anchor': 'middle' }, power(value))]),
     y.ticks.map((value) => [shape('line', { class: 'grid', x1: EDGE.left, x2: width - EDGE.right, y1: y.place(value), y2: y.place(value) }), shape('text', { x: EDGE.left - 8, y: y.place(value) + 4, 'text-anchor': 'end' }, power(value / 1e9))]),

@@ -27,10 +27,10 @@ function overview(app) {
     tile('On the device', [String(onDevice), `of ${parts.length} nodes`], run.parts.length > 1 ? `${run.parts.length} parts` : 'in one piece'),
     tile('Memory', sizeParts(sum(KINDS.map(([name]) => run.memory[name]))), `${bytes(run.memory.weights)} of it weights`),
     tile('Start', timeParts(started), run.subject.origin === 'model' ? 'compiled from the model' : run.subject.origin === 'store' ? 'plan from the store' : 'from a prepared file'),
-    run.accuracy ? tile('Accuracy', [run.accuracy.agrees ? 'agrees' : 'differs', ''], `${run.accuracy.agreeing} of ${run.accuracy.layers} layers agree with ${run.accuracy.engine}`) : null,
+    run.accuracy ? tile('Accuracy', [run.accuracy.agrees ? 'agrees' : 'differs', ''], `${run.accuracy.agreeing} of ${run.accuracy.layers} layers agree with ${run.accuracy.engine}`) : tile('Accuracy', ['–', ''], 'not compared; see --verify'),
   ].filter(Boolean);
   const notes = run.notes.length ? element('ul', { class: 'notes' }, run.notes.map((note) => element('li', {}, note))) : null;
-  return element('section', { id: 'overview', class: 'plain', 'aria-label': 'Overview' }, element('div', { class: 'tiles' }, tiles), notes);
+  return element('section', { id: 'overview', class: 'plain', 'aria-label': 'Overview' }, element('div', { class: 'tiles', style: { '--columns': tiles.length % 4 ? 3 : 4 } }, tiles), notes);
 }
 
 const START_WORDS = {
