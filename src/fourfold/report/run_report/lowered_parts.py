@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from fourfold.compile import LoweringInput, prepare_lowering
+from fourfold.compile import LoweringInput, load_model, prepare_lowering
 from fourfold.compile.placement import PlacementProblem, decide, read_problem
 from fourfold.graph import Graph, Node
 from fourfold.lower.details import LoweringDetails
@@ -54,7 +54,8 @@ def find_lowered(instance: ModelInstance, placement: Placement) -> LoweredModel:
     )
     lowerings: Mapping[int, LoweringInput] = {}
     if not instance.in_parts:
-        lowerings = {0: prepare_lowering(problem.loaded.graph, request.device, options)}
+        whole = load_model(readable.content, options).graph  # only so variables are the device's
+        lowerings = {0: prepare_lowering(whole, request.device, options)}
     elif placement.on_gpu:
         planned = decide(problem, choices).planned
         lowerings = {number: part.lowering for number, part in planned.items()}

@@ -93,7 +93,7 @@ function waysOf(node) {
   if (found.kept_seconds) rows.push(['Its time then', time(found.kept_seconds)]);
   const most = Math.max(...found.candidates.map((one) => one.seconds), 0);
   const bars = found.candidates.map((one) => element('div', { class: 'meter', style: { 'margin-top': '4px' } },
-    element('span', { style: { '--share': percent(one.seconds / most) } }, one.way === found.way ? element('b', {}, one.way) : one.way),
+    element('span', { style: { '--share': `${(100 * one.seconds) / most}%` } }, one.way === found.way ? element('b', {}, one.way) : one.way),
     element('span', { class: 'number' }, time(one.seconds))));
   const title = bars.length ? [element('h3', {}, 'Candidates, each timed alone')] : [];
   return [element('h3', {}, 'Way to run it'), pairs(rows), title, bars];

@@ -75,7 +75,7 @@ class GraphView {
   /** The first rows, large enough to be read. */
   start() {
     const box = this.size();
-    const zoom = Math.min(1, Math.max(0.45, (box.width - 100) / this.width));
+    const zoom = Math.min(1, Math.max(0.7, (box.width - 100) / this.width));
     const first = this.run.nodes[0]?.x ?? 0;
     this.place((box.width - 70) / 2 - first * zoom, 22, zoom);
   }

@@ -23,6 +23,21 @@ function head(run) {
   ];
 }
 
+/** What stands beside the graph until a node is chosen: how to, and the nodes that take longest. */
+function firstHint(app) {
+  const [run] = app.runs;
+  const total = sum(run.nodes.map((node) => node.seconds));
+  const slowest = run.nodes.map((node, number) => ({ node, number })).filter(({ node }) => node.seconds).sort((a, b) => b.node.seconds - a.node.seconds).slice(0, 10);
+  const row = ({ node, number }) => element('button', { type: 'button', class: 'meter', onclick: () => app.choose(number, run) },
+    element('span', { style: { '--share': `${(100 * node.seconds) / slowest[0].node.seconds}%` } }, node.op, element('small', { class: 'soft' }, shortName(node.name, 40))),
+    element('span', { class: 'number' }, time(node.seconds), element('small', { class: 'soft' }, percent(node.seconds / total))));
+  return [
+    element('p', { class: 'op' }, 'Choose a node'),
+    element('p', { class: 'soft small', style: { 'margin-top': '6px' } }, 'Click one to see its shapes, attributes, kernels and times. Drag to pan; click, then scroll to zoom. By keys: arrows, + and −, 0 for all.'),
+    slowest.length ? element('h3', {}, 'What takes longest') : null, ...slowest.map(row),
+  ].filter(Boolean);
+}
+
 /** The graph of the runs, one of them shown, with what is known of the node that is chosen. */
 function graphSection(app) {
   const views = new Map(app.runs.map((run) => [run, new GraphView(run, (node) => app.choose(node, run))]));
@@ -37,9 +52,7 @@ function graphSection(app) {
     marks.replaceChildren(...legend(coloring, shown));
     canvas.replaceChildren(view.svg, view.map.svg, marks);
   };
-  const hint = [element('p', { class: 'op' }, 'Choose a node'), element('p', { class: 'soft small', style: { 'margin-top': '6px' } },
-    'Click a node to see its shapes, attributes, kernels and times. Drag to pan; click, then scroll to zoom. With the keyboard: arrows, + and −, 0 for all.')];
-  panel.append(...hint);
+  panel.append(...firstHint(app));
   app.choose = (node, run) => {
     if (run !== shown) {
       shown = run;
@@ -92,6 +105,7 @@ async function open() {
   document.getElementById('main').replaceChildren(...sections);
   document.getElementById('nav').append(navigation(sections));
   document.documentElement.dataset.ready = 'yes';
+  requestAnimationFrame(() => setTimeout(() => performance.mark('drawn')));
 }
 
 open().catch((reason) => {
