@@ -36,6 +36,7 @@ from fourfold.store.prepared import is_prepared
 from fourfold.version import VERSION
 
 SEED = 0
+WINOGRAD = "winograd"  # in a way's name
 API_TITLES = {"opencl": "OpenCL", "cuda": "CUDA", "webgpu": "WebGPU"}
 
 
@@ -244,4 +245,15 @@ def _ceilings(
             "The ceiling for arithmetic is that of plain multiply-adds; kernels that use matrix"
             " units may be above it."
         )
+    elif _fastest(found.graph) > ceilings.flops:
+        found.notes.append(
+            "A layer was faster than the probe of the device's ceilings: something else kept the"
+            " device busy while that ran, and the real ceilings are higher."
+        )
     return ceilings
+
+
+def _fastest(graph: RunGraph) -> float:
+    """Operations a second of the fastest node, but for those done in a way with fewer of them."""
+    plain = (node for node in graph.nodes if not node.tuning or WINOGRAD not in node.tuning.way)
+    return max((node.flops / node.seconds for node in plain if node.seconds), default=0.0)

@@ -3,6 +3,7 @@ const share = (part, whole) => (whole ? part / whole : 0);
 
 function layerRows(run) {
   const total = sum(run.nodes.map((node) => node.seconds));
+  const most = Math.max(...run.nodes.map((node) => node.seconds ?? 0));
   return run.nodes.map((node, number) => ({ node, number })).filter(({ node }) => node.kernels.length).map(({ node, number }) => ({
     number,
     op: node.op,
@@ -11,6 +12,7 @@ function layerRows(run) {
     kernel: node.kernels.map((one) => run.kernels[one].entry).join(', '),
     seconds: node.seconds,
     share: share(node.seconds, total),
+    bar: share(node.seconds, most),
     flops: node.seconds && node.flops ? rate(node.flops, node.seconds) : null,
     bytes: node.seconds && node.bytes ? rate(node.bytes, node.seconds) : null,
     roof: shareOfRoof(run, node),
@@ -29,7 +31,7 @@ function kindRows(run) {
     const alone = nodes.every((node) => node.kernels.every((number) => kernels.includes(run.kernels[number])));
     const seconds = sum(kernels.map((kernel) => kernel.seconds));
     return {
-      number: kernels[0].node, op: title, name: `${kernels.length} of them`, full: '', kernel: title, seconds, share: share(seconds, total),
+      number: kernels[0].node, op: title, name: `${kernels.length} of them`, full: '', kernel: title, seconds, share: share(seconds, total), bar: share(seconds, total),
       flops: alone && seconds ? rate(sum(nodes.map((node) => node.flops)), seconds) : null,
       bytes: seconds ? rate(sum(kernels.map((kernel) => kernel.bytes_read + kernel.bytes_written)), seconds) : null, roof: null,
     };
@@ -42,7 +44,7 @@ const COLUMNS = [
   ['name', 'Name', 'name wide', (row) => row.name],
   ['kernel', 'Kernel', 'mono wide', (row) => row.kernel],
   ['seconds', 'Time', 'right', (row) => time(row.seconds)],
-  ['share', 'Share', 'tight', (row) => [element('span', { class: 'share wide', style: { width: `${Math.max(1, row.share * 90)}px` } }), percent(row.share)]],
+  ['share', 'Share', 'tight', (row) => [element('span', { class: 'share wide', style: { width: `${Math.max(1, row.bar * 64)}px` } }), percent(row.share)]],
   ['flops', 'GFLOP/s', 'right', (row) => rounded(row.flops)],
   ['bytes', 'GB/s', 'right wide', (row) => rounded(row.bytes)],
   ['roof', 'Of roof', 'right wide', (row) => (row.roof === null ? '–' : percent(row.roof))],
@@ -90,7 +92,7 @@ class SortedTable {
   }
 
   row(row) {
-    const cells = this.columns.map(([, , kind, cell]) => element('td', { class: kind }, cell(row)));
+    const cells = this.columns.map(([, , kind, cell], place) => element('td', { class: kind }, place ? cell(row) : element('button', { type: 'button' }, cell(row))));
     if (row.full) cells[1].title = row.full;
     return element('tr', { class: 'pick', 'data-node': row.number, onclick: () => this.choose(row.number) }, cells);
   }

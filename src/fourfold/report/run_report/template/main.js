@@ -17,9 +17,9 @@ function head(run) {
   const { subject } = run;
   const facts = [`${subject.device} (${subject.device_kind})`, `precision ${subject.precision}`, subject.driver !== '-' ? `driver ${subject.driver}` : '', `inputs: ${subject.data}`, `fourfold ${subject.fourfold}`, subject.made.slice(0, 16).replace('T', ' ')];
   return [
-    element('div', {}, element('h1', {}, subject.model), element('p', { style: { 'margin-top': '4px' } }, run.summary),
-      element('p', { class: 'facts small' }, facts.filter(Boolean).map((fact) => element('span', {}, fact)))),
+    element('div', {}, element('h1', {}, subject.model), element('p', { style: { 'margin-top': '4px' } }, run.summary)),
     element('div', { class: 'tools' }, choice('Theme', THEMES, theme, (value) => { theme = value; applyTheme(); })),
+    element('p', { class: 'facts small' }, facts.filter(Boolean).map((fact) => element('span', {}, fact))),
   ];
 }
 
@@ -98,6 +98,7 @@ async function open() {
   dark.addEventListener('change', applyTheme);
   const { run, before } = await readData();
   const app = { runs: before ? [run, before] : [run], titles: before ? ['After', 'Before'] : [''], choose: () => {} };
+  app.inOrder = app.runs.map((one, place) => ({ run: one, title: app.titles[place] })).reverse();
   findCommonStart(run.nodes.filter((node) => !isPort(node)).map((node) => node.name));
   document.getElementById('head').append(...head(run));
   const graph = graphSection(app);

@@ -56,5 +56,5 @@ function memorySection(app) {
   const most = Math.max(...app.runs.flatMap((run) => run.memory.arenas.map((arena) => arena.bytes)), 1);
   const total = (run) => sum(KINDS.map(([name]) => run.memory[name]));
   const told = `${bytes(total(app.runs[0]))} on the device. Values share the arena: those that live at the same time never overlap.`;
-  return section('memory', 'Memory', told, [], element('div', { class: 'pair' }, app.runs.map((run, number) => memoryOf(run, app.runs.length > 1 ? app.titles[number] : '', most))));
+  return section('memory', 'Memory', told, [], element('div', { class: 'pair' }, app.inOrder.map(({ run, title }) => memoryOf(run, title, most))));
 }

@@ -45,7 +45,7 @@ function startOf(run, title) {
 
 function startSection(app) {
   const told = `${time(sum(app.runs[0].start.map(([, seconds]) => seconds)))} from the request to a model that is ready.`;
-  return section('start', 'Start', told, [], element('div', { class: 'pair' }, app.runs.map((run, number) => startOf(run, app.runs.length > 1 ? app.titles[number] : ''))));
+  return section('start', 'Start', told, [], element('div', { class: 'pair' }, app.inOrder.map(({ run, title }) => startOf(run, title))));
 }
 
 function adviceSection(app) {

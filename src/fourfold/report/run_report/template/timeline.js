@@ -68,8 +68,8 @@ function shownSeconds(run) {
 function timelineSection(app) {
   let zoom = 1;
   const longest = Math.max(...app.runs.map(shownSeconds));
-  const places = app.runs.map(() => element('div', { class: 'scroll', tabindex: 0 }));
-  const drawn = places.map((place, number) => drawnToWidth(place, (width) => timeline(app.runs[number], Math.floor(width * zoom), longest, (node) => app.choose(node, app.runs[number]))));
+  const places = app.inOrder.map(({ run, title }) => ({ run, title, place: element('div', { class: 'scroll', tabindex: 0 }) }));
+  const drawn = places.map(({ run, place }) => drawnToWidth(place, (width) => timeline(run, Math.floor(width * zoom), longest, (node) => app.choose(node, run))));
   const slider = element('input', { type: 'range', min: 0, max: 5, step: 0.25, value: 0, 'aria-label': 'Zoom of the timeline', oninput: (event) => {
     zoom = 2 ** Number(event.target.value);
     drawn.forEach((one) => one.again());
@@ -81,6 +81,6 @@ function timelineSection(app) {
     : `${run.kernels.length} launches, timed by the device’s own clock.`;
   const unknown = runParts(run.times).length ? '' : ' Upload, download and the host’s share are not known for a model in parts.';
   return section('timeline', 'Timeline', form + unknown, element('label', { class: 'choice' }, 'Zoom', slider),
-    places.map((place, number) => [app.runs.length > 1 ? element('h3', {}, app.titles[number]) : null, place]).flat(),
+    ...places.flatMap(({ title, place }) => [title ? element('h3', {}, title) : '', place]),
     element('div', { class: 'legend', style: { 'margin-top': '8px' } }, families));
 }
