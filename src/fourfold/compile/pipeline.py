@@ -47,6 +47,7 @@ def kernel_options(options: CompileOptions) -> KernelOptions:
         options.literal_sizes,
         options.launches,
         saves_memory=options.saves_memory,
+        clocked=options.clocked,
     )
 
 

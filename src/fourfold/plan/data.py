@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fourfold.plan.requirements import Requirements
 from fourfold.types import Quantization, Shape, TensorType
+
+if TYPE_CHECKING:
+    from fourfold.plan.stage_clocks import StageClocks
 
 ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
 CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
@@ -111,6 +114,8 @@ class Plan:
     """All that a player needs to run a model on one kind of device.
 
     `flops` is about how many additions and multiplications a run takes; None where nobody counted.
+    `clocks` says where stages note their times, in a plan that is made for profiling; no file holds
+    it.
     """
 
     name: str
@@ -123,6 +128,7 @@ class Plan:
     precision: str
     requirements: Requirements = field(default_factory=Requirements)
     flops: float | None = None
+    clocks: StageClocks | None = None
 
     @property
     def stages(self) -> int:

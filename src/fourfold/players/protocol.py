@@ -135,6 +135,13 @@ class Player(Protocol):
         """Give the device's memory back."""
 
 
+class ClockedPlayer(Player, Protocol):
+    """A player of a plan whose stages note their times; see `plan.stage_clocks`."""
+
+    def read_clocks(self) -> np.ndarray:
+        """What each group noted in the last run, as rows of 64-bit numbers."""
+
+
 class LaunchOutput(NamedTuple):
     """Launches of a plan, and the part of the arena that they write."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from fourfold import players
 from fourfold.cpu.protocol import Results
-from fourfold.errors import UnsupportedError
+from fourfold.errors import DeviceError, UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
@@ -28,7 +29,9 @@ from fourfold.runtime.loading import (
 )
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo, describe_ports
+from fourfold.store.log import log_once
 from fourfold.store.prepared import is_prepared
+from fourfold.timings import Timings
 
 if TYPE_CHECKING:
     from concurrent import futures
@@ -36,25 +39,18 @@ if TYPE_CHECKING:
     from fourfold.placement import Placement
     from fourfold.players import thread_slot
     from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
+    from fourfold.runtime import profile as profiles
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
+    profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
     thread_slot, futures = (
         lazy_import("fourfold.players.thread_slot"),
         lazy_import("concurrent.futures"),
     )
-
-
-@dataclass(frozen=True)
-class KernelTime:
-    """How long one launch takes: its kernel, the node it came from, and the seconds."""
-
-    kernel: str
-    node: str
-    seconds: float
 
 
 class ModelInstance:
@@ -208,32 +204,57 @@ class ModelInstance:
             if name in vars(self):
                 getattr(self, name).drain()
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[KernelTime]:
-        """The shortest time of every launch; one launch in all is made a list of them for this."""
-        listed = self._as_list()
-        player = listed or self.player
+    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> profiles.Profile:
+        """The times of all kernels: of launches, of the stages of one launch by a clock that they
+        read, or, where there is none, of a list that is made of them.
+        """
+        player = cast(players.Player, self.player)
+        if self._hybrid is None and self.plan.stages > len(self.plan.launches):
+            found = self._profile_inside(player, arrays, runs)
+            if found is not None:
+                return found
         with self._playing:
-            times = player.profile(arrays, runs)
-        launches = player.plan.launches
-        if listed is not None:
-            listed.close()
-        pairs = zip(launches, times, strict=True)
-        return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
+            return profiles.Profile(profiles.profile_launches(player, arrays, runs))
+
+    def _profile_inside(
+        self, player: players.Player, arrays: Sequence[np.ndarray], runs: int
+    ) -> profiles.Profile | None:
+        """What the kernels of one launch take; None where there is no model to make a plan of."""
+        if self.origin == "file":
+            return None
+        clocked = self._other_player(clocked=True)
+        if clocked is not None:
+            with closing(clocked), self._playing:
+                found = profiles.profile_stages(player, clocked, arrays, runs)
+                if found is not None:
+                    return found
+        listed = self._other_player(launches="list")
+        assert listed is not None
+        with closing(listed), self._playing:
+            return profiles.Profile(profiles.profile_launches(listed, arrays, runs), "list")
 
     def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """How long runs take where the device is."""
         with self._playing:
             return self.player.run_seconds(arrays, runs)
 
-    def _as_list(self) -> players.Player | None:
-        """Another player with one launch a kernel, where this one has all in one."""
-        in_parts = self._hybrid is not None
-        if in_parts or self.plan.stages == len(self.plan.launches) or self.origin == "file":
-            return None
-        options = replace(self.request.compile_options, launches="list")
-        request = self.request._replace(compile_options=options)
+    def _other_player(self, **changed: Any) -> players.Player | None:
+        """A player of the same model by other options; None where a plan with clocks was asked for,
+        and the device has none, or does not build it.
+        """
+        options = replace(self.request.compile_options, **changed)
+        request = self.request._replace(compile_options=options, timings=Timings())
         compiled = compile_request(request, tuned_choices(request.device, self._store))
-        return players.make_player(request.device, compiled.plan, store=self._store)
+        without_clocks = compiled.plan.clocks is None or request.device.remote
+        if options.clocked and without_clocks:
+            return None
+        try:
+            return players.make_player(request.device, compiled.plan, store=self._store)
+        except DeviceError as error:
+            if not options.clocked:
+                raise
+            log_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
+            return None
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""

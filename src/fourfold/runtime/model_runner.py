@@ -12,12 +12,12 @@ from fourfold.lazy import lazy_import
 from fourfold.players import backend_of
 from fourfold.runtime.async_runs import AsyncRuns, Results
 from fourfold.runtime.inputs import Inputs, Shapes, name_of, name_shapes
-from fourfold.runtime.instance import KernelTime
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.runtime import device_memory
     from fourfold.runtime import results as wanted_results
+    from fourfold.runtime.profile import Profile
 else:
     wanted_results = lazy_import("fourfold.runtime.results")
     device_memory = lazy_import("fourfold.runtime.device_memory")
@@ -143,10 +143,12 @@ class ModelRunner(AsyncRuns):
             self._instance.reset()
             self._direct = self._instance.direct
 
-    def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
+    def profile(self, inputs: Inputs, runs: int = 10) -> Profile:
         """The shortest time of every launch over some runs, by the device's own clock.
 
-        A plan that is played as one launch is made anew as a list of them for this.
+        A plan that is played as one launch is built once more with clocks in it, and the list is of
+        its stages in the shortest run. Where kernels have no clock, it is made anew as a list of
+        launches. `profile(...).form` says which of these it is.
         """
         with self._lock:
             arrays = self._arrays(inputs)

@@ -203,6 +203,16 @@ class Player(TimedPlayer):
             for event in events:
                 event.release()
 
+    def read_clocks(self) -> np.ndarray:
+        """What each group noted in the last run of a plan that has clocks."""
+        clocks = self.plan.clocks
+        assert clocks is not None
+        notes = np.empty(clocks.shape, np.int64)
+        with self._working("reading clocks"):
+            self._stream.read(self._buffers.addresses[clocks.buffer] + clocks.offset, notes)
+            self._stream.finish()
+        return notes
+
     def binary(self) -> bytes:
         """The program's image, as `load_program` takes it."""
         if self._program is None:

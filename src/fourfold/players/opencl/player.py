@@ -189,6 +189,14 @@ class Player(TimedPlayer):
                 best = [min(pair) for pair in zip(best, times, strict=True)]
         return best
 
+    def read_clocks(self) -> np.ndarray:
+        """What each group noted in the last run of a plan that has clocks."""
+        clocks = self.plan.clocks
+        assert clocks is not None
+        notes, memory = np.empty(clocks.shape, np.int64), self._buffers[clocks.buffer]
+        self._guard("reading clocks", lambda: self._queue.read(memory, notes, clocks.offset))
+        return notes
+
     def binary(self) -> bytes:
         """The program's binary, best asked for after a run: PoCL compiles kernels when they run."""
         if self._program is None:
