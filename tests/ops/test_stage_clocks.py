@@ -12,7 +12,7 @@ from small_networks import deep_onnx
 
 from fourfold import Session
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError
+from fourfold.errors import BuildError
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.plan import Plan
@@ -102,7 +102,9 @@ def test_clocks_that_are_not_built_cost_no_profile(
 
         def refuse(device: DeviceInfo, plan: Plan, **given: object) -> object:
             if plan.clocks is not None:
-                raise DeviceError("the clock is not built", "the driver lied", "none")
+                raise BuildError(
+                    "the kernels do not build", "an undeclared clock", plan.program.text
+                )
             return make(device, plan)
 
         monkeypatch.setattr("fourfold.players.make_player", refuse)

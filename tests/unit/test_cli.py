@@ -25,6 +25,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
+from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
 
 DEVICE = DeviceInfo(
@@ -52,13 +53,6 @@ class Port:
     dtype: Any = np.float32
     pixels: str = ""
     quantization: None = None
-
-
-@dataclass(frozen=True)
-class KernelTime:
-    kernel: str
-    node: str
-    seconds: float
 
 
 class FakeSession:
@@ -99,11 +93,12 @@ class FakeSession:
         scores = inputs["image"].mean() + np.arange(12, dtype=np.float32)[None]
         return {"scores/all:0": scores, "mask": np.full((1, 2, 2), np.nan, np.float32)}
 
-    def profile(self, inputs: dict[str, np.ndarray]) -> list[KernelTime]:
-        return [
+    def profile(self, inputs: dict[str, np.ndarray]) -> Profile:
+        times = [
             KernelTime("conv2d", "a = conv2d(image)", 0.001),
             KernelTime("s", "b = s(a)", 0.003),
         ]
+        return Profile(times)
 
 
 Invoke = Callable[..., Result]
@@ -502,3 +497,24 @@ def test_the_package_is_a_command() -> None:
     words = [sys.executable, "-m", "fourfold", "--version"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert ran.stdout == f"fourfold {fourfold.__version__}\n"
+
+
+def test_a_profile_shows_stages_in_their_order(
+    invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [
+        KernelTime("conv2d", "a = conv2d(image)", 0.001, began=0.0, waiting=0.0),
+        KernelTime("softmax", "b = softmax(a)", 0.003, began=0.001, waiting=0.0005),
+    ]
+    profile = Profile(times, "stages", "a timer", 0.02, 0.0039)
+    monkeypatch.setattr(FakeSession, "profile", lambda self, inputs: profile)
+    words = ("bench", model, "--no-compare", "--runs", "5", "--profile")
+    text = invoke(*words).output
+    assert text.index("a = conv2d(image)") < text.index("b = softmax(a)")
+    assert "stages of the one launch that is played" in text
+    assert "0.500 ms" in text
+    assert "by a timer, which adds 2.0% to the 3.900 ms of the launch" in text
+    report = json.loads(invoke(*words, "--json").output)
+    assert [one["kernel"] for one in report["kernels"]] == ["softmax", "conv2d"]
+    timed = {"form": "stages", "clock": "a timer", "clock_cost": 0.02, "launch": 0.0039}
+    assert report["timed"] == timed

@@ -93,7 +93,8 @@ def write_one(
         launches.append(Launch(*form, len(stages), joined.local_bytes))
     special = tuple(special_nodes(joined.kernels))
     prelude = language.prelude(special, target)
-    program = Program(prelude.text + joined.text, prelude.build_options)
+    options = prelude.build_options + ("" if clock is None else clock.build_options)
+    program = Program(prelude.text + joined.text, options)
     shares = language.persistent.shares(target.device)
     groups = prod(joined.grid) // prod(joined.local) if shares else 0
     waits = (groups, not shares)

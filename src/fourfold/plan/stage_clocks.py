@@ -23,12 +23,13 @@ class StageTitle(NamedTuple):
 
 
 class StageClock(NamedTuple):
-    """What tells the time in a kernel: its name, and how many of it are a second where that is
-    known; else it has to be found by comparing it with the host's.
+    """What tells the time in a kernel: its name, how many of it are a second where that is known
+    (else it has to be found by comparing it with the host's), and what builds need for it.
     """
 
     name: str
     per_second: float | None = None
+    build_options: str = ""
 
 
 class StageClocks(NamedTuple):

@@ -13,7 +13,7 @@ import numpy as np
 
 from fourfold import players
 from fourfold.cpu.protocol import Results
-from fourfold.errors import DeviceError, UnsupportedError
+from fourfold.errors import BuildError, DeviceError, UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
@@ -250,7 +250,7 @@ class ModelInstance:
             return None
         try:
             return players.make_player(request.device, compiled.plan, store=self._store)
-        except DeviceError as error:
+        except (BuildError, DeviceError) as error:
             if not options.clocked:
                 raise
             log_once(f"no stage is timed inside one launch: {error.what}: {error.why}")

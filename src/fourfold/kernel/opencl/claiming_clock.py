@@ -9,7 +9,7 @@ from __future__ import annotations
 from fourfold.plan.stage_clocks import EACH, HEAD, StageClock
 
 PROCESSOR_TICKS = StageClock("the processor's time stamp counter")
-KERNEL_CLOCK = StageClock("cl_khr_kernel_clock")
+KERNEL_CLOCK = StageClock("cl_khr_kernel_clock", build_options=" -cl-std=CL3.0")
 _FUNCTIONS = {
     PROCESSOR_TICKS: "static ulong time_now(void) { return ticks(); }\n",
     KERNEL_CLOCK: """#pragma OPENCL EXTENSION cl_khr_kernel_clock : enable
