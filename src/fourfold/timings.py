@@ -8,7 +8,13 @@ from contextlib import contextmanager
 
 
 class Timings(dict[str, float]):
-    """Seconds by stage, in the order in which stages were done; one that comes again adds up."""
+    """Seconds by stage, in the order in which stages were done; one that comes again adds up.
+    `spans` has each by itself: its name, and when it began and ended by `time.perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spans: list[tuple[str, float, float]] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -17,5 +23,8 @@ class Timings(dict[str, float]):
         yield
         self.add(name, time.perf_counter() - began)
 
-    def add(self, name: str, seconds: float) -> None:
+    def add(self, name: str, seconds: float, ended: float | None = None) -> None:
+        """Note a stage that has ended just now, or then."""
         self[name] = self.get(name, 0.0) + seconds
+        ended = time.perf_counter() if ended is None else ended
+        self.spans.append((name, ended - seconds, ended))

@@ -15,6 +15,7 @@ ROOMS = (
     "forks",
     "types",
     "timings",
+    "trace",
     "metadata",
     "resampling",
     "pixels",

@@ -16,9 +16,9 @@ from fourfold.errors import BuildError
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.plan import Plan
-from fourfold.players import make_player
+from fourfold.players import backend_of, make_player
 from fourfold.rewrite import rewrite
-from fourfold.runtime.stage_times import ClockSample, read_samples
+from fourfold.runtime.stage_times import ClockSample, read_runs
 
 IMAGE = np.random.default_rng(3).uniform(-1, 1, (1, 14, 14, 32)).astype(np.float32)
 
@@ -37,7 +37,9 @@ def has_clock(device: DeviceInfo) -> None:
 @pytest.mark.parametrize("text", [NETWORK, BRANCHES])
 def test_the_same_bits_with_clocks(device: DeviceInfo, text: str) -> None:
     has_clock(device)
-    plain, clocked = (make_player(device, plan_of(text, device, one)) for one in (False, True))
+    plain = make_player(device, plan_of(text, device, clocked=False))
+    clocked = backend_of(device).make_clocked_player(device, plan_of(text, device, clocked=True))
+    assert clocked is not None
     clocks = clocked.plan.clocks
     assert plain.plan.clocks is None
     assert clocks is not None
@@ -51,7 +53,7 @@ def test_the_same_bits_with_clocks(device: DeviceInfo, text: str) -> None:
         for expected, result in zip(plain.run(arrays), clocked.run(arrays), strict=True):
             np.testing.assert_array_equal(result, expected)
         samples.append(ClockSample(seed * 1e-3, clocked.read_clocks()))  # type: ignore[attr-defined]
-    starts = [one.start for one in read_samples(clocks, samples)]
+    starts = [one.start for one in read_runs(clocks, samples)]
     assert len(starts) == 20
     assert starts == sorted(set(starts)), "each run noted its own"
 
@@ -98,16 +100,12 @@ def test_clocks_that_are_not_built_cost_no_profile(
 ) -> None:
     has_clock(device)
     with Session(deep_onnx(), device, cache=None) as session:
-        make = make_player
 
-        def refuse(device: DeviceInfo, plan: Plan, **given: object) -> object:
-            if plan.clocks is not None:
-                raise BuildError(
-                    "the kernels do not build", "an undeclared clock", plan.program.text
-                )
-            return make(device, plan)
+        def refuse(device: DeviceInfo, plan: Plan) -> object:
+            assert plan.clocks is not None
+            raise BuildError("no kernel is built", "an unknown clock", plan.program.text)
 
-        monkeypatch.setattr("fourfold.players.make_player", refuse)
+        monkeypatch.setattr(backend_of(device), "make_clocked_player", refuse)
         assert session.profile(IMAGE, runs=1).form == "list"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -64,6 +65,7 @@ class FakeSession:
     device = DEVICE
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     is_in_parts = True
+    runs = 0
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(  # noqa: PLR0913 - as many as a session's
@@ -90,8 +92,15 @@ class FakeSession:
         pass
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.runs += 1
         scores = inputs["image"].mean() + np.arange(12, dtype=np.float32)[None]
         return {"scores/all:0": scores, "mask": np.full((1, 2, 2), np.nan, np.float32)}
+
+    @contextmanager
+    def trace(self, path: Path, opening: bool) -> Iterator[None]:
+        before = self.runs
+        yield
+        path.write_text(f"{self.runs - before} runs, opening {opening}")
 
     def profile(self, inputs: dict[str, np.ndarray]) -> Profile:
         times = [
@@ -518,3 +527,15 @@ def test_a_profile_shows_stages_in_their_order(
     assert [one["kernel"] for one in report["kernels"]] == ["softmax", "conv2d"]
     timed = {"form": "stages", "clock": "a timer", "clock_cost": 0.02, "launch": 0.0039}
     assert report["timed"] == timed
+
+
+@pytest.mark.parametrize(("command", "runs"), [("run", 1), ("bench", 5)])
+def test_a_trace_is_of_some_runs(
+    command: str, runs: int, invoke: Invoke, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.json"
+    words = ("--no-compare", "--runs", "7") if command == "bench" else ()
+    result = invoke(command, model, "--trace", path, *words)
+    assert result.exit_code == 0, result.output
+    assert path.read_text() == f"{runs} runs, opening True"
+    assert "ui.perfetto.dev" in result.output

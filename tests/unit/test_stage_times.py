@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fourfold.plan.stage_clocks import StageClock, StageClocks, StageTitle
-from fourfold.runtime.stage_times import ClockSample, clock_speed, read_notes, read_samples
+from fourfold.runtime.stage_times import ClockSample, clock_speed, read_notes, read_runs
 
 TITLES = (StageTitle("conv2d", "a"), StageTitle("softmax", "b"))
 SHARED = StageClocks(StageClock("a timer", 1e9), TITLES, 2, 4, 256, waits_behind=False)
@@ -59,5 +59,5 @@ def test_a_clock_of_unknown_speed_is_compared_with_the_host() -> None:
 def test_a_clock_that_stands_still_tells_nothing() -> None:
     notes = np.full((3, 10), 7, np.int64)
     samples = [ClockSample(2.0, notes), ClockSample(2.5, notes)]
-    assert read_samples(CLAIMED, samples) == []
+    assert read_runs(CLAIMED, samples) == []
     assert read_notes(SHARED, notes[:2], 1e9) is None

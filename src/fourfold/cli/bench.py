@@ -22,6 +22,7 @@ from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._profile import profile_data, show_profile
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, Times, take_turns, warm_up
+from fourfold.cli._trace import trace_option, traced
 from fourfold.compile import load_model
 from fourfold.config import Config
 from fourfold.errors import InputError, ModelError
@@ -32,6 +33,7 @@ from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
 
 OURS = "fourfold"
+TRACED_RUNS = 5
 WARM_UP = 10  # runs on another machine before those that count
 
 
@@ -47,6 +49,7 @@ WARM_UP = 10  # runs on another machine before those that count
     "--threads", type=click.IntRange(1), help="Of the CPU runtime.  [default: all processors]"
 )
 @pixels_options
+@trace_option
 @json_option
 def command(
     arguments: ModelArguments,
@@ -80,6 +83,9 @@ def command(
             times = take_turns(calls, runs, seconds, partial(bar.advance, task))
         kernels = session.profile(inputs) if profile else Profile(())
         parts = measure_parts(session, inputs)
+        with traced(arguments, session):
+            for _ in range(TRACED_RUNS if arguments.trace else 0):
+                session.run(inputs)
     report["seconds"] = {name: found.as_data() for name, found in times.items()}
     report["compared"] = bool(rival)
     report["parts"] = None if parts is None else asdict(parts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,7 @@ import numpy as np
 
 from fourfold import players
 from fourfold.cpu.protocol import Results
-from fourfold.errors import BuildError, DeviceError, UnsupportedError
+from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
@@ -23,15 +22,11 @@ from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
-    compile_request,
     load_prepared,
-    tuned_choices,
 )
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo, describe_ports
-from fourfold.store.log import log_once
 from fourfold.store.prepared import is_prepared
-from fourfold.timings import Timings
 
 if TYPE_CHECKING:
     from concurrent import futures
@@ -39,11 +34,13 @@ if TYPE_CHECKING:
     from fourfold.placement import Placement
     from fourfold.players import thread_slot
     from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
+    from fourfold.runtime import other_plans as variants
     from fourfold.runtime import profile as profiles
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
+    variants = lazy_import("fourfold.runtime.other_plans")
     profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
@@ -51,6 +48,9 @@ else:
         lazy_import("fourfold.players.thread_slot"),
         lazy_import("concurrent.futures"),
     )
+
+
+Direct = Callable[[Inputs], Results | None]
 
 
 class ModelInstance:
@@ -71,7 +71,7 @@ class ModelInstance:
         self.player: players.Player | HybridPlayer
         self.inputs: tuple[TensorInfo, ...]
         self.outputs: tuple[TensorInfo, ...]
-        self.direct: Callable[[Inputs], Results | None] = not_direct
+        self.direct: Direct = not_direct
         loaded = load_whole(request, store)
         if loaded is None:
             hybrid = hybrid_loading.load_hybrid(request, store, make_room)
@@ -205,56 +205,31 @@ class ModelInstance:
                 getattr(self, name).drain()
 
     def profile(self, arrays: Sequence[np.ndarray], runs: int) -> profiles.Profile:
-        """The times of all kernels: of launches, of the stages of one launch by a clock that they
-        read, or, where there is none, of a list that is made of them.
-        """
-        player = cast(players.Player, self.player)
-        if self._hybrid is None and self.plan.stages > len(self.plan.launches):
-            found = self._profile_inside(player, arrays, runs)
-            if found is not None:
-                return found
+        """The times of all kernels, launched or within one launch."""
         with self._playing:
-            return profiles.Profile(profiles.profile_launches(player, arrays, runs))
+            return profiles.profile_model(self.player, self.other_plans, arrays, runs)
 
-    def _profile_inside(
-        self, player: players.Player, arrays: Sequence[np.ndarray], runs: int
-    ) -> profiles.Profile | None:
-        """What the kernels of one launch take; None where there is no model to make a plan of."""
-        if self.origin == "file":
-            return None
-        clocked = self._other_player(clocked=True)
-        if clocked is not None:
-            with closing(clocked), self._playing:
-                found = profiles.profile_stages(player, clocked, arrays, runs)
-                if found is not None:
-                    return found
-        listed = self._other_player(launches="list")
-        assert listed is not None
-        with closing(listed), self._playing:
-            return profiles.Profile(profiles.profile_launches(listed, arrays, runs), "list")
+    @property
+    def other_plans(self) -> variants.OtherPlans:
+        """What else can be made of the model, to look into it."""
+        return variants.OtherPlans(self.plan, self.request, self._store, self.origin)
 
     def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """How long runs take where the device is."""
         with self._playing:
             return self.player.run_seconds(arrays, runs)
 
-    def _other_player(self, **changed: Any) -> players.Player | None:
-        """A player of the same model by other options; None where a plan with clocks was asked for,
-        and the device has none, or does not build it.
-        """
-        options = replace(self.request.compile_options, **changed)
-        request = self.request._replace(compile_options=options, timings=Timings())
-        compiled = compile_request(request, tuned_choices(request.device, self._store))
-        without_clocks = compiled.plan.clocks is None or request.device.remote
-        if options.clocked and without_clocks:
-            return None
-        try:
-            return players.make_player(request.device, compiled.plan, store=self._store)
-        except (BuildError, DeviceError) as error:
-            if not options.clocked:
-                raise
-            log_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
-            return None
+    def use_player(self, player: players.Player | HybridPlayer, direct: Direct) -> None:
+        """Go on with another player, whose slots are its own, and with its shorter way."""
+        self._close_slots()
+        with self._playing:
+            self.player, self.direct = player, direct
+
+    def _close_slots(self) -> None:
+        """After what has begun has ended."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                vars(self).pop(name).close()
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""
@@ -265,9 +240,7 @@ class ModelInstance:
 
     def close(self) -> None:
         """Free the device's memory, after what has begun has ended, and what is kept is kept."""
-        for name in ("flights", "views"):
-            if name in vars(self):
-                vars(self).pop(name).close()
+        self._close_slots()
         if self._thread is not None:
             self._thread.shutdown()
         self._binaries.close()

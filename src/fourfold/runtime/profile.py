@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, cast
 
 from fourfold import players
 from fourfold.players.protocol import ClockedPlayer
-from fourfold.runtime.stage_times import ClockSample, StageTimes, read_samples
+from fourfold.runtime.hybrid_player import HybridPlayer
+from fourfold.runtime.other_plans import OtherPlans
+from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
 
 LEAST_SECONDS = 0.05  # between two runs by which a clock of unknown speed is compared with ours
 
@@ -57,7 +60,27 @@ class Profile(list[KernelTime]):
         return sum(one.seconds for one in self)
 
 
-def profile_launches(player: players.Player, arrays: Sequence[Any], runs: int) -> list[KernelTime]:
+def profile_model(
+    player: players.Player | HybridPlayer, others: OtherPlans, arrays: Sequence[Any], runs: int
+) -> Profile:
+    """All kernels of a model: its launches, the stages of its one launch by a clock that they read,
+    or, where there is none, a list that is made of them.
+    """
+    if isinstance(player, HybridPlayer) or not others.can_be_made:
+        return Profile(profile_launches(player, arrays, runs))
+    clocked = others.clocked_player()
+    if clocked is not None:
+        with closing(clocked):
+            found = profile_stages(player, clocked, arrays, runs)
+            if found is not None:
+                return found
+    with closing(others.list_player()) as listed:
+        return Profile(profile_launches(listed, arrays, runs), "list")
+
+
+def profile_launches(
+    player: players.Player | HybridPlayer, arrays: Sequence[Any], runs: int
+) -> list[KernelTime]:
     """The shortest time of every launch, by the device's own clock."""
     pairs = zip(player.plan.launches, player.profile(arrays, runs), strict=True)
     return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
@@ -82,7 +105,7 @@ def profile_stages(
         began = time.perf_counter()
         times.append(sum(clocked.profile(arrays, 1)))
         samples.append(ClockSample(began, cast(ClockedPlayer, clocked).read_clocks()))
-    found = read_samples(clocks, samples)
+    found = read_runs(clocks, samples)
     if not found:
         return None
     cost = min(times) / min(without) - 1

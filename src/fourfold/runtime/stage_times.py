@@ -38,7 +38,7 @@ class StageTimes:
         return float(self.seconds.sum())
 
 
-def read_samples(clocks: StageClocks, samples: Sequence[ClockSample]) -> list[StageTimes]:
+def read_runs(clocks: StageClocks, samples: Sequence[ClockSample]) -> list[StageTimes]:
     """The times of each run; nothing where the clock stood still."""
     per_second = clocks.clock.per_second or clock_speed(samples)
     if not per_second:

@@ -179,7 +179,8 @@ def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> Non
     case = Played(install(FakeCuda()), tmp_path, form="one", clocked=True)
     clocks = case.plan.clocks
     assert clocks is not None
-    player = case.open()
+    player = backends()["cuda"].make_clocked_player(case.device, case.plan)
+    assert player is not None
     player.profile(case.item.inputs, 1)
     (row,) = notes = player.read_clocks()  # type: ignore[attr-defined]
     assert notes.shape == (1, 4 + 3 * case.plan.stages)

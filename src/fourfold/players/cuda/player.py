@@ -77,11 +77,13 @@ class Player(TimedPlayer):
         self._ports = PortMemory(self._context, self.plan, addresses, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
-        how = (self.info, self.plan, program.module)
-        self._binder = LaunchBinder(*how, addresses)
+        self._binder = self._make_binder(program.module)
         self._own = Replay(self._ports.route(), self._binder)
         self._held.callback(self._own.release)
         self._own.capture()
+
+    def _make_binder(self, module: cu.Module) -> LaunchBinder:
+        return LaunchBinder(self.info, self.plan, module, self._buffers.addresses)
 
     def _make_handshake(self) -> HostHandshake | None:
         """How the host and a kernel that waits for it speak, where the plan has such a kernel."""
@@ -202,16 +204,6 @@ class Player(TimedPlayer):
         finally:
             for event in events:
                 event.release()
-
-    def read_clocks(self) -> np.ndarray:
-        """What each group noted in the last run of a plan that has clocks."""
-        clocks = self.plan.clocks
-        assert clocks is not None
-        notes = np.empty(clocks.shape, np.int64)
-        with self._working("reading clocks"):
-            self._stream.read(self._buffers.addresses[clocks.buffer] + clocks.offset, notes)
-            self._stream.finish()
-        return notes
 
     def binary(self) -> bytes:
         """The program's image, as `load_program` takes it."""
