@@ -6,9 +6,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fourfold.log import Log
+
+log = Log("timings")
+
 
 class Timings(dict[str, float]):
-    """Seconds by stage, in the order in which stages were done; one that comes again adds up."""
+    """Seconds by stage, in the order in which stages were done; one that comes again adds up.
+    `began` is when the request was made, by `time.perf_counter`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = time.perf_counter()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -19,3 +29,4 @@ class Timings(dict[str, float]):
 
     def add(self, name: str, seconds: float) -> None:
         self[name] = self.get(name, 0.0) + seconds
+        log.debug("%s: %.1f ms", name, seconds * 1e3)

@@ -9,8 +9,10 @@ from functools import cache
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.forks import check_not_lost
+from fourfold.log import Log
 from fourfold.players import protocol, registry
-from fourfold.store.log import log_once
+
+log = Log("players")
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
 API_ORDER = ("cuda", "opencl", "webgpu")
@@ -55,9 +57,13 @@ def _offered_by(
     problems: list[DeviceError] = []
     for backend in several:
         try:
-            found += backend.devices()
+            offered = backend.devices()
         except DeviceError as error:
+            log.debug("%s has no device: %s", backend.name, error.what)
             problems.append(error)
+            continue
+        log.debug("%s has %s", backend.name, ", ".join(map(str, offered)) or "no device")
+        found += offered
     return found, problems
 
 
@@ -202,7 +208,7 @@ def _with_compiler(device: DeviceInfo) -> DeviceInfo:
 
 def say_other_api(other: DeviceInfo, problem: FourfoldError) -> None:
     """Tells in the log who plays instead of the best API, and why."""
-    log_once(f"{other.name} is played by {other.address}: {problem.what}; {problem.fix}")
+    log.warn_once(f"{other.name} is played by {other.address}: {problem.what}; {problem.fix}")
 
 
 def _shared_device(given: object) -> DeviceInfo:
