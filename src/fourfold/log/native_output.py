@@ -26,7 +26,7 @@ _CHATTER = re.compile(
     | (VERBOSE|INFO|WARNING|ERROR):\ .*                                # LiteRT
       (TensorFlow|TfLite|LiteRT|XNNPACK|[Dd]elegate|tensor|custom\ op|Node\ number).*
     | See\ instructions:\ https://www\.tensorflow\.org/lite/.*
-    | [IWEF]\d{4}\ \d\d:\d\d:\d\d\.\d+\ +\d+\ [\w./-]+:\d+\]\ .*       # absl and glog
+    | [IWEF]\d{4}\ \d\d:\d\d:\d+\.\d+\ +\d+\ [\w./-]+:\d+\]\ .*       # absl and glog
     | WARNING:\ .*\ absl::InitializeLog\(\).*
     | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d\.\d+:\ [IWEF]\ [\w./-]+:\d+\]\ .*  # TensorFlow
     | \d{4}-\d\d-\d\d\ .*\ \[[VIWEF]:onnxruntime:.*                    # ONNX Runtime
