@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
     from fourfold.processing.option import PostprocessOption
+    from fourfold.runtime import description
 else:
     compiler = lazy_import("fourfold.compile")
+    description = lazy_import("fourfold.runtime.description")
 
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 
@@ -121,6 +123,13 @@ class Session(ModelRunner):
         request = request._replace(make_readable=model_reader(content, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
         self._open_by_any_api(request, store, limit, wanted)
+
+    def __repr__(self) -> str:
+        ready = hasattr(self, "_instances")
+        return description.session_line(self._instance, self._closed) if ready else "<Session>"
+
+    def _repr_html_(self) -> str:
+        return description.session_html(self._instance, self._closed)
 
     @property
     def metadata(self) -> ModelMetadata:

@@ -12,6 +12,7 @@ ROOMS = (
     "version",
     "lazy",
     "errors",
+    "display",
     "forks",
     "types",
     "metadata",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from fourfold.device import DeviceInfo
+from fourfold.device import DeviceInfo, DeviceList
 from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.forks import check_not_lost
 from fourfold.log import Log
@@ -27,7 +27,7 @@ _INSTALL = (
 
 
 @cache
-def devices() -> tuple[DeviceInfo, ...]:
+def devices() -> DeviceList:
     """The facts of every device on this machine, GPUs first, what is known to be slow last.
 
     A GPU that several APIs offer is there once; `others` are its addresses in the other APIs. Some
@@ -41,7 +41,7 @@ def devices() -> tuple[DeviceInfo, ...]:
     if not found and problems:
         raise problems[0]
     once = sorted(merge_devices(found), key=rank_device)
-    return tuple(replace(info, index=index) for index, info in enumerate(once))
+    return DeviceList(replace(info, index=index) for index, info in enumerate(once))
 
 
 def _in_order() -> list[protocol.Backend]:

@@ -12,15 +12,16 @@ from fourfold.lazy import lazy_import
 from fourfold.players import backend_of
 from fourfold.runtime.async_runs import AsyncRuns, Results
 from fourfold.runtime.inputs import Inputs, Shapes, name_of, name_shapes
-from fourfold.runtime.instance import KernelTime
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.runtime import device_memory
+    from fourfold.runtime import profile as profiles
     from fourfold.runtime import results as wanted_results
 else:
     wanted_results = lazy_import("fourfold.runtime.results")
     device_memory = lazy_import("fourfold.runtime.device_memory")
+    profiles = lazy_import("fourfold.runtime.profile")
 
 Names = str | Sequence[str]
 
@@ -143,14 +144,14 @@ class ModelRunner(AsyncRuns):
             self._instance.reset()
             self._direct = self._instance.direct
 
-    def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
+    def profile(self, inputs: Inputs, runs: int = 10) -> profiles.Profile:
         """The shortest time of every launch over some runs, by the device's own clock.
 
         A plan that is played as one launch is made anew as a list of them for this.
         """
         with self._lock:
             arrays = self._arrays(inputs)
-            return self._instance.profile(arrays, runs)
+            return profiles.Profile(self._instance.profile(arrays, runs))
 
     def device_seconds(self, inputs: Inputs, runs: int = 10) -> float:
         """What all launches of a run take by the device's own clock, in the plan that is played."""

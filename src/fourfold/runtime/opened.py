@@ -6,6 +6,7 @@ import time
 
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
+from fourfold.display import count_text
 from fourfold.placement import Placement
 from fourfold.plan import Plan
 from fourfold.runtime.request import Request
@@ -21,18 +22,18 @@ def describe_opening(request: Request, plan: Plan, origin: str, placed: Placemen
     shaped = "" if not shapes else f" for {', '.join(f'{n}={list(s)}' for n, s in shapes.items())}"
     what = request.model if isinstance(request.model, str) else request.title
     head = f"opened {what}{shaped} from {ORIGINS[origin]} in {seconds * 1e3:.1f} ms"
-    where = f"{_name(request.device)}, {plan.precision}"
+    where = f"{device_text(request.device)}, {plan.precision}"
     return f"{head} on {where}, {_placement_text(plan, placed)}; {parts}"
 
 
-def _name(device: DeviceInfo) -> str:
+def device_text(device: DeviceInfo) -> str:
+    """A device as people find it again."""
     return device.name if device == CPU else f"{device.name} ({device.address})"
 
 
 def _placement_text(plan: Plan, placed: Placement | None) -> str:
     if placed is None:
-        launches = "1 launch" if len(plan.launches) == 1 else f"{len(plan.launches)} launches"
-        return f"all of it there in {launches}"
+        return f"all of it there in {count_text(len(plan.launches), 'launch', 'launches')}"
     if placed.on_gpu:
         return placed.summary
     engines = dict.fromkeys(placed.title(part.target) for part in placed.parts)
