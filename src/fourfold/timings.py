@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fourfold.log import Log
@@ -19,13 +19,20 @@ class Timings(dict[str, float]):
     def __init__(self) -> None:
         super().__init__()
         self.began = time.perf_counter()
+        self.listener: Callable[[str], None] | None = None
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Times what is done inside; a stage that raises was not done, and is not noted."""
+        self.begins(name)
         began = time.perf_counter()
         yield
         self.add(name, time.perf_counter() - began)
+
+    def begins(self, name: str) -> None:
+        """A stage begins: who waits for it is told."""
+        if self.listener is not None:
+            self.listener(name)
 
     def add(self, name: str, seconds: float) -> None:
         self[name] = self.get(name, 0.0) + seconds

@@ -13,6 +13,7 @@ ROOMS = (
     "lazy",
     "errors",
     "display",
+    "progress",
     "forks",
     "types",
     "metadata",

@@ -25,6 +25,7 @@ def start_player(
     request: Request, plan: Plan, binary: bytes | None, store: Store | None
 ) -> players.Player:
     """A player of the plan: by its binary where there is a good one, else by the compiler."""
+    request.timings.begins("build")
     device, began = request.device, time.perf_counter()
     program = players.backend_of(device).live_program(device, plan.program)
     how = "is loaded already"
