@@ -86,7 +86,7 @@ def test_tables_are_escaped() -> None:
     assert found.words == [WICKED] * 5
 
 
-def test_a_session(device: DeviceInfo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session(device: DeviceInfo) -> None:
     with fourfold.Session(small_onnx(), device, cache=None) as session:
         line_of_it = repr(session)
         assert line_of_it.startswith(f"<Session a model in memory: {device.name} (")
