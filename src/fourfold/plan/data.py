@@ -176,7 +176,8 @@ class Plan:
     def _summary(self) -> str:
         launches = display.count_text(len(self.launches), "launch", "launches")
         memory = display.size_text(self.device_bytes)
-        return f"{launches} of {self.stages} kernels, {self.precision}, {memory} on the device"
+        kernels = display.count_text(self.stages, "kernel")
+        return f"{kernels} in {launches}, {self.precision}, {memory} on the device"
 
     def _repr_html_(self) -> str:
         rows = [(one.kind, one.name, display.size_text(one.bytes)) for one in self.buffers]

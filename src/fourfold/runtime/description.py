@@ -32,7 +32,8 @@ def _rows(instance: ModelInstance) -> Iterator[Sequence[str]]:
     yield "precision", plan.precision
     yield "opened from", ORIGINS[instance.origin]
     yield "runs", instance.placement.summary if instance.in_parts else "all on the device"
-    yield "plan", f"{count_text(len(plan.launches), 'launch', 'launches')}, {plan.stages} kernels"
+    launches = count_text(len(plan.launches), "launch", "launches")
+    yield "plan", f"{count_text(plan.stages, 'kernel')} in {launches}"
     yield "memory", f"{size_text(plan.device_bytes)} on the device"
     for name, ports in (("input", instance.inputs), ("output", instance.outputs)):
         for port in ports:
