@@ -46,13 +46,14 @@ def make_record(scale: float = 1.0) -> RunRecord:
         nodes=tuple(_nodes(scale)),
         edges=tuple(_edges()),
         kernels=tuple(
-            Kernel(f"kernel_{at}", at, (64, 2), (8, 1), 4096, 1024, SECONDS[at] * scale, "text")
+            Kernel(f"kernel_{at}", at, (64, 2), (8, 1), 4096, 1024, "text", SECONDS[at] * scale)
             for at in (1, 2, 3)
         ),
         texts={
             "text": f"// {HOSTILE}\n__kernel void kernel_1(__global float *x) {{ x[0] = 1.0f; }}"
         },
         launches=3,
+        form="launches",
         ceilings=Ceilings(100e9, 20e9, 60e9),
         memory=Memory(4096, 3072, 256, 64, 0, (_arena(),)),
         advice=(AdviceItem("moves", ("layer 2",), 1e-6, "transpose costs a kernel"),),

@@ -31,6 +31,10 @@ class Result:
     tried: int
     times: Mapping[str, float] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        times = f"{self.seconds * 1e6:.2f} µs, the default {self.default_seconds * 1e6:.2f} µs"
+        return f"{self.choice} takes {times}, of {self.tried} that were timed"
+
 
 def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     """An arena in which every value holds numbers of its own type."""

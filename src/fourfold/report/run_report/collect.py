@@ -89,6 +89,7 @@ def collect(
         kernels=tuple(found.graph.kernels),
         texts=found.graph.texts,
         launches=len(plan.launches),
+        form=found.graph.form,
         ceilings=_ceilings(runner.device, plan, options, found),
         memory=_memory(plan, found),
         advice=found.advice,

@@ -30,12 +30,13 @@ class RunGraph:
     edges: list[Edge] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    form: str = "launches"  # what was timed, in the words of `Profile`
     keys: dict[int, tuple[str, str]] = field(default_factory=dict)  # of each the key and the way
 
 
 def build_graph(model: LoweredModel, times: KernelTimes) -> RunGraph:
     """All that ran, with where it is drawn."""
-    built = RunGraph()
+    built = RunGraph(form=times.form)
     _add_ends(built, model.graph, model.graph.arguments, INPUT)
     by_part = {part.number: part for part in model.parts}
     units = {unit.name: unit for unit in model.units}
@@ -99,12 +100,14 @@ def _add_kernels(built: RunGraph, part: DevicePart, first: int, times: KernelTim
     """Kernels of a part whose nodes begin at a number; their times and bytes go to nodes, too."""
     for detail in part.details.kernels:
         launch, at = detail.launch, first + detail.node
-        seconds = times.take(launch.node)
+        time = times.take(launch.node)
+        seconds = None if time is None else time.seconds
+        told = (seconds, None if time is None else time.waiting)
         text = f"{launch.entry} of part {part.number}" if part.number else launch.entry
         built.texts[text] = detail.text
         moved = (detail.bytes_read, detail.bytes_written)
         place = (launch.grid, launch.local)
-        built.kernels.append(Kernel(launch.entry, at, *place, *moved, seconds, text))
+        built.kernels.append(Kernel(launch.entry, at, *place, *moved, text, *told))
         node = built.nodes[at]
         built.nodes[at] = replace(
             node,

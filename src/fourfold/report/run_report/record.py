@@ -154,8 +154,9 @@ class Kernel:
     local: tuple[int, ...]
     bytes_read: int
     bytes_written: int
-    seconds: float | None
     text: str  # its name among the texts
+    seconds: float | None = None
+    waiting: float | None = None  # of a stage: how long groups waited for others, on average
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,7 @@ class RunRecord:
     kernels: tuple[Kernel, ...]
     texts: dict[str, str]
     launches: int
+    form: str  # what was timed: 'launches', 'stages' of one, or a 'list' made for the purpose
     ceilings: Ceilings | None
     memory: Memory
     advice: tuple[AdviceItem, ...]
