@@ -74,17 +74,20 @@ class FakeSession:
 
     def __init__(  # noqa: PLR0913 - as many as a session's
         self,
-        model: str,
+        source: str,
         device: Any,
         precision: Any,
         shapes: Any,
+        model: Any = None,
         follow_batch: bool = True,
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
-        self.opened.append({"model": model, "device": device, "precision": precision})
+        self.opened.append(
+            {"model": source, "name": model, "device": device, "precision": precision}
+        )
         self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
         if pixels is not None:
             self.inputs = (Port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)

@@ -15,11 +15,12 @@ import click
 import fourfold
 from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.convert import ReadableModel, make_readable_by
-from fourfold.errors import InputError
+from fourfold.errors import InputError, close_names
 from fourfold.options import CompileOptions
 from fourfold.pixels import PixelsOption
 from fourfold.players.connections import MACHINES
 from fourfold.processing.option import PostprocessOption, parse_postprocess
+from fourfold.runtime.opening import model_path
 
 Command = Callable[..., None]
 
@@ -35,6 +36,13 @@ class ModelArguments:
     pixels: PixelsOption | None = None
     signature: str | None = None
     postprocess: PostprocessOption | None = None
+    name: str | None = None  # of one among several in a prepared file
+
+    @property
+    def title(self) -> str:
+        """What reports call it."""
+        file = os.path.basename(os.path.normpath(self.model))
+        return file if self.name is None else f"{self.name} of {file}"
 
     def open(self, follow_batch: bool = True) -> fourfold.Session:
         return fourfold.Session(
@@ -42,6 +50,7 @@ class ModelArguments:
             self.device,
             self.precision,
             self.shapes,
+            model=self.name,
             follow_batch=follow_batch,
             pixels=self.pixels,
             signature=self.signature,
@@ -87,21 +96,44 @@ def device_options(command: Command) -> Command:
 class ModelPath(click.Path):
     """A model's file or folder, or several files with what separates paths between them."""
 
+    def __init__(self) -> None:
+        super().__init__(exists=True)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        for path in [value] if os.path.exists(value) else str(value).split(os.pathsep):
-            super().convert(path, param, ctx)
-        return value
+        path = model_path(value)
+        for one in [path] if os.path.exists(path) else path.split(os.pathsep):
+            if not os.path.exists(one):
+                raise missing_file(one)
+            super().convert(one, param, ctx)
+        return path
+
+
+def missing_file(path: str) -> InputError:
+    """A word on a file that is not there, with what has a similar name beside it."""
+    folder, name = os.path.split(path)
+    why, fix = "there is no such file or folder", "check the path"
+    if not os.path.isdir(folder or "."):
+        why = f"there is no folder '{folder}'"
+    else:
+        close = close_names(name, os.listdir(folder or "."))
+        similar = " or ".join(f"'{os.path.join(folder, one)}'" for one in close)
+        fix = f"did you mean {similar}?" if similar else fix
+    return InputError(f"cannot open '{path}'", why, fix)
 
 
 signature_option = click.option(
     "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
+)
+name_option = click.option(
+    "--model", "name", metavar="NAME", help="Which of several models in a prepared file."
 )
 
 
 def model_options(command: Command) -> Command:
     """MODEL and what it is opened with, given to the command as one `arguments`."""
 
-    @click.argument("model", type=ModelPath(exists=True))
+    @click.argument("model", type=ModelPath())
+    @name_option
     @device_options
     @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
     @click.option(
@@ -115,6 +147,7 @@ def model_options(command: Command) -> Command:
     @functools.wraps(command)
     def wrapped(
         model: str,
+        name: str | None,
         device: str | None,
         precision: Precision | None,
         shapes: tuple[str, ...],
@@ -122,7 +155,8 @@ def model_options(command: Command) -> Command:
         **rest: Any,
     ) -> None:
         sizes = dict(parse_shape(text) for text in shapes) or None
-        arguments = ModelArguments(model, device, precision, sizes, signature=signature)
+        stated = (model, device, precision, sizes)
+        arguments = ModelArguments(*stated, signature=signature, name=name)
         command(arguments=arguments, **rest)
 
     return wrapped

@@ -41,7 +41,7 @@ SAMPLES = click.Path(exists=True, path_type=Path)
 
 
 @click.command(help=__doc__)
-@click.argument("models", nargs=-1, type=ModelPath(exists=True))
+@click.argument("models", nargs=-1, type=ModelPath())
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--targets", default=",".join(TARGETS), show_default=True, help="What may run where.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Of a prepared file.")

@@ -27,6 +27,7 @@ from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import (
     ADB_HELP,
     SSH_HELP,
+    ModelPath,
     json_option,
     parse_shape,
     postprocess_option,
@@ -53,8 +54,6 @@ from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, configured_store
 from fourfold.tune import LEVELS, Level, level_named
-
-FILE = click.Path(exists=True, path_type=Path)
 
 
 class Targets(NamedTuple):
@@ -97,7 +96,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(help=__doc__)
-@click.argument("models", nargs=-1, required=True, type=FILE)
+@click.argument("models", nargs=-1, required=True, type=ModelPath())
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @_target_options
 @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
@@ -115,7 +114,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
 @postprocess_option
 @json_option
 def command(
-    models: tuple[Path, ...],
+    models: tuple[str, ...],
     output: Path,
     targets: Targets,
     add: bool,
@@ -134,7 +133,7 @@ def command(
     kinds = [*GENERIC] if everywhere and found else [device.kind for device in found]
     rows, generic = [], []
     for path in models:
-        with readable_file(str(path), store, config.conversion_limit) as readable:
+        with readable_file(path, store, config.conversion_limit) as readable:
             model = Path(readable)
             rows += [_prepare(draft, model, device, options, level, store) for device in found]
             generic += prepare_generic(draft, model, options, kinds)
