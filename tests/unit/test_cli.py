@@ -80,6 +80,7 @@ class FakeSession:
         shapes: Any,
         model: Any = None,
         follow_batch: bool = True,
+        threads: Any = None,
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
@@ -170,6 +171,7 @@ def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
         assert part in result.output
     assert FakeSession.opened[0] == {
         "model": model,
+        "name": None,
         "device": None,
         "precision": None,
         "shapes": None,
@@ -414,7 +416,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
     result = invoke("bench", model, "--no-compare", "--runs", "5", "--profile")
     assert result.exit_code == 0, result.output
-    for part in ("median", "p90", "3 launches, 3.00 MiB", "b = s(a)", "75.0%"):
+    for part in ("median", "p90", "3 launches, 3.00 MiB", "frames/s", "75.0%"):
         assert part in result.output
     assert len(FakeSession.opened) == 1
 
@@ -423,8 +425,8 @@ def test_bench_beside_the_other_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("bench", "--help")
-    opened = {"LiteRT CPU": lambda: None}
-    monkeypatch.setattr("fourfold.cli.bench.open_rival", lambda *arguments: opened)
+    opened = {"LiteRT CPU": [lambda: None]}
+    monkeypatch.setattr("fourfold.cli.bench.open_rivals", lambda *arguments: opened)
     report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
     assert {name: found["runs"] for name, found in report["seconds"].items()} == {
         "fourfold": 7,

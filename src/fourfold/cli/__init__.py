@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 import json
 import logging
+import shutil
+import sys
+import textwrap
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import Any
@@ -36,8 +39,26 @@ def show(error: Error, as_json: bool) -> None:
     elif isinstance(error, click.ClickException):
         error.show()
     else:
-        click.secho(f"error: {error.what}", fg="red", bold=True, err=True)
-        click.secho(f"  why: {error.why}\n  fix: {error.fix}", fg="red", err=True)
+        click.secho(_broken(f"error: {error.what}"), fg="red", bold=True, err=True)
+        click.secho(_broken(f"  why: {error.why}\n  fix: {error.fix}"), fg="red", err=True)
+
+
+def _broken(text: str) -> str:
+    """Lines that are longer than the terminal is wide, broken between words."""
+    if not sys.stderr.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    lines = (
+        textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=" " * 7,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+    return "\n".join("\n".join(line) for line in lines)
 
 
 def exit_code(error: Error) -> int:
@@ -65,7 +86,7 @@ def _show_conversions() -> None:
 
 
 class Commands(click.Group):
-    """Finds commands in this folder; the first line of a docstring is the line in the help."""
+    """Finds commands in this folder; the first paragraph of a docstring stands in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_"))
@@ -80,7 +101,8 @@ class Commands(click.Group):
         rows = []
         for name in self.list_commands(ctx):
             text = get_data(__name__, f"{name}.py") or b""
-            rows.append((name, (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]))
+            first = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+            rows.append((name, " ".join(first.split())))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

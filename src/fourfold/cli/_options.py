@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,12 +15,16 @@ import click
 import fourfold
 from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.convert import ReadableModel, make_readable_by
+from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, close_names
-from fourfold.options import CompileOptions
+from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.pixels import PixelsOption
 from fourfold.players.connections import MACHINES
 from fourfold.processing.option import PostprocessOption, parse_postprocess
 from fourfold.runtime.opening import model_path
+from fourfold.runtime.request import Request
+from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.timings import Timings
 
 Command = Callable[..., None]
 
@@ -44,7 +48,7 @@ class ModelArguments:
         file = os.path.basename(os.path.normpath(self.model))
         return file if self.name is None else f"{self.name} of {file}"
 
-    def open(self, follow_batch: bool = True) -> fourfold.Session:
+    def open(self, follow_batch: bool = True, threads: int | None = None) -> fourfold.Session:
         return fourfold.Session(
             self.model,
             self.device,
@@ -52,6 +56,7 @@ class ModelArguments:
             self.shapes,
             model=self.name,
             follow_batch=follow_batch,
+            threads=threads,
             pixels=self.pixels,
             signature=self.signature,
             postprocess=self.postprocess,
@@ -66,6 +71,12 @@ class ModelArguments:
         """The same for who compiles without a session."""
         given = (self.precision, self.shapes, self.pixels, self.postprocess, self.signature)
         return CompileOptions.from_config(config, *given)
+
+    def request(self, config: Config, device: DeviceInfo) -> Request:
+        """The same for who looks for what is kept, or prepared."""
+        how = (config, self.compile_options(config), PlacementOptions(), Timings())
+        any_precision = self.precision is None
+        return Request(self.model, device, *how, self.name, any_precision=any_precision)
 
 
 ADB_HELP = "A phone by its serial number, or 'auto' for the only one that is attached."
@@ -124,29 +135,26 @@ def missing_file(path: str) -> InputError:
 signature_option = click.option(
     "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
 )
+shape_option = click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="As in --shape input=4,224,224,3"
+)
 name_option = click.option(
     "--model", "name", metavar="NAME", help="Which of several models in a prepared file."
 )
 
 
-def model_options(command: Command) -> Command:
-    """MODEL and what it is opened with, given to the command as one `arguments`."""
+def _opening_options(command: Command) -> Command:
+    """What models are opened with, given to the command as `opened`: a function from the path of a
+    model to its arguments.
+    """
 
-    @click.argument("model", type=ModelPath())
     @name_option
     @device_options
     @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
-    @click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=SIZES",
-        help="As in --shape input=4,224,224,3",
-    )
+    @shape_option
     @signature_option
     @functools.wraps(command)
     def wrapped(
-        model: str,
         name: str | None,
         device: str | None,
         precision: Precision | None,
@@ -155,11 +163,50 @@ def model_options(command: Command) -> Command:
         **rest: Any,
     ) -> None:
         sizes = dict(parse_shape(text) for text in shapes) or None
-        stated = (model, device, precision, sizes)
-        arguments = ModelArguments(*stated, signature=signature, name=name)
-        command(arguments=arguments, **rest)
+
+        def opened(model: str) -> ModelArguments:
+            stated = (model, device, precision, sizes)
+            return ModelArguments(*stated, signature=signature, name=name)
+
+        command(opened=opened, **rest)
 
     return wrapped
+
+
+def model_options(command: Command) -> Command:
+    """MODEL and what it is opened with, given to the command as one `arguments`."""
+
+    @click.argument("model", type=ModelPath())
+    @_opening_options
+    @functools.wraps(command)
+    def wrapped(model: str, opened: Callable[[str], ModelArguments], **rest: Any) -> None:
+        command(arguments=opened(model), **rest)
+
+    return wrapped
+
+
+def models_options(command: Command) -> Command:
+    """MODELS and what they are opened with, given to the command as a list of `arguments`: of a
+    prepared file all models, unless one is named.
+    """
+
+    @click.argument("models", nargs=-1, required=True, type=ModelPath())
+    @_opening_options
+    @functools.wraps(command)
+    def wrapped(
+        models: tuple[str, ...], opened: Callable[[str], ModelArguments], **rest: Any
+    ) -> None:
+        found = [one for model in models for one in _each_model(opened(model))]
+        command(arguments=found, **rest)
+
+    return wrapped
+
+
+def _each_model(arguments: ModelArguments) -> Sequence[ModelArguments]:
+    if arguments.name is not None or not is_prepared(arguments.model):
+        return [arguments]
+    names = Prepared.open(arguments.model).models
+    return [arguments] if len(names) == 1 else [replace(arguments, name=one) for one in names]
 
 
 postprocess_option = click.option(

@@ -21,8 +21,15 @@ import fourfold
 from fourfold import players
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import ModelPath, json_option, parse_shape, seed_option
-from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
-from fourfold.cli.verify import short
+from fourfold.cli._show import (
+    byte_count,
+    duration,
+    progress,
+    short_name,
+    show_json,
+    show_table,
+    time_left,
+)
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert import make_readable_by
 from fourfold.errors import InputError
@@ -187,7 +194,7 @@ def _show_model(model: OptimizedModel) -> None:
     if not model.placement.whole:
         groups = model.placement.grouped()
         lines = ((len(rows), op, model.placement.title(at), why) for (op, at, why), rows in groups)
-        show_table("not on the GPU", (">count", "op", "runs on", "why"), lines)
+        show_table("not on the device", (">count", "op", "runs on", "why"), lines)
     if model.answers is not None:
         _show_answers(model.answers)
 
@@ -196,7 +203,7 @@ def _show_answers(answers: Answers) -> None:
     columns = ("output", ">largest", ">mean", ">allowed", ">same best", "verdict")
     rows = (
         (
-            short(one.name),
+            short_name(one.name),
             f"{one.largest:.2e}",
             f"{one.mean:.2e}",
             f"{one.allowed:.0e}" if one.allowed < 1 else "-",

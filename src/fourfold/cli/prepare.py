@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,15 @@ from fourfold.cli._options import (
     postprocess_option,
     signature_option,
 )
-from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
+from fourfold.cli._show import (
+    byte_count,
+    duration,
+    progress,
+    show_json,
+    show_line,
+    show_table,
+    time_left,
+)
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
@@ -44,6 +52,7 @@ from fourfold.players.connections import MACHINES
 from fourfold.prepare import (
     GENERIC,
     Progress,
+    TuningSummary,
     prepare_generic,
     prepare_model,
     prepare_web,
@@ -179,14 +188,15 @@ def _prepare(
 ) -> dict[str, Any]:
     began = time.perf_counter()
     with _tuning(f"tuning {model.name}") as report:
-        choices = tune_model(str(model), device, options, level, store, report)
+        found = tune_model(str(model), device, options, level, store, report)
     tuned = time.perf_counter() - began
     with progress() as bar:
         bar.add_task(f"building {model.name} on {device.name}", total=None)
-        facts = prepare_model(draft, model, device, options, choices, store)
+        facts = prepare_model(draft, model, device, options, found.choices, store)
     seconds = time.perf_counter() - began
     names = {"model": model.stem, "device": device.name, "precision": options.precision}
-    return {**names, "tuning": tuned, "seconds": seconds, **facts}
+    search = None if found.summary is None else asdict(found.summary)
+    return {**names, "tuning": tuned, "search": search, "seconds": seconds, **facts}
 
 
 @contextmanager
@@ -202,19 +212,25 @@ def _tuning(title: str) -> Iterator[Progress]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    columns = ("model", "device", "precision", ">launches", ">binary", ">tuning", ">in all")
-    rows = [
+    size, took = byte_count(report["bytes"]), duration(report["seconds"])
+    show_line(f"{report['file']}: {size} in {took}\n")
+    rows = [*report["prepared"], *report["generic"]]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        _show_plans(model, [row for row in rows if row["model"] == model])
+    for row in report["prepared"]:
+        if row["search"]:
+            show_line(f"{row['model']} on {row['device']}: {TuningSummary(**row['search'])}")
+
+
+def _show_plans(model: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The plans of a model; generic ones are built where they are opened."""
+    columns = ("made for", "precision", ">launches", ">binary", ">tuning", ">in all")
+    cells = [
         (
-            *(row[name] for name in ("model", "device", "precision", "launches")),
-            byte_count(row["binary"]),
-            duration(row["tuning"]),
-            duration(row["seconds"]),
+            *(row[name] for name in ("device", "precision", "launches")),
+            byte_count(row["binary"]) if "binary" in row else "-",
+            *(duration(row[name]) if name in row else "-" for name in ("tuning", "seconds")),
         )
-        for row in report["prepared"]
+        for row in rows
     ]
-    rows += [
-        (*(row[name] for name in ("model", "device", "precision", "launches")), "-", "-", "-")
-        for row in report["generic"]
-    ]
-    title = f"{report['file']}: {byte_count(report['bytes'])} in {duration(report['seconds'])}"
-    show_table(title, columns, rows)
+    show_table(model, columns, cells)

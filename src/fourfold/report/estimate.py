@@ -75,10 +75,12 @@ class Estimate:
     def __str__(self) -> str:
         rows = [(name, _size(getattr(self, name))) for name in _ON_DEVICE]
         rows += [("on the device", _size(self.total)), ("largest at once", _size(self.largest))]
-        rows += [("on the host", _size(self.host)), ("operations", _count(self.flops))]
+        rows += [("on the host", _size(self.host)), ("arithmetic", _count(self.flops))]
         width = max(len(size) for _, size in rows)
-        head = f"{self.device}, {self.precision}, {self.launches} launches"
-        parts = f", {self.cpu_parts} parts on the CPU" if self.cpu_parts else ""
+        launches = f"{self.launches} launch{'' if self.launches == 1 else 'es'}"
+        head = f"{self.device}, {self.precision}, {launches}"
+        plural = "" if self.cpu_parts == 1 else "s"
+        parts = f", {self.cpu_parts} part{plural} on the CPU" if self.cpu_parts else ""
         return "\n".join([head + parts, *(f"  {name:<16}{size:>{width}}" for name, size in rows)])
 
 
@@ -188,4 +190,4 @@ def _count(number: float | None) -> str:
     if number is None:
         return "not known"
     found = next((pair for pair in COUNTS if number >= pair[0]), None)
-    return f"{number:.0f}" if found is None else f"{number / found[0]:.2f} {found[1]}"
+    return f"{number:.0f} FLOP" if found is None else f"{number / found[0]:.2f} {found[1]}FLOP"
