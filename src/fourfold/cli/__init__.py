@@ -13,6 +13,7 @@ from pkgutil import get_data, iter_modules
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from fourfold.errors import FourfoldError, InputError
 
@@ -85,6 +86,13 @@ def _show_conversions() -> None:
     logger.addHandler(_ECHO)  # once, however often
 
 
+def _summary(name: str) -> str:
+    """The first paragraph of what a command says of itself; it is not imported for it."""
+    text = get_data(__name__, f"{name}.py") or b""
+    first = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+    return " ".join(first.split())
+
+
 class Commands(click.Group):
     """Finds commands in this folder; the first paragraph of a docstring stands in the help."""
 
@@ -98,13 +106,15 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = []
-        for name in self.list_commands(ctx):
-            text = get_data(__name__, f"{name}.py") or b""
-            first = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
-            rows.append((name, " ".join(first.split())))
+        rows = [(name, _summary(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands without an import of any, and options."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=_summary(name)) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 import fourfold
+from fourfold.cli._completing import complete_device, complete_model_name
 from fourfold.config import PRECISIONS, Config, Precision
 from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.device import DeviceInfo
@@ -81,6 +82,12 @@ class ModelArguments:
 
 ADB_HELP = "A phone by its serial number, or 'auto' for the only one that is attached."
 SSH_HELP = "Another machine, by the name that ssh knows it by."
+device_option = click.option(
+    "--device",
+    metavar="NAME",
+    help="auto, an index, or part of a device's name.",
+    shell_complete=complete_device,
+)
 
 
 def device_options(command: Command) -> Command:
@@ -88,7 +95,7 @@ def device_options(command: Command) -> Command:
     `device`. Ways to other machines stay open until the command ends.
     """
 
-    @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+    @device_option
     @click.option("--adb", metavar="SERIAL", help=ADB_HELP)
     @click.option("--ssh", metavar="HOST", help=SSH_HELP)
     @functools.wraps(command)
@@ -139,7 +146,11 @@ shape_option = click.option(
     "--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="As in --shape input=4,224,224,3"
 )
 name_option = click.option(
-    "--model", "name", metavar="NAME", help="Which of several models in a prepared file."
+    "--model",
+    "name",
+    metavar="NAME",
+    help="Which of several models in a prepared file.",
+    shell_complete=complete_model_name,
 )
 
 

@@ -20,7 +20,7 @@ from rich.progress import TextColumn
 import fourfold
 from fourfold import players
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import ModelPath, json_option, parse_shape, seed_option
+from fourfold.cli._options import ModelPath, device_option, json_option, parse_shape, seed_option
 from fourfold.cli._show import (
     byte_count,
     duration,
@@ -65,7 +65,7 @@ SAMPLES = click.Path(exists=True, path_type=Path)
 @click.option("--ranges", metavar="NAME", help=f"How ranges are told: {', '.join(ESTIMATORS)}.")
 @click.option("--max-loss", type=float, help="Layers stay float until the error is no more.")
 @click.option("--keep", default="", metavar="NAMES", help="Layers that stay float in any case.")
-@click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+@device_option
 @click.option(
     "--tune",
     type=click.Choice(tuple(LEVELS)),

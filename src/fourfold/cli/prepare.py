@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import click
 from rich.progress import TextColumn
 
+from fourfold.cli._completing import complete_device
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import (
     ADB_HELP,
@@ -83,7 +84,14 @@ class Targets(NamedTuple):
 def _target_options(command: Callable[..., None]) -> Callable[..., None]:
     """--device, --adb, --ssh, --units and --web, given to the command as one `targets`."""
 
-    @click.option("--device", "names", multiple=True, metavar="NAME", help="May be given again.")
+    @click.option(
+        "--device",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        help="May be given again.",
+        shell_complete=complete_device,
+    )
     @click.option("--adb", multiple=True, metavar="SERIAL", help=ADB_HELP)
     @click.option("--ssh", multiple=True, metavar="HOST", help=SSH_HELP)
     @click.option("--units", type=click.IntRange(1), help="Of a board that is not there.")
