@@ -46,29 +46,30 @@ def show_models(reports: Sequence[Mapping[str, Any]]) -> None:
         return
     first = reports[0]
     streams = f", {first['streams']} streams" if first["streams"] > 1 else ""
-    beside = ("CPU runtime", ">ratio") if any(one["compared"] for one in reports) else ()
+    beside = any(one["compared"] for one in reports)
     rows = [
         (
             one["title"],
             duration(one["seconds"][OURS]["median"]),
-            duration(one["seconds"][OURS]["p99"]),
             _rate(one["throughput"][OURS]),
             *(_beside(one) if beside else ()),
         )
         for one in reports
     ]
-    columns = ("model", ">median", ">p99", ">frames/s", *beside)
-    show_table(f"{first['device']}, {first['precision']}{streams}", columns, rows)
+    columns = ("model", ">median", ">frames/s")
+    more = ("CPU runtime", ">its median", ">ratio") if beside else ()
+    show_table(f"{first['device']}, {first['precision']}{streams}", (*columns, *more), rows)
     if beside:
         show_line(f"with a ratio below 1 {OURS} takes less time than the CPU runtime")
 
 
-def _beside(report: Mapping[str, Any]) -> tuple[str, str]:
-    """The runtime that a model was measured beside, with its median; a format has one at most."""
+def _beside(report: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The runtime that a model was measured beside; a format has one at most."""
     if not report["compared"]:
-        return "-", "-"
-    took = duration(report["seconds"][report["rival"]]["median"])
-    return f"{report['rival'].removesuffix(' CPU')} {took}", f"{report['ratio']:.2f}×"
+        return "-", "-", "-"
+    name = report["rival"]
+    took = duration(report["seconds"][name]["median"])
+    return name.removesuffix(" CPU"), took, f"{report['ratio']:.2f}×"
 
 
 def _rate(rate: float) -> str:

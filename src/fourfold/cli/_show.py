@@ -48,7 +48,8 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
     console = make_console()
     cells = [[str(cell) for cell in row] for row in rows]
     names = [column.lstrip(">") for column in columns]
-    widths = _column_widths([names, *cells], console.width)
+    numbers = [column.startswith(">") for column in columns]
+    widths = _column_widths(names, cells, numbers, console.width)
     if title:
         console.print(title, style="bold")
     if widths is None:
@@ -65,16 +66,21 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
     console.print()
 
 
-def _column_widths(rows: Sequence[Sequence[str]], available: int) -> list[int] | None:
+def _column_widths(
+    names: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool], available: int
+) -> list[int] | None:
     """How wide columns are that fit together: as their cells are, the widest ones made narrower as
-    far as their longest words allow. None where that is not far enough.
+    far as their longest words allow. None where that is not far enough. Numbers, which have their
+    units with them, are never broken.
     """
-    columns = list(zip(*rows, strict=True))
-    widths = [max(cell_len(line) for text in one for line in text.split("\n")) for one in columns]
-    least = [
-        max(cell_len(word) for text in one for word in text.split() or [""]) for one in columns
-    ]
-    available -= GAP * (len(columns) - 1)
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    widths, least = [], []
+    for name, cells, is_number in zip(names, columns, numbers, strict=True):
+        lines = [line for cell in cells for line in cell.split("\n")]
+        words = lines if is_number else [word for line in lines for word in line.split()]
+        widths.append(max(map(cell_len, (name, *lines))))
+        least.append(max(map(cell_len, ("", *name.split(), *words))))
+    available -= GAP * (len(names) - 1)
     if sum(least) > available:
         return None
     while sum(widths) > available:

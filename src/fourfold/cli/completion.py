@@ -1,9 +1,13 @@
 """Print a script by which a shell completes commands, options, devices and models.
 
 \b
-bash: add to ~/.bashrc                eval "$(fourfold completion bash)"
-zsh:  add to ~/.zshrc, after compinit  eval "$(fourfold completion zsh)"
-fish: fourfold completion fish > ~/.config/fish/completions/fourfold.fish
+bash, in ~/.bashrc:
+  eval "$(fourfold completion bash)"
+zsh, in ~/.zshrc, after compinit:
+  eval "$(fourfold completion zsh)"
+fish, once:
+  fourfold completion fish \\
+    > ~/.config/fish/completions/fourfold.fish
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from fourfold.cli._show import (
     progress,
     short_name,
     show_json,
+    show_line,
     show_table,
     time_left,
 )
@@ -173,7 +174,7 @@ def _print_model_ops(
 
 def _show(report: OptimizeReport) -> None:
     size = f"{byte_count(report.bytes_before)} became {byte_count(report.bytes_after)}"
-    click.echo(f"{report.output}: {size} in {duration(report.seconds)}")
+    show_line(f"{report.output}: {size} in {duration(report.seconds)}")
     for model in report.models:
         _show_model(model)
     columns = ("model", "device", "precision", ">launches")
@@ -189,8 +190,8 @@ def _show_model(model: OptimizedModel) -> None:
     title = f"{model.name} {source}: {model.operator_counts}"
     show_table(title, ("pass", ">nodes before", ">after", "what changed"), rows)
     if model.quantization is not None:
-        click.echo(str(model.quantization))
-    click.echo(model.placement.summary)
+        show_line(str(model.quantization))
+    show_line(model.placement.summary)
     if not model.placement.whole:
         groups = model.placement.grouped()
         lines = ((len(rows), op, model.placement.title(at), why) for (op, at, why), rows in groups)
