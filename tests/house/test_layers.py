@@ -48,6 +48,7 @@ ROOMS = (
     "runtime",
     "prepare",
     "session",
+    "results",
     "quantization",
     "delegate",
     "litert",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.plan import Port
-from fourfold.types import Quantization, Shape
+from fourfold.types import Quantization, Shape, dequantize
 
 if TYPE_CHECKING:
     from fourfold.metadata import TensorMetadata
@@ -65,6 +65,12 @@ class TensorInfo:
     def takes(self, shape: Shape) -> bool:
         """Whether an array of this shape can be passed: the model has it, or changes to it."""
         return shape == self.shape or self.admits(shape)
+
+    def dequantize(self, array: np.ndarray) -> np.ndarray:
+        """The real numbers that an array of it stands for, as floats; others are as they are."""
+        if self.quantization is None or array.dtype.kind not in "iu":
+            return array
+        return dequantize(array, self.quantization)
 
     @property
     def is_text(self) -> bool:
