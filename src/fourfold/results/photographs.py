@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from fourfold.session import Session
 
 USUAL = PictureScaling(0.0, 1.0)
-_ORDERS = {1: "gray", 3: "rgb", 4: "rgb"}
+METADATA_SAY, A_GUESS = "as the model's metadata say", "which is a guess: nothing tells"
+_ORDERS = {1: "gray", 3: "rgb"}
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,20 @@ class PictureInput:
     pixels: Pixels
     told_by: str
 
+    @property
+    def channels(self) -> int:
+        return self.pixels.bytes
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it takes real numbers; else bytes go in as they are."""
+        return self.type.dtype.is_float
+
     def array(self, frame: np.ndarray) -> np.ndarray:
         """What the model takes of a photograph of bytes [height, width, channels]."""
+        if self.is_real:
+            real = self.pixels.real(frame[None], self.type.shape)
+            return real.astype(self.type.dtype.numpy, copy=False)
         return self.pixels.numbers(frame[None], self.type)
 
     def fit(self, frame: np.ndarray) -> FrameFit:
@@ -46,7 +59,7 @@ class PictureInput:
 
     def __str__(self) -> str:
         place = " in a letterbox" if self.pixels.fit == "letterbox" else ""
-        if self.type.dtype is not DType.F32:
+        if not self.is_real:
             return f"pixels as bytes{place}, which the model scales itself"
         return f"{range_words(self.pixels)}{place}, {self.told_by}"
 
@@ -63,7 +76,7 @@ def find_picture_input(model: Described, meaning: Meaning | None = None) -> Pict
     """The only input of a model, where it is a picture, and how a photograph becomes it."""
     info = picture_input(model.inputs)
     size = None if info is None else picture_size(info)
-    if info is None or size is None:
+    if info is None or size is None or info.pixels or picture_channels(info.shape) not in _ORDERS:
         return None
     scaling = None if meaning is None else meaning.scaling
     pixels, told_by = _pixels(info, scaling, "" if meaning is None else meaning.family)
@@ -79,9 +92,9 @@ def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tu
         return Pixels(order=order, **fitted), "as bytes"
     said = None if info.metadata is None else info.metadata.normalization
     if said is not None and said.mean and said.std and all(said.std):
-        return Pixels(said.mean, said.std, order, **fitted), "as the model's metadata say"
+        return Pixels(said.mean, said.std, order, **fitted), METADATA_SAY
     std = 255 / (how.high - how.low)
-    told_by = f"as is usual for {family}" if scaling else "which is a guess: nothing tells"
+    told_by = f"as is usual for {family}" if scaling else A_GUESS
     return Pixels(-how.low * std, std, order, **fitted), told_by
 
 
@@ -102,13 +115,24 @@ def look_at(
     meaning = find_meaning(session)
     port = find_picture_input(session, meaning)
     if port is None:
-        shapes = ", ".join(f"{info.name} {list(info.shape)}" for info in session.inputs)
-        what, why = "the model does not take a photograph", f"its inputs are {shapes}"
-        raise InputError(what, why, "run it with arrays, and pass the results to read_answer")
-    frame = picture_bytes(photograph, 1 if port.pixels.order == "gray" else 3)
+        raise _no_picture(session)
+    frame = picture_bytes(photograph, port.channels)
     found = session.run({port.name: port.array(frame)})
     size = (frame.shape[0], frame.shape[1])
     answer = read_answer(
         session, found, labels, top=top, score=score, fit=port.fit(frame), frame=size
     )
     return answer.noting(str(port))
+
+
+def _no_picture(model: Described) -> InputError:
+    what, fix = (
+        "the model does not take a photograph",
+        "run it, and pass the results to read_answer",
+    )
+    words = [info.pixels for info in model.inputs if info.pixels]
+    if words:
+        why = f"the session takes frames already, {words[0]}"
+        return InputError(what, why, f"open it without pixels=, or {fix}")
+    shapes = ", ".join(f"{info.name} {list(info.shape)}" for info in model.inputs)
+    return InputError(what, f"its inputs are {shapes}", fix)

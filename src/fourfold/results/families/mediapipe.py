@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.processing import MediaPipeBoxes
 from fourfold.processing.anchors import cell_anchors
 from fourfold.processing.boxes import FAMILIES
+from fourfold.results.boxes import boxes_of
 from fourfold.results.found import Found, KeyPoint, KeyPoints, Mask, Size
 from fourfold.results.meaning import (
     BOXES,
@@ -22,7 +24,6 @@ from fourfold.results.meaning import (
     PictureScaling,
     Reading,
 )
-from fourfold.results.picking import boxes_of, pick_boxes
 from fourfold.results.scores import logistic
 from fourfold.results.shapes import model_size
 from fourfold.results.skeletons import (
@@ -37,6 +38,11 @@ from fourfold.results.skeletons import (
     POSE_BOX,
     Skeleton,
 )
+
+if TYPE_CHECKING:
+    from fourfold.results import picking
+else:
+    picking = lazy_import("fourfold.results.picking")
 
 Names = tuple[str, ...]
 # By the columns of their boxes, four of the box and two of each key point: what they look for, how
@@ -72,7 +78,7 @@ def mediapipe_detector(model: Described) -> Meaning | None:
 def _decode_boxes(option: MediaPipeBoxes, thing: str, points: Names, reading: Reading) -> Found:
     if reading.score is not None:
         option = replace(option, score=reading.score)
-    found = pick_boxes(option, reading.numbers)
+    found = picking.pick_boxes(option, reading.numbers)
     return Found(boxes=boxes_of(found, (thing,), points))
 
 

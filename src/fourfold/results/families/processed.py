@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from fourfold.results.boxes import boxes_of
 from fourfold.results.families.segmentation import class_map
 from fourfold.results.found import ClassScore, Found, label_at
 from fourfold.results.meaning import BOXES, CLASSES, NAMES, Described, Meaning, Reading
-from fourfold.results.picking import boxes_of
 from fourfold.results.shapes import LEAST_SIDE
 from fourfold.results.skeletons import FACE_BOX, PALM_BOX, POSE_BOX
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.processing import SsdAnchors, SsdBoxes
+from fourfold.results.boxes import box_at, boxes_of
 from fourfold.results.found import Found
 from fourfold.results.meaning import (
     BOXES,
@@ -20,13 +22,15 @@ from fourfold.results.meaning import (
     PictureScaling,
     Reading,
 )
-from fourfold.results.picking import box_at, boxes_of, pick_boxes
 from fourfold.results.scores import are_fractions
 from fourfold.results.shapes import model_size
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold.results import picking
     from fourfold.runtime.tensor_info import TensorInfo
+else:
+    picking = lazy_import("fourfold.results.picking")
 
 LEAST_SCORE = 0.4
 DETECTIONS = 4  # outputs of a detector that picks its boxes itself
@@ -137,4 +141,4 @@ def _decode_raw(option: SsdBoxes, scores: TensorInfo, reading: Reading) -> Found
         option = replace(option, score=reading.score)
     labels = reading.class_labels(scores.shape[2] - 1, scores.labels)
     note = f"scores are taken as {'logits' if logits else 'probabilities'} by their numbers"
-    return Found(boxes=boxes_of(pick_boxes(option, numbers), labels)).noting(note)
+    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), labels)).noting(note)

@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.processing import DecodedBoxes, SsdBoxes
 from fourfold.processing.anchors import grid_anchors
+from fourfold.results.boxes import boxes_of
 from fourfold.results.families.ssd import boxes_and_scores
 from fourfold.results.found import Found, Size
 from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
-from fourfold.results.picking import boxes_of, pick_boxes
 from fourfold.results.shapes import model_size
+
+if TYPE_CHECKING:
+    from fourfold.results import picking
+else:
+    picking = lazy_import("fourfold.results.picking")
 
 # Sides of anchors in pixels, by how many pixels their cells are apart.
 SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
@@ -63,4 +70,4 @@ def _decode(size: Size, boxes: str, scores: str, reading: Reading) -> Found:
     if reading.score is not None:
         option = replace(option, score=reading.score)
     note = f"boxes are taken as {'decoded' if decoded else 'relative to anchors'} by their numbers"
-    return Found(boxes=boxes_of(pick_boxes(option, numbers), ("face",))).noting(note)
+    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), ("face",))).noting(note)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.processing import YoloBoxes, YoloHeads
+from fourfold.results.boxes import box_at, boxes_of
 from fourfold.results.families.body import PERSON, POINTS, ROW, body_points
 from fourfold.results.found import Box, Found, Mask, Size
 from fourfold.results.labels import own_names
@@ -21,14 +23,16 @@ from fourfold.results.meaning import (
     PictureScaling,
     Reading,
 )
-from fourfold.results.picking import box_at, boxes_of, pick_boxes
 from fourfold.results.scores import logistic
 from fourfold.results.shapes import model_size
 from fourfold.results.skeletons import BODY
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
+    from fourfold.results import picking
     from fourfold.runtime.tensor_info import TensorInfo
+else:
+    picking = lazy_import("fourfold.results.picking")
 
 STRIDES = ((8, 16, 32), (16, 32), (8, 16, 32, 64))
 IN_CELL = 3  # anchors of a cell, from v3 to v7
@@ -120,7 +124,7 @@ def _decode_cells(
     rows = numbers if numbers.shape[1] > numbers.shape[2] else numbers.swapaxes(1, 2)
     fractions = bool(rows[..., :BOX].max(initial=0) <= 2)
     option = replace(option, normalized=fractions, score=_least(option.score, reading))
-    found = pick_boxes(option, {names[0]: numbers})
+    found = picking.pick_boxes(option, {names[0]: numbers})
     own = (PERSON,) if known.points == POINTS and known.classes == 1 else ()
     boxes = boxes_of(found, reading.class_labels(known.classes, own))
     what = "fractions" if fractions else "pixels"
@@ -231,7 +235,7 @@ def _decode_heads(
     option: YoloHeads, names: tuple[str, ...], classes: int, reading: Reading
 ) -> Found:
     option = replace(option, score=_least(option.score, reading))
-    found = pick_boxes(option, {name: reading.numbers[name] for name in names})
+    found = picking.pick_boxes(option, {name: reading.numbers[name] for name in names})
     boxes = boxes_of(found, reading.class_labels(classes))
     note = "anchors are taken to be those that this YOLO was published with"
     return Found(boxes=boxes).noting(note)
