@@ -25,7 +25,7 @@ from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
-from fourfold.store.why import Answer, explain
+from fourfold.store.why import Explanation, explain
 from fourfold.timings import Timings
 
 
@@ -123,7 +123,7 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
         _show_answer(arguments.model, answer, outdated)
 
 
-def _show_answer(model: str, answer: Answer, outdated: Sequence[str]) -> None:
+def _show_answer(model: str, answer: Explanation, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
         click.echo(

@@ -2,12 +2,12 @@
 
     from fourfold import results
 
-    answer = results.look_at(session, "cats_and_dogs.jpg")
+    answer = results.ask(session, "cats_and_dogs.jpg")
     for box in answer.boxes:
         print(box.name, box.score, box.corners)
     answer.draw("cats_and_dogs.jpg").save("answer.png")
 
-`look_at` puts a photograph into a session as its model wants it, and says what came out.
+`ask` puts a photograph into a session as its model wants it, and says what came out.
 `read_answer` does so with arrays that came of any run. What outputs mean is told by the model's
 metadata, by shapes, and by families of models that are known; an answer says which of these told
 it, what had to be assumed, and of which outputs nothing is known.
@@ -27,7 +27,7 @@ from fourfold.results.found import (
 )
 from fourfold.results.labels import read_labels
 from fourfold.results.meaning import Meaning
-from fourfold.results.photographs import find_picture_input, look_at
+from fourfold.results.photographs import find_picture_input, ask
 from fourfold.results.read import find_meaning, read_answer
 
 __all__ = [
@@ -42,7 +42,7 @@ __all__ = [
     "Meaning",
     "find_meaning",
     "find_picture_input",
-    "look_at",
+    "ask",
     "read_answer",
     "read_labels",
 ]

@@ -98,7 +98,7 @@ def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tu
     return Pixels(-how.low * std, std, order, **fitted), told_by
 
 
-def look_at(
+def ask(
     session: Session,
     photograph: Any,
     *,

@@ -58,7 +58,8 @@ def large_output(model: Described) -> Meaning | None:
     sides = shape[1:3] if last else shape[2:]
     size = picture_size(source)
     coarse = size is not None and max(size) > COARSEST * max(sides)
-    if min(sides) < LEAST_SIDE or coarse or channels > MOST_CLASSES:
+    small = min(sides) < LEAST_SIDE or coarse or channels > MOST_CLASSES
+    if small and len(output.labels) != channels:
         return None
     return _of_channels(source, output, channels, last)
 
