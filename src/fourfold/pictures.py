@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,18 @@ def require_pillow(what: str) -> tuple[Any, Any]:
         fix = "pip install 'fourfold[images]', or pass the input as a .npy file"
         raise InputError(what, "Pillow is not installed", fix) from error
     return Image, UnidentifiedImageError
+
+
+def resize_picture(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Bytes [height, width, channels] in another height and width, by Pillow, which is fast; where
+    it is not installed the frame as it is.
+    """
+    if frame.shape[:2] == size or find_spec("PIL") is None:
+        return frame
+    image_module, _ = require_pillow("a picture cannot be resized")
+    flat = frame[..., 0] if frame.shape[2] == 1 else frame
+    image = image_module.fromarray(flat).resize(size[::-1], image_module.Resampling.BILINEAR)
+    return np.asarray(image).reshape(*size, frame.shape[2])
 
 
 def read_picture(path: Path, channels: int, size: tuple[int, int] | None = None) -> np.ndarray:

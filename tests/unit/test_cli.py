@@ -23,8 +23,8 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
-from fourfold.options import CompileOptions
 from fourfold.metadata import ModelMetadata
+from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo

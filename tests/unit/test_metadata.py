@@ -20,13 +20,11 @@ import fourfold
 from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.metadata import Labels, ModelMetadata, Normalization, ScoreCalibration, TensorMetadata
+from fourfold.metadata import ModelMetadata, Normalization
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.prepare import prepare_model
-from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.store.draft import Draft
-from fourfold.types import Quantization
 
 LABELS = ("cat", "dog", "bird", "fish")
 MEAN, STD = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)

@@ -142,18 +142,15 @@ def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:
 
 
 def _read_frame(path: Path, port: InputPort, pixels: Pixels) -> Photograph:
-    """For a session that takes bytes. Until frames of another size come, an input for frames of any
-    size has the size of the model's picture.
-    """
+    """For a session that takes bytes, fitted on the device where a frame has another size."""
     shape = tuple(port.shape)
     array = read_frame(path, port.name, shape, pixels)
-    if pixels.is_yuv or pixels.crop is not None or (pixels.fit and pixels.size):
-        return Photograph(array)
-    if pixels.fit is None:
+    if pixels.is_plain:
         return Photograph(array, *_stretched(path, shape))
-    frame = array.shape[-3:-1]
-    size = (frame[0], frame[1])
-    return Photograph(array, size, pixels.fit_frame(size, pixels.into or (shape[-3], shape[-2])))
+    size = pixels.size_of(array.shape)
+    if pixels.is_yuv or pixels.size is not None or pixels.into is None or size is None:
+        return Photograph(array)
+    return Photograph(array, size, pixels.fit_frame(size, pixels.into))
 
 
 def _read_text(path: Path) -> np.ndarray:

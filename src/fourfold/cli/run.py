@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -36,9 +36,8 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.errors import InputError
 from fourfold.results import Answer, find_meaning, find_picture_input, read_answer
-
-if TYPE_CHECKING:
-    from fourfold import Session
+from fourfold.results.meaning import Described
+from fourfold.results.shapes import before_frames
 
 
 @click.command(help=__doc__)
@@ -63,14 +62,15 @@ def command(
     began = time.perf_counter()
     with replace(arguments, pixels=scaling.pixels).open() as session:
         start = time.perf_counter() - began
-        picture = find_picture_input(session, find_meaning(session))
-        inputs = gather_inputs(session.inputs, files, scaling, seed, picture)
+        model = before_frames(session)
+        picture = find_picture_input(model, find_meaning(model))
+        inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
         began = time.perf_counter()
         results = session.run(inputs.arrays)
         seconds = time.perf_counter() - began
         device, precision = str(session.device), session.precision
         stages = dict(session.timings)
-        answer = _answer(session, results, inputs, wanted)
+        answer = _answer(model, results, inputs, wanted)
         outputs = summarise(results, session.outputs, answer.unknown, wanted.top)
     saved = {} if output is None else save(output, results)
     if wanted.drawing is not None and inputs.photograph is not None:
@@ -89,13 +89,13 @@ def command(
 
 
 def _answer(
-    session: Session,
+    model: Described,
     results: Mapping[str, np.ndarray],
     inputs: GatheredInputs,
     wanted: AnswerOptions,
 ) -> Answer:
     return read_answer(
-        session,
+        model,
         results,
         wanted.labels,
         top=wanted.top,

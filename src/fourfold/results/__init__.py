@@ -27,7 +27,7 @@ from fourfold.results.found import (
 )
 from fourfold.results.labels import read_labels
 from fourfold.results.meaning import Meaning
-from fourfold.results.photographs import find_picture_input, ask
+from fourfold.results.photographs import ask, find_picture_input
 from fourfold.results.read import find_meaning, read_answer
 
 __all__ = [
@@ -40,9 +40,9 @@ __all__ = [
     "MadePicture",
     "Mask",
     "Meaning",
+    "ask",
     "find_meaning",
     "find_picture_input",
-    "ask",
     "read_answer",
     "read_labels",
 ]

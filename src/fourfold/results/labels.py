@@ -16,10 +16,10 @@ NAMES = "names"
 MOST_TEXT = 2**20  # characters of a dictionary that is read
 
 
-def read_labels(path: Path) -> tuple[str, ...]:
+def read_labels(path: str | Path) -> tuple[str, ...]:
     """A label a line; empty lines at the end do not count."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         what, fix = f"labels cannot be read from {path}", "pass a text file with a label a line"
         raise InputError(what, str(error), fix) from error

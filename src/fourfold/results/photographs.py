@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fourfold.errors import InputError
-from fourfold.pictures import picture_bytes
+from fourfold.pictures import picture_bytes, resize_picture
 from fourfold.pixels import Pixels
 from fourfold.pixels.frame_fit import FrameFit
 from fourfold.results.answer import Answer
@@ -48,6 +48,7 @@ class PictureInput:
 
     def array(self, frame: np.ndarray) -> np.ndarray:
         """What the model takes of a photograph of bytes [height, width, channels]."""
+        frame = resize_picture(frame, self.fit(frame).size)  # what is left to do is quickly done
         if self.is_real:
             real = self.pixels.real(frame[None], self.type.shape)
             return real.astype(self.type.dtype.numpy, copy=False)

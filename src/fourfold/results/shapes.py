@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fourfold.pixels import Pixels
 from fourfold.results.found import Size
-from fourfold.results.meaning import Described
+from fourfold.results.meaning import Described, DescribedModel
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
@@ -39,6 +40,24 @@ def picture_size(info: TensorInfo) -> Size | None:
     if last in CHANNELS and (last != 1 or min(first, second) >= LEAST_SIDE):
         return first, second
     return (second, last) if first in CHANNELS and min(second, last) >= LEAST_SIDE else None
+
+
+def before_frames(model: Described) -> DescribedModel:
+    """A session as it is before its first run. An input that takes frames of any size has until
+    then the size of the model's picture, which is not told any more when others have come.
+    """
+    inputs = tuple(_with_size(info) for info in model.inputs)
+    return DescribedModel(inputs, tuple(model.outputs), model.metadata)
+
+
+def _with_size(info: TensorInfo) -> TensorInfo:
+    if not info.pixels:
+        return info
+    pixels = Pixels.parse(info.pixels)
+    known = pixels.into or pixels.size or pixels.crop or pixels.is_yuv or pixels.fit is None
+    if known:
+        return info
+    return replace(info, pixels=str(replace(pixels, into=pixels.size_of(info.shape))))
 
 
 def model_size(model: Described) -> Size | None:

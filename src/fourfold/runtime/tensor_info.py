@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.plan import Port
-from fourfold.types import Quantization, Shape, dequantize
+from fourfold.types import DType, Quantization, Shape, dequantize, to_integers
 
 if TYPE_CHECKING:
     from fourfold.metadata import TensorMetadata
@@ -71,6 +71,14 @@ class TensorInfo:
         if self.quantization is None or array.dtype.kind not in "iu":
             return array
         return dequantize(array, self.quantization)
+
+    def quantize(self, array: np.ndarray) -> np.ndarray:
+        """An array of it for real numbers, the nearest where a number is none of its own; others
+        are as they are.
+        """
+        if self.quantization is None or self.dtype.kind not in "iu":
+            return array
+        return to_integers(array, self.quantization, DType.of(np.empty(0, self.dtype)))
 
     @property
     def is_text(self) -> bool:

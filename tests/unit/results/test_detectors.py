@@ -72,8 +72,12 @@ def test_raw_ssd() -> None:
 
 @pytest.mark.parametrize(
     ("family", "columns", "side", "point"),
-    [("face", 16, 128, "nose tip"), ("hand", 18, 192, "middle finger base"), ("pose", 12, 224, "middle of the shoulders")],
-)  # fmt: skip
+    [
+        ("face", 16, 128, "nose tip"),
+        ("hand", 18, 192, "middle finger base"),
+        ("pose", 12, 224, "middle of the shoulders"),
+    ],
+)
 def test_mediapipe_detectors(family: str, columns: int, side: int, point: str) -> None:
     rows = cell_anchors((side, side), *FAMILIES[family])
     raw, logits = np.zeros((1, len(rows), columns)), np.full((1, len(rows), 1), FAR)
