@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -83,13 +83,17 @@ class Reading:
     def value_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
         """Labels of numbers, of which the highest that came is known."""
         labels = self.labels or own
-        if self.given_labels and labels[0] in BACKGROUNDS:
-            labels = labels[1:]
         if self.given_labels and highest >= len(labels):
             what = f"class {highest} has no label"
             why = f"there are labels of {len(labels)} classes"
             raise InputError(what, why, "pass the labels that the model was trained with")
         return labels
+
+    def thing_labels(self, own: tuple[str, ...], highest: int) -> tuple[str, ...]:
+        """The same of things that were detected: they are no background, and are not counted so."""
+        if self.given_labels and self.labels[0] in BACKGROUNDS:
+            return replace(self, labels=self.labels[1:]).value_labels(own, highest)
+        return self.value_labels(own, highest)
 
 
 Decode = Callable[[Reading], Found]

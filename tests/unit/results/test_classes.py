@@ -94,6 +94,8 @@ def test_the_best_of_post_processing() -> None:
     found = {"scores": np.float32([[0.5, 0.25]]), "classes": np.int32([[3, 0]])}
     answer = read_answer(described(outputs), found)
     assert [(one.label, one.score) for one in answer.classes] == [("fish", 0.5), ("cat", 0.25)]
+    answer = read_answer(described(outputs), found, ("background", *ANIMALS))
+    assert [one.label for one in answer.classes] == ["bird", "background"]  # as the numbers say
 
 
 def test_an_output_that_is_missing_is_an_error() -> None:

@@ -36,7 +36,7 @@ def _decode_boxes(wanted: tuple[str, ...], own: tuple[str, ...], reading: Readin
     found = {name: reading.numbers[name] for name in wanted}
     highest = int(found["classes"].max(initial=0)) if "classes" in found else 0
     points = found["keypoints"].shape[2] if "keypoints" in found else 0
-    labels = reading.value_labels(own, highest) if "classes" in found else ()
+    labels = reading.thing_labels(own, highest) if "classes" in found else ()
     boxes = boxes_of(found, labels, _POINT_NAMES.get(points, ()))
     return Found(boxes=tuple(one for one in boxes if one.score >= (reading.score or -1.0)))
 

@@ -83,7 +83,7 @@ def _decode_detections(
     boxes, classes, scores = (numbers[roles[one]][0] for one in ("boxes", "classes", "scores"))
     least = LEAST_SCORE if reading.score is None else reading.score
     kept = [place for place in range(min(count, len(scores))) if scores[place] >= least]
-    labels = reading.value_labels(own, int(max((classes[place] for place in kept), default=0)))
+    labels = reading.thing_labels(own, int(max((classes[place] for place in kept), default=0)))
     found = (
         box_at(boxes[place], float(scores[place]), int(classes[place]), labels) for place in kept
     )

@@ -188,7 +188,7 @@ def _decode_picked(name: str, size: Size, classes: int, reading: Reading) -> Fou
     rows = rows[rows[:, 4] >= _least(0.25, reading)]
     fractions = bool(rows[:, :BOX].max(initial=0) <= 2)
     scale = np.ones(4) if fractions else np.array([*size, *size], float)
-    labels = reading.value_labels((), int(rows[:, 5].max(initial=0)))
+    labels = reading.thing_labels((), int(rows[:, 5].max(initial=0)))
     found = tuple(
         box_at(row[[1, 0, 3, 2]] / scale, float(row[4]), int(row[5]), labels) for row in rows
     )
