@@ -37,6 +37,8 @@ def test_the_range_of_pixels_comes_from_metadata() -> None:
 def test_or_from_the_family_or_is_a_guess() -> None:
     face = described({"r": (1, 896, 16), "c": (1, 896, 1)}, (1, 128, 128, 3))
     assert str(port_of(face)).startswith("pixels from -1 to 1 in a letterbox, as is usual for")
+    named = described({"MobilenetV1/Predictions/Reshape_1": (1, 1001)})
+    assert str(port_of(named)) == "pixels from -1 to 1, as is usual for MobileNet"
     plain = port_of(described({"y": (1, 4)}))
     assert (plain.told_by, str(plain)) == (A_GUESS, f"pixels from 0 to 1, {A_GUESS}")
 

@@ -17,6 +17,7 @@ from fourfold.results.meaning import (
     SHAPES,
     Described,
     Meaning,
+    PictureScaling,
     Reading,
 )
 from fourfold.results.scores import are_fractions, are_of_unit_length, are_probabilities
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
 IMAGENET = (1000, 1001)  # classes, without and with one for none of them
-EMBEDS = "embed"
+EMBEDS, MOBILENET = "embed", "mobilenet"
+NAME = "the name of its output"
 
 
 def labelled_scores(model: Described) -> Meaning | None:
@@ -46,7 +48,7 @@ def embedding(model: Described) -> Meaning | None:
     titles = [model.metadata.name, *(info.name for info in model.outputs)]
     if len(model.outputs) != 1 or not any(EMBEDS in title.lower() for title in titles):
         return None
-    told_by = METADATA if EMBEDS in model.metadata.name.lower() else "the name of its output"
+    told_by = METADATA if EMBEDS in model.metadata.name.lower() else NAME
     names = (model.outputs[0].name,)
     return Meaning("an embedding", told_by, (EMBEDDING,), names, partial(_decode_embedding, *names))
 
@@ -64,8 +66,10 @@ def single_row(model: Described) -> Meaning | None:
     (output,) = model.outputs
     if any(info.shape == output.shape for info in model.inputs):
         return None  # a row that becomes another one: no scores of anything
-    decode = partial(_decode_row, output)
-    return Meaning("a row of numbers", SHAPES, (CLASSES,), (output.name,), decode)
+    decode, names = partial(_decode_row, output), (output.name,)
+    if MOBILENET in output.name.lower():
+        return Meaning("MobileNet", NAME, (CLASSES,), names, decode, PictureScaling(-1.0, 1.0))
+    return Meaning("a row of numbers", SHAPES, (CLASSES,), names, decode)
 
 
 def _count(info: TensorInfo) -> int:
