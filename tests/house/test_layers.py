@@ -52,6 +52,7 @@ ROOMS = (
     "runtime",
     "prepare",
     "session",
+    "results",
     "quantization",
     "delegate",
     "litert",

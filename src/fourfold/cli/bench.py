@@ -141,7 +141,8 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
     with ExitStack() as stack, progress() as bar:
         session = stack.enter_context(arguments.open(threads=measuring.threads))
         start = {"total": time.perf_counter() - began, **session.timings}
-        inputs = gather_inputs(session.inputs, measuring.files, measuring.scaling, measuring.seed)
+        how = (measuring.scaling, measuring.seed)
+        inputs = gather_inputs(session.inputs, measuring.files, *how).arrays
         more = [arguments.open(threads=measuring.threads) for _ in range(measuring.streams - 1)]
         sessions = [session, *map(stack.enter_context, more)]
         rivals = {} if session.device.remote else _open_rivals(arguments, inputs, measuring)
