@@ -34,6 +34,7 @@ ROOMS = (
     "kernels",
     "ops",
     "formats",
+    "samples",
     "postprocess",
     "rewrite",
     "split",
