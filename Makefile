@@ -21,7 +21,7 @@ demo: $(VENV)/.demo ## find a face in a photograph on the best device, draw it, 
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: check ## format, lint, types and the quick tests
-	$(BIN)/python -m pytest -m "not slow" --timeout=$(HANGS) $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" --quick-builds --timeout=$(HANGS) $(JOBS) $(ARGS)
 
 test-all: check ## the same with the slow tests
 	$(BIN)/python -m pytest --timeout=$(HANGS) $(JOBS) $(ARGS)
