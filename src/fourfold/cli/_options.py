@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import click
@@ -35,6 +36,7 @@ class ModelArguments:
     pixels: PixelsOption | None = None
     signature: str | None = None
     postprocess: PostprocessOption | None = None
+    trace: Path | None = None  # where a trace is written to
 
     def open(self, follow_batch: bool = True) -> fourfold.Session:
         return fourfold.Session(

@@ -19,17 +19,21 @@ import numpy as np
 
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
+from fourfold.cli._profile import profile_data, show_profile
 from fourfold.cli._show import byte_count, duration, progress, show_json, show_table
 from fourfold.cli._timing import Call, Times, take_turns, warm_up
+from fourfold.cli._trace import trace_option, traced
 from fourfold.compile import load_model
 from fourfold.config import Config
 from fourfold.errors import InputError, ModelError
 from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.run_parts import measure_parts
+from fourfold.runtime.profile import Profile
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.session import Session
 
 OURS = "fourfold"
+TRACED_RUNS = 5
 WARM_UP = 10  # runs on another machine before those that count
 
 
@@ -45,6 +49,7 @@ WARM_UP = 10  # runs on another machine before those that count
     "--threads", type=click.IntRange(1), help="Of the CPU runtime.  [default: all processors]"
 )
 @pixels_options
+@trace_option
 @json_option
 def command(
     arguments: ModelArguments,
@@ -76,14 +81,17 @@ def command(
                 warm_up(call, limit=max(seconds, 1.0))
             task = bar.add_task("measuring", total=runs)
             times = take_turns(calls, runs, seconds, partial(bar.advance, task))
-        kernels = session.profile(inputs) if profile else []
+        kernels = session.profile(inputs) if profile else Profile(())
         parts = measure_parts(session, inputs)
+        with traced(arguments, session):
+            for _ in range(TRACED_RUNS if arguments.trace else 0):
+                session.run(inputs)
     report["seconds"] = {name: found.as_data() for name, found in times.items()}
     report["compared"] = bool(rival)
     report["parts"] = None if parts is None else asdict(parts)
     for name in rival:
         report |= {"rival": name, "ratio": times[OURS].median / times[name].median}
-    report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
+    report |= profile_data(kernels)
     (show_json if as_json else _show)(report)
 
 
@@ -149,13 +157,4 @@ def _show(report: Mapping[str, Any]) -> None:
     memory = byte_count(report["arena"])
     click.echo(f"{report['launches']} launches, {memory} of memory for values")
     if report["kernels"]:
-        show_kernels(report["kernels"])
-
-
-def show_kernels(kernels: list[dict[str, Any]]) -> None:
-    total = sum(row["seconds"] for row in kernels) or 1.0
-    rows = [
-        (duration(row["seconds"]), f"{row['seconds'] / total:.1%}", row["kernel"], row["node"])
-        for row in kernels
-    ]
-    show_table(f"kernels, {duration(total)} in all", (">time", ">share", "kernel", "node"), rows)
+        show_profile(report)
