@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,23 @@ def test_which_kernel_takes_the_time(ask: Ask) -> None:
     times = [one["seconds"] for one in kernels]
     assert times == sorted(times, reverse=True)
     assert any("conv2d" in one["node"] for one in kernels)
+
+
+def test_what_happened_and_how_long_each_part_took(shell: Callable[..., str]) -> None:
+    assert "opened colors.tflite" not in shell("fourfold run colors.tflite")
+    said = shell("fourfold run colors.tflite -v")
+    assert "opened colors.tflite from the model itself in" in said
+    assert "build" in said
+
+
+def test_a_timeline_to_look_at_in_perfetto(shell: Callable[..., str]) -> None:
+    assert "perfetto" in shell("fourfold run colors.tflite --trace trace.json")
+    events = json.loads(Path("trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    lanes = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert "host" in lanes
+    spans = {event["name"] for event in events if event["ph"] == "X"}
+    assert any("conv2d" in name for name in spans)
+    assert "build" in spans
 
 
 def test_what_it_takes_of_memory_before_anything_runs(folder: Path) -> None:
