@@ -38,6 +38,7 @@ ROOMS = (
     "kernels",
     "ops",
     "formats",
+    "samples",
     "postprocess",
     "rewrite",
     "split",
