@@ -52,9 +52,10 @@ Stage = Literal["graph", "rewritten", "plan", "kernels"]
 class Session(ModelRunner):
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
-    `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
-    the paths of a model's files where these do not lie beside each other; a model of TensorFlow,
-    Keras or PyTorch is converted first. `model` chooses among several models in a prepared file.
+    `source` is a model's file or folder, or a prepared file: its path, its bytes (any buffer, such
+    as a `bytearray` or an `mmap`), or the file itself, opened as 'rb'; or a tuple of the paths of a
+    model's files where these do not lie beside each other. A model of TensorFlow, Keras or PyTorch
+    is converted first. `model` chooses among several models in a prepared file.
     `device` is 'auto', a number, or part of a name (see `fourfold.devices()`), or a
     `pyopencl.CommandQueue` or `Context` that the session is to share. `precision` is
     'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the shape of
@@ -107,6 +108,7 @@ class Session(ModelRunner):
         model_token: str = "",
         progress: ProgressOption | None = None,
     ) -> None:
+        source = path_or_bytes(source)  # an open file can be read once, by this process
         self._passed = {name: value for name, value in locals().items() if name not in _NOT_SENT}
         config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
@@ -125,9 +127,9 @@ class Session(ModelRunner):
         options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = find_store(cache, serialization_dir, config)
         check_precision(options.precision, self.device, store)
-        content, how = path_or_bytes(source), (config, options, placement_options, timings)
-        request = Request(content, self.device, *how, model, model_token, precision is None)
-        request = request._replace(make_readable=model_reader(content, store, config))
+        how = (config, options, placement_options, timings)
+        request = Request(source, self.device, *how, model, model_token, precision is None)
+        request = request._replace(make_readable=model_reader(source, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
         opens = partial(self._open_by_any_api, request, store, limit, wanted)
         opens() if progress is None else stages.open_with_progress(opens, request, progress)

@@ -56,10 +56,10 @@ def command(  # noqa: PLR0913 - each is an option that callers know by name
     before = None if other is None else read_record(other)
     check_folders(output, data)
     with (
-        replace(arguments, pixels=scaling.pixels).open(not verify, placement) as session,
+        replace(arguments, pixels=scaling.pixels).open(not verify, placement=placement) as session,
         progress() as bar,
     ):
-        inputs = gather_inputs(session.inputs, files, scaling, seed)
+        inputs = gather_inputs(session.inputs, files, scaling, seed).arrays
         bar.add_task("running and measuring", total=None)
         found = session.report(inputs, verify=verify, candidates=candidates, seconds=seconds)
     report = RunReport(with_words(found.record, files, seed), before)
