@@ -36,7 +36,8 @@ from fourfold.store.prepared import is_prepared
 from fourfold.version import VERSION
 
 SEED = 0
-WINOGRAD = "winograd"  # in a way's name
+# Ways that do other arithmetic than multiply-adds of floats: less of it, or dot products of bytes.
+OTHER_ARITHMETIC = ("winograd", "dots")
 API_TITLES = {"opencl": "OpenCL", "cuda": "CUDA", "webgpu": "WebGPU"}
 
 
@@ -255,6 +256,10 @@ def _ceilings(
 
 
 def _fastest(graph: RunGraph) -> float:
-    """Operations a second of the fastest node, but for those done in a way with fewer of them."""
-    plain = (node for node in graph.nodes if not node.tuning or WINOGRAD not in node.tuning.way)
-    return max((node.flops / node.seconds for node in plain if node.seconds), default=0.0)
+    """Operations a second of the fastest node among those that do plain arithmetic."""
+    rates = (
+        node.flops / node.seconds
+        for node in graph.nodes
+        if node.seconds and node.tuning and not node.tuning.way.startswith(OTHER_ARITHMETIC)
+    )
+    return max(rates, default=0.0)
