@@ -8,15 +8,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
+from typing import Protocol
 
 import numpy as np
 
 from fourfold.report.compare import Deviation
 from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.run_report.record import Accuracy, AccuracySummary
-from fourfold.report.verify import Layer, Verification, compare_layers, compare_outputs
+from fourfold.report.verify import Verification, compare_layers, compare_outputs
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.model_runner import ModelRunner
+
+
+class Compared(Protocol):
+    """A value that was compared, be it an output or one on the way."""
+
+    @property
+    def difference(self) -> Deviation: ...
+    @property
+    def allowed(self) -> float: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def agrees(self) -> bool: ...
 
 
 def verify_run(
@@ -55,7 +69,7 @@ def accuracy_by_value(found: Verification) -> Mapping[str, Accuracy]:
     return {layer.name: _accuracy(layer) for layer in found.layers}
 
 
-def _accuracy(layer: Layer) -> Accuracy:
-    apart: Deviation = layer.difference
+def _accuracy(layer: Compared) -> Accuracy:
+    apart = layer.difference
     largest, mean = (one if isfinite(one) else None for one in (apart.largest, apart.mean))
     return Accuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)
