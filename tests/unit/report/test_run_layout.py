@@ -11,7 +11,7 @@ from fourfold.report.run_report.layout import (
     HEIGHT,
     LAYER_GAP,
     NODE_GAP,
-    Layout,
+    GraphLayout,
     layered_layout,
 )
 
@@ -38,7 +38,7 @@ def random_graph(nodes: int, seed: int) -> tuple[list[float], Pairs]:
     return [float(width) for width in random.integers(96, 260, nodes)], sorted(edges)
 
 
-def check(layout: Layout, widths: list[float], edges: Pairs) -> None:
+def check(layout: GraphLayout, widths: list[float], edges: Pairs) -> None:
     """What every layout has to keep."""
     for source, target in edges:
         assert layout.nodes[target][1] >= layout.nodes[source][1] + HEIGHT
@@ -88,7 +88,7 @@ def test_branches_do_not_cross() -> None:
 
 
 def test_an_empty_graph_has_a_layout() -> None:
-    assert layered_layout([], []) == Layout((), ())
+    assert layered_layout([], []) == GraphLayout((), ())
 
 
 def test_nodes_on_the_way_around_leave_the_main_line_straight() -> None:

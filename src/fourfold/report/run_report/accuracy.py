@@ -14,7 +14,7 @@ import numpy as np
 
 from fourfold.report.compare import Deviation
 from fourfold.report.rival import find_rival, model_of_signature
-from fourfold.report.run_report.record import Accuracy, AccuracySummary
+from fourfold.report.run_report.record import AccuracySummary, ValueAccuracy
 from fourfold.report.verify import Verification, compare_layers, compare_outputs
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.model_runner import ModelRunner
@@ -52,7 +52,7 @@ def verify_run(
     return Verification(engine.title, precision, str(runner.device), outputs, layers)
 
 
-def summarise(found: Verification) -> AccuracySummary:
+def summarise_accuracy(found: Verification) -> AccuracySummary:
     """The whole in a few words, and every output."""
     first = found.first
     return AccuracySummary(
@@ -65,11 +65,11 @@ def summarise(found: Verification) -> AccuracySummary:
     )
 
 
-def accuracy_by_value(found: Verification) -> Mapping[str, Accuracy]:
+def accuracy_by_value(found: Verification) -> Mapping[str, ValueAccuracy]:
     return {layer.name: _accuracy(layer) for layer in found.layers}
 
 
-def _accuracy(layer: Compared) -> Accuracy:
+def _accuracy(layer: Compared) -> ValueAccuracy:
     apart = layer.difference
     largest, mean = (one if isfinite(one) else None for one in (apart.largest, apart.mean))
-    return Accuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)
+    return ValueAccuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)

@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """The middle of each node's upper edge, and the points of each edge."""
 
     nodes: tuple[Point, ...]
@@ -42,10 +42,10 @@ class _Layered:
     slack: list[int]  # how many layers each could be moved by
 
 
-def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> Layout:
+def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> GraphLayout:
     """The layout of a graph without cycles, whose nodes come after those that they read."""
     if not widths:
-        return Layout((), ())
+        return GraphLayout((), ())
     graph = _with_bends(widths, edges)
     _order(graph)
     across = _place(graph)
@@ -54,7 +54,7 @@ def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> Layout:
         for node in layer:
             down[node] = number * (HEIGHT + LAYER_GAP)
     nodes = tuple((across[node], down[node]) for node in range(graph.count))
-    return Layout(nodes, tuple(_points(chain, across, down) for chain in graph.chains))
+    return GraphLayout(nodes, tuple(_points(chain, across, down) for chain in graph.chains))
 
 
 def _points(

@@ -6,7 +6,7 @@ from fourfold.plan import Plan
 from fourfold.report.run_report.graph_nodes import RunGraph, node_width
 from fourfold.report.run_report.layout import layered_layout
 from fourfold.report.run_report.measured import KernelTimes
-from fourfold.report.run_report.record import Edge, Kernel, Node
+from fourfold.report.run_report.record import RunEdge, RunKernel, RunNode
 from fourfold.targets import GPU
 
 
@@ -21,7 +21,7 @@ def graph_of_plan(plan: Plan, times: KernelTimes) -> RunGraph:
         seconds = None if time is None else time.seconds
         place = (*layout.nodes[number], width)
         built.nodes.append(
-            Node(
+            RunNode(
                 name=launch.node,
                 op=launch.title,
                 text=launch.node,
@@ -35,8 +35,8 @@ def graph_of_plan(plan: Plan, times: KernelTimes) -> RunGraph:
             )
         )
         form = (launch.entry, number, launch.grid, launch.local, 0, 0)
-        built.kernels.append(Kernel(*form, "program", seconds))
+        built.kernels.append(RunKernel(*form, "program", seconds))
     built.edges = [
-        Edge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
+        RunEdge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
     ]
     return built
