@@ -133,6 +133,11 @@ class Commands(click.Group):
         found = [CompletionItem(name, help=_summary(name)) for name in names]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
+    def _prints_json(self, ctx: click.Context) -> bool:
+        """Whether --json is what a command prints; of some it is a file to write."""
+        command = self.get_command(ctx, ctx.invoked_subcommand or "")
+        return command is None or any(one.name == "as_json" for one in command.params)
+
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args
         try:
@@ -141,7 +146,7 @@ class Commands(click.Group):
                 show_verbose(ctx)
                 return super().invoke(ctx)
         except (FourfoldError, click.ClickException) as error:
-            show(error, as_json)
+            show(error, as_json and self._prints_json(ctx))
             ctx.exit(exit_code(error))
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
