@@ -6,7 +6,8 @@ kernels: their text. Without --device it shows what a GPU of no particular make 
 
 from __future__ import annotations
 
-from typing import get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -19,16 +20,42 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import show_json
 from fourfold.config import Config
+from fourfold.lazy import lazy_import
 from fourfold.session import Stage, explain_stage
+
+if TYPE_CHECKING:
+    from fourfold.cli import _export as exports
+else:
+    exports = lazy_import("fourfold.cli._export")  # it brings the whole compiler
 
 
 @click.command(help=__doc__)
 @model_options
 @click.option("--stage", type=click.Choice(get_args(Stage)), default="graph", show_default=True)
+@click.option(
+    "--export",
+    "form",
+    type=click.Choice(("model-explorer", "onnx")),
+    help="Write the graphs for a viewer: Model Explorer, or the rewritten one as ONNX for Netron.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file of --export."
+)
+@click.option("--times", is_flag=True, help="Run it, and export times as node data, too.")
 @pixels_options
 @postprocess_options
 @json_option
-def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
+def command(
+    arguments: ModelArguments,
+    stage: Stage,
+    form: str | None,
+    output: Path | None,
+    times: bool,
+    as_json: bool,
+) -> None:
+    if form is not None:
+        exports.export(arguments, form, output, times)
+        return
     options = arguments.compile_options(Config.from_environment())
     text = explain_stage(arguments.model, stage, arguments.device, options)
     if as_json:
