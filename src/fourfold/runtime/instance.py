@@ -14,6 +14,7 @@ from fourfold import players
 from fourfold.cpu.protocol import Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
@@ -48,6 +49,8 @@ else:
         lazy_import("fourfold.players.thread_slot"),
         lazy_import("concurrent.futures"),
     )
+
+log = Log("runtime")
 
 
 Direct = Callable[[Inputs], Results | None]
@@ -272,7 +275,8 @@ def load_whole(request: Request, store: Store | None) -> LoadedPlan | None:
         return None
     try:
         return loader.compile()
-    except UnsupportedError:
+    except UnsupportedError as error:
         if request.placement_options.strict:
             raise
+        log.debug("%s runs in parts: %s: %s", request.title, error.what, error.why)
         return None

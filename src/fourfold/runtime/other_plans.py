@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold import players
 from fourfold.errors import BuildError, DeviceError
+from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.runtime.loading import compile_request, tuned_choices
 from fourfold.runtime.request import Request
-from fourfold.store.log import log_once
 from fourfold.timings import Timings
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
+
+log = Log("runtime")
 
 
 class OtherPlans(NamedTuple):
@@ -51,7 +53,7 @@ class OtherPlans(NamedTuple):
         try:
             return players.backend_of(device).make_clocked_player(device, plan)
         except (BuildError, DeviceError) as error:
-            log_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
+            log.warn_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
             return None
 
     def list_player(self) -> players.Player:

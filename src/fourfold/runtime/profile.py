@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from fourfold import players
+from fourfold.display import count_text, html_table, time_text
 from fourfold.players.protocol import ClockedPlayer
 from fourfold.runtime.hybrid_player import HybridPlayer
 from fourfold.runtime.other_plans import OtherPlans
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
 
+SHOWN = 5  # at a prompt; a notebook has room for all
 LEAST_SECONDS = 0.05  # between two runs by which a clock of unknown speed is compared with ours
 
 
@@ -58,6 +60,34 @@ class Profile(list[KernelTime]):
     def seconds(self) -> float:
         """What all kernels take together."""
         return sum(one.seconds for one in self)
+
+    @property
+    def longest(self) -> list[KernelTime]:
+        """The same, those that take longest first."""
+        return sorted(self, key=lambda one: one.seconds, reverse=True)
+
+    @property
+    def summary(self) -> str:
+        words = ("stage", "stages") if self.form == "stages" else ("launch", "launches")
+        return f"{count_text(len(self), *words)}, {time_text(self.seconds)} in all"
+
+    def share(self, one: KernelTime) -> str:
+        """The part of all time that one kernel takes."""
+        return f"{one.seconds / (self.seconds or 1.0):.1%}"
+
+    def __repr__(self) -> str:
+        longest = (
+            f"  {time_text(one.seconds):>10} {self.share(one):>6}  {one.kernel}"
+            for one in self.longest[:SHOWN]
+        )
+        more = (f"  and {len(self) - SHOWN} more",) if len(self) > SHOWN else ()
+        return "\n".join((f"<Profile: {self.summary}>", *longest, *more))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (time_text(one.seconds), self.share(one), one.kernel, one.node) for one in self.longest
+        ]
+        return html_table(self.summary, (">time", ">share", "kernel", "node"), rows)
 
 
 def profile_model(

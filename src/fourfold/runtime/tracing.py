@@ -15,14 +15,16 @@ from fourfold import players
 from fourfold.cpu import CPU
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError
+from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.players.protocol import Into, Outputs, Slot
 from fourfold.players.traced_run import TracedPlayer, TracedRun
 from fourfold.runtime.hybrid_player import HybridPlayer, Runner
 from fourfold.runtime.instance import ModelInstance, not_direct
 from fourfold.runtime.stage_times import ClockSample, clock_speed, read_notes
-from fourfold.store.log import log_once
 from fourfold.trace import DEVICE, DeviceClock, Trace, TraceSpan
+
+log = Log("runtime")
 
 LAUNCHES, STAGES, IN_FLIGHT = "launches", "stages", "runs in flight"
 
@@ -142,7 +144,7 @@ class RunTracer:
             try:
                 made = backend.make_traced_player(self._device, plan, self._trace)
             except (BuildError, DeviceError) as error:
-                log_once(f"a trace is less than it could be: {error.what}: {error.why}")
+                log.warn_once(f"a trace is less than it could be: {error.what}: {error.why}")
                 continue
             if made is not None:
                 traced = cast(TracedPlayer, made)
