@@ -11,7 +11,7 @@ from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
 
 _WHAT = "the rewritten graph cannot be said in ONNX"
-_FIX = "export it for Model Explorer, which takes any operator, or write it by 'fourfold optimize'"
+_FIX = "look at it with --export model-explorer, which takes any operator"
 
 
 def rewritten_onnx(model: str | bytes, options: CompileOptions) -> bytes:

@@ -119,7 +119,7 @@ def test_what_onnx_cannot_say_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="rewritten graph cannot be said") as caught:
         rewritten_onnx(stream(), CompileOptions())
     assert "outlive a run" in caught.value.why
-    assert "Model Explorer" in caught.value.fix
+    assert "--export model-explorer" in caught.value.fix
 
 
 def test_the_command_writes_files(device: DeviceInfo, tmp_path: Path) -> None:
