@@ -17,6 +17,7 @@ from fourfold.report.model_explorer import ExploredModel, explore_model
 from fourfold.report.rewritten_onnx import rewritten_onnx
 from fourfold.runtime.profile import KernelTime
 from fourfold.runtime.random_inputs import random_inputs
+from fourfold.store.prepared import is_prepared
 
 ONNX = "onnx"
 
@@ -29,6 +30,9 @@ def export(arguments: ModelArguments, form: str, output: Path | None, times: boo
     if form == ONNX and times:
         what, why = "--times was asked for with --export onnx", "ONNX has no place for times"
         raise InputError(what, why, "leave it out, or use --export model-explorer")
+    if is_prepared(arguments.model):
+        what, why = f"{Path(arguments.model).name} has no graph to export", "it holds plans alone"
+        raise InputError(what, why, "export the model that it was prepared from")
     model = arguments.readable.content
     if form == ONNX:
         options = arguments.compile_options(Config.from_environment())

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import click
-
-from fourfold.cli._show import duration, show_table
+from fourfold.cli._show import duration, node_name, show_line, show_table
 from fourfold.runtime.profile import Profile
 
 LEAST_COST = 5e-4  # of a launch, below which it is nothing
@@ -41,13 +39,13 @@ def show_profile(report: Mapping[str, Any]) -> None:
             f"{row['seconds'] / total:.1%}",
             *(duration(row["waiting"]) for _ in waits),
             row["kernel"],
-            row["node"],
+            node_name(row["node"]),
         )
         for row in kernels
     ]
     show_table(title, (">time", ">share", *waits, "kernel", "node"), rows)
     if inside:
-        click.echo(f"times are by {timed['clock']}, which {_cost(timed)}")
+        show_line(f"times are by {timed['clock']}, which {_cost(timed)}")
 
 
 def _cost(timed: Mapping[str, Any]) -> str:

@@ -150,3 +150,11 @@ def test_what_the_command_refuses(words: list[str], said: str, tmp_path: Path) -
     result = CliRunner().invoke(main, ["explain", str(model), *words])
     assert result.exit_code != 0
     assert said in result.output
+
+
+def test_a_prepared_file_has_no_graph(tmp_path: Path) -> None:
+    model = tmp_path / "small.fourfold"
+    model.write_bytes(b"FOURFOLD and more")
+    result = CliRunner().invoke(main, ["explain", str(model), "--export", "onnx", "-o", "x.onnx"])
+    assert result.exit_code != 0
+    assert "it was prepared from" in result.output
