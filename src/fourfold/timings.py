@@ -13,11 +13,13 @@ log = Log("timings")
 
 class Timings(dict[str, float]):
     """Seconds by stage, in the order in which stages were done; one that comes again adds up.
-    `began` is when the request was made, by `time.perf_counter`.
+    `spans` has each by itself: its name, and when it began and ended by `time.perf_counter`;
+    `began` is when the request was made, by the same clock.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.spans: list[tuple[str, float, float]] = []
         self.began = time.perf_counter()
         self.listener: Callable[[str], None] | None = None
 
@@ -34,6 +36,9 @@ class Timings(dict[str, float]):
         if self.listener is not None:
             self.listener(name)
 
-    def add(self, name: str, seconds: float) -> None:
+    def add(self, name: str, seconds: float, ended: float | None = None) -> None:
+        """Note a stage that has ended just now, or then."""
         self[name] = self.get(name, 0.0) + seconds
+        ended = time.perf_counter() if ended is None else ended
+        self.spans.append((name, ended - seconds, ended))
         log.debug("%s: %.1f ms", name, seconds * 1e3)

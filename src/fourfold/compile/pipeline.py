@@ -12,6 +12,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.log import Log
 from fourfold.lower import make_plan
+from fourfold.lower.details import LoweringDetails, lowering_details
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
@@ -42,6 +43,11 @@ class LoweringInput(NamedTuple):
         smaller = replace(self.options, saves_memory=True)
         return make_plan(self.graph, self.device, smaller, choices)
 
+    def details(self, choices: Mapping[str, str] | None = None) -> LoweringDetails:
+        """What the plan does not say of itself."""
+        known = {} if choices is None else choices
+        return lowering_details(self.graph, self.device, self.options, known)
+
 
 def kernel_options(options: CompileOptions) -> KernelOptions:
     """What kernels are told of the options; lowering adds what graph and device make of it."""
@@ -50,6 +56,7 @@ def kernel_options(options: CompileOptions) -> KernelOptions:
         options.literal_sizes,
         options.launches,
         saves_memory=options.saves_memory,
+        clocked=options.clocked,
     )
 
 

@@ -14,6 +14,7 @@ from fourfold.types import Quantization, Shape, TensorType
 
 if TYPE_CHECKING:
     from fourfold import display
+    from fourfold.plan.stage_clocks import StageClocks
 else:
     display = lazy_import("fourfold.display")
 
@@ -117,6 +118,8 @@ class Plan:
     """All that a player needs to run a model on one kind of device.
 
     `flops` is about how many additions and multiplications a run takes; None where nobody counted.
+    `clocks` says where stages note their times, in a plan that is made for profiling; no file holds
+    it.
     """
 
     name: str
@@ -129,6 +132,7 @@ class Plan:
     precision: str
     requirements: Requirements = field(default_factory=Requirements)
     flops: float | None = None
+    clocks: StageClocks | None = None
 
     @property
     def stages(self) -> int:

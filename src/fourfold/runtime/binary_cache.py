@@ -35,7 +35,8 @@ def start_player(
     log.debug("program of %s, %d bytes, %s", request.title, len(plan.program.text), how)
     player = players.make_player(device, plan, program, store)
     upload = player.timings["upload"]
-    request.timings.add("build", time.perf_counter() - began - upload)
+    built = time.perf_counter() - upload
+    request.timings.add("build", built - began, built)
     request.timings.add("upload", upload)
     return player
 
