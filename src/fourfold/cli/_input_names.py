@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fourfold.cli._inputs import split_file
 from fourfold.cli._options import ModelArguments
 from fourfold.compile import load_model
 from fourfold.config import Config
+from fourfold.errors import InputError
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
 
@@ -18,11 +21,18 @@ def check_input_names(arguments: ModelArguments, files: Sequence[str]) -> None:
     The model is read for it, unless it is prepared or was opened before: such start in no time, and
     what is wrong is told then.
     """
+    for text in files:
+        name, equals, path = text.partition("=")
+        if not os.path.isfile(path if equals else text):
+            what = f"the file {path or text} for {f'input {name!r}' if equals else 'an input'}"
+            why = "no such file, or it is a folder"
+            raise InputError(f"{what} is not there", why, "check the path")
     store = configured_store(Config.from_environment())
     known = store is not None and store.knows_model(arguments.model)
     if not files or known or is_prepared(arguments.model):
         return
-    options = arguments.compile_options(Config.from_environment())
+    plain = replace(arguments, pixels=None, postprocess=None)  # which change no names of inputs
+    options = plain.compile_options(Config.from_environment())
     loaded = load_model(arguments.readable.content, options, keep_unsupported=True)
     for text in files:
         split_file(text, loaded.model.input_names)

@@ -22,6 +22,7 @@ import click
 import numpy as np
 
 from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
@@ -55,8 +56,10 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
+    arguments = replace(arguments, pixels=scaling.pixels)
+    check_input_names(arguments, files)
     began = time.perf_counter()
-    with replace(arguments, pixels=scaling.pixels).open() as session:
+    with arguments.open() as session:
         start = time.perf_counter() - began
         inputs = gather_inputs(session.inputs, files, scaling, seed)
         began = time.perf_counter()

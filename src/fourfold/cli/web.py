@@ -24,7 +24,7 @@ from fourfold.cli._options import (
     postprocess_option,
     signature_option,
 )
-from fourfold.cli._show import byte_count, show_json
+from fourfold.cli._show import byte_count, counted, show_json
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
 from fourfold.errors import InputError
@@ -108,7 +108,10 @@ def _read_options(
 
 
 def _show(made: Mapping[str, Any]) -> None:
-    plans = ", ".join(f"{plan['device']} ({plan['launches']} launches)" for plan in made["plans"])
+    counts = [
+        (plan["device"], counted(plan["launches"], "launch", "launches")) for plan in made["plans"]
+    ]
+    plans = ", ".join(f"{device} ({launches})" for device, launches in counts)
     size = byte_count(made["model_bytes"])
     click.echo(f"{made['folder']}: a page that shows {made['task']}")
     click.echo(f"  the model, {size}, for {plans}")
