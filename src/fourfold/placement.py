@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from fourfold.display import html_table
 from fourfold.targets import GPU, NUMPY
 
 _DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by their kind
@@ -142,16 +143,23 @@ class Placement:
         times = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
         return {"summary": self.summary, **totals, **times, **asdict(self)}
 
+    def __repr__(self) -> str:
+        return f"<Placement: {self.summary}>"
+
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("operator", "op", "where", "ms", "why"))
-        body = "".join(
-            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td>"
-            f"<td>{escape(self.title(row.target))}</td>"
-            f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
-            for row in self.rows
-        )
-        origin = f"<p>{escape(self.origin)}</p>" if self.origin else ""
-        return f"<p>{escape(self.summary)}</p>{origin}<table><tr>{head}</tr>{body}</table>"
+        """What is not on the GPU, with reasons; all operators behind a line that opens."""
+        title = f"{self.summary}; {self.origin}" if self.origin else self.summary
+        groups = [
+            (self.title(target), len(rows), op, _listed([row.name for row in rows]), reason)
+            for (op, target, reason), rows in self.grouped()
+        ]
+        names = ("where", ">operators", "op", "names", "why")
+        apart = html_table(title, names, groups) if groups else f"<p>{escape(title)}</p>"
+        every = html_table("", ("operator", "op", "where", ">ms", "why"), map(self._row, self.rows))
+        return f"{apart}<details><summary>{len(self.rows)} operators</summary>{every}</details>"
+
+    def _row(self, row: OperatorPlacement) -> tuple[str, ...]:
+        return row.name, row.op, self.title(row.target), f"{row.seconds * 1e3:.4f}", row.reason
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from fourfold.players import (
     with_known_facts,
 )
 from fourfold.players.null import NULL_GPU
+from fourfold.progress import Progress as Progress
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
@@ -47,7 +48,6 @@ ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 # No browser tells how many units a GPU has. Software has the cores of a processor.
 BROWSER_UNITS, SOFTWARE_UNITS = 32, 2
-Progress = Callable[[int, int, str, float], None]
 ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from fourfold import players
@@ -34,9 +35,14 @@ if TYPE_CHECKING:
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
     from fourfold.processing.option import PostprocessOption
+    from fourfold.progress import ProgressOption
+    from fourfold.runtime import description, stages
 else:
     compiler = lazy_import("fourfold.compile")
+    description = lazy_import("fourfold.runtime.description")
+    stages = lazy_import("fourfold.runtime.stages")
 
+_NOT_SENT = ("self", "__class__", "progress")  # another process shows nothing to anybody
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 
 
@@ -70,7 +76,8 @@ class Session(ModelRunner):
     `fourfold.Pixels` for the only picture, or a dict of them by name. `postprocess` makes something
     of outputs on the device: an option of `fourfold.processing`, or a dict of such by output.
     `signature` calls the model by one of `session.signatures`: inputs and outputs have the names
-    that it gives them.
+    that it gives them. `progress=True` shows a bar in a terminal or a notebook while the model is
+    opened; a function is called with (done, total, stage, seconds left).
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -96,11 +103,10 @@ class Session(ModelRunner):
         postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
+        progress: ProgressOption | None = None,
     ) -> None:
         source = path_or_bytes(source)  # an open file can be read once, by this process
-        self._passed = {
-            name: value for name, value in locals().items() if name not in ("self", "__class__")
-        }
+        self._passed = {name: value for name, value in locals().items() if name not in _NOT_SENT}
         config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
@@ -122,7 +128,18 @@ class Session(ModelRunner):
         request = Request(source, self.device, *how, model, model_token, precision is None)
         request = request._replace(make_readable=model_reader(source, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._open_by_any_api(request, store, limit, wanted)
+        opens = partial(self._open_by_any_api, request, store, limit, wanted)
+        opens() if progress is None else stages.open_with_progress(opens, request, progress)
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_instances"):  # it could not be opened
+            return "<Session>"
+        return str(description.session_line(self._instance, self._closed))
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "_instances"):
+            return "<p>Session</p>"
+        return str(description.session_html(self._instance, self._closed))
 
     @property
     def metadata(self) -> ModelMetadata:

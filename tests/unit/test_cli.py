@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -26,6 +27,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
+from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
 
 DEVICE = DeviceInfo(
@@ -55,13 +57,6 @@ class Port:
     quantization: None = None
 
 
-@dataclass(frozen=True)
-class KernelTime:
-    kernel: str
-    node: str
-    seconds: float
-
-
 class FakeSession:
     """Takes a picture and gives twelve scores: the mean pixel plus the class."""
 
@@ -71,6 +66,7 @@ class FakeSession:
     device = DEVICE
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     is_in_parts = True
+    runs = 0
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(  # noqa: PLR0913 - as many as a session's
@@ -101,14 +97,22 @@ class FakeSession:
         pass
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.runs += 1
         scores = inputs["image"].mean() + np.arange(12, dtype=np.float32)[None]
         return {"scores/all:0": scores, "mask": np.full((1, 2, 2), np.nan, np.float32)}
 
-    def profile(self, inputs: dict[str, np.ndarray]) -> list[KernelTime]:
-        return [
+    @contextmanager
+    def trace(self, path: Path, opening: bool) -> Iterator[None]:
+        before = self.runs
+        yield
+        path.write_text(f"{self.runs - before} runs, opening {opening}")
+
+    def profile(self, inputs: dict[str, np.ndarray]) -> Profile:
+        times = [
             KernelTime("conv2d", "a = conv2d(image)", 0.001),
             KernelTime("s", "b = s(a)", 0.003),
         ]
+        return Profile(times)
 
 
 Invoke = Callable[..., Result]
@@ -510,3 +514,36 @@ def test_the_package_is_a_command() -> None:
     words = [sys.executable, "-m", "fourfold", "--version"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert ran.stdout == f"fourfold {fourfold.__version__}\n"
+
+
+def test_a_profile_shows_stages_in_their_order(
+    invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [
+        KernelTime("conv2d", "a = conv2d(image)", 0.001, began=0.0, waiting=0.0),
+        KernelTime("softmax", "b = softmax(a)", 0.003, began=0.001, waiting=0.0005),
+    ]
+    profile = Profile(times, "stages", "a timer", 0.02, 0.0039)
+    monkeypatch.setattr(FakeSession, "profile", lambda self, inputs: profile)
+    words = ("bench", model, "--no-compare", "--runs", "5", "--profile")
+    text = invoke(*words).output
+    assert text.index("a = conv2d(image)") < text.index("b = softmax(a)")
+    assert "stages of the one launch that is played" in text
+    assert "0.500 ms" in text
+    assert "by a timer, which adds 2.0% to the 3.900 ms of the launch" in text
+    report = json.loads(invoke(*words, "--json").output)
+    assert [one["kernel"] for one in report["kernels"]] == ["softmax", "conv2d"]
+    timed = {"form": "stages", "clock": "a timer", "clock_cost": 0.02, "launch": 0.0039}
+    assert report["timed"] == timed
+
+
+@pytest.mark.parametrize(("command", "runs"), [("run", 1), ("bench", 5)])
+def test_a_trace_is_of_some_runs(
+    command: str, runs: int, invoke: Invoke, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.json"
+    words = ("--no-compare", "--runs", "7") if command == "bench" else ()
+    result = invoke(command, model, "--trace", path, *words)
+    assert result.exit_code == 0, result.output
+    assert path.read_text() == f"{runs} runs, opening True"
+    assert "ui.perfetto.dev" in result.output

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import logging
 import shutil
 import sys
 import textwrap
@@ -16,7 +15,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from fourfold.errors import FourfoldError, InputError
+from fourfold.log import follow_settings
+from fourfold.log.show import show_log, shown_log
 
+VERBOSE, LEVELS = "--verbose", ("info", "debug")
+CONVERSIONS = "convert"  # a model that is converted first lets people wait, and so they are told
 INTERRUPTED = 130
 
 
@@ -69,21 +72,35 @@ def exit_code(error: Error) -> int:
     return 2 if isinstance(error, InputError) else 1
 
 
-class _Echo(logging.Handler):
-    """Shows what is logged, whatever standard error is at that time."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        click.echo(record.getMessage(), err=True)
-
-
-_ECHO = _Echo()
+def count_verbose(context: click.Context, parameter: click.Parameter, count: int) -> None:
+    """Notes how often -v was given, before the subcommand or after it."""
+    context.meta[VERBOSE] = context.meta.get(VERBOSE, 0) + count
+    if context.parent is not None:
+        show_verbose(context)
 
 
-def _show_conversions() -> None:
-    """A model that is converted first lets people wait, and so they are told."""
-    logger = logging.getLogger("fourfold.convert")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(_ECHO)  # once, however often
+def show_verbose(context: click.Context) -> None:
+    """Show as much of the log as is asked for until here."""
+    count = context.meta.get(VERBOSE, 0)
+    if count:
+        show_log(LEVELS[min(count, len(LEVELS)) - 1])
+
+
+def with_verbose(command: click.Command) -> click.Command:
+    """The command with -v, and so are those of a group."""
+    if not any(VERBOSE in one.opts for one in command.params):
+        option = click.Option(
+            ("-v", VERBOSE),
+            count=True,
+            expose_value=False,
+            is_eager=True,
+            callback=count_verbose,
+            help="Log what happens to standard error; -vv logs each step.",
+        )
+        command.params.append(option)
+        for one in command.commands.values() if isinstance(command, click.Group) else ():
+            with_verbose(one)
+    return command
 
 
 def _summary(name: str) -> str:
@@ -103,7 +120,7 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
-        return command
+        return with_verbose(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, _summary(name)) for name in self.list_commands(ctx)]
@@ -118,9 +135,11 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args
-        _show_conversions()
         try:
-            return super().invoke(ctx)
+            follow_settings()
+            with shown_log(CONVERSIONS):
+                show_verbose(ctx)
+                return super().invoke(ctx)
         except (FourfoldError, click.ClickException) as error:
             show(error, as_json)
             ctx.exit(exit_code(error))
@@ -133,3 +152,6 @@ class Commands(click.Group):
 @click.version_option(package_name="fourfold", message="%(prog)s %(version)s")
 def main() -> None:
     """Run neural networks on any GPU."""
+
+
+with_verbose(main)

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from fourfold.cli._show import byte_count, counted, duration, node_name, show_line, show_table
+from fourfold.cli._profile import show_profile
+from fourfold.cli._show import byte_count, duration, show_line, show_table
+from fourfold.display import count_text
 
 OURS = "fourfold"
 
@@ -33,11 +35,11 @@ def show_report(report: Mapping[str, Any]) -> None:
         show_line(f"the shortest run by its parts: {', '.join(shown)}")
     stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
     show_line(f"start: {stages}")
-    launches = counted(report["launches"], "launch", "launches")
+    launches = count_text(report["launches"], "launch", "launches")
     show_line(f"{launches}, {byte_count(report['arena'])} of memory for values")
     if report["kernels"]:
         click.echo()
-        show_kernels(report["kernels"])
+        show_profile(report)
 
 
 def show_models(reports: Sequence[Mapping[str, Any]]) -> None:
@@ -74,17 +76,3 @@ def _beside(report: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _rate(rate: float) -> str:
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.1f}" if rate >= 10 else f"{rate:.2f}"
-
-
-def show_kernels(kernels: list[dict[str, Any]]) -> None:
-    total = sum(row["seconds"] for row in kernels) or 1.0
-    rows = [
-        (
-            duration(row["seconds"]),
-            f"{row['seconds'] / total:.1%}",
-            row["kernel"],
-            node_name(row["node"]),
-        )
-        for row in kernels
-    ]
-    show_table(f"kernels, {duration(total)} in all", (">time", ">share", "kernel", "node"), rows)

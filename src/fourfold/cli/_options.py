@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,6 +43,7 @@ class ModelArguments:
     signature: str | None = None
     postprocess: PostprocessOption | None = None
     name: str | None = None  # of one among several in a prepared file
+    trace: Path | None = None  # where a trace is written to
 
     @property
     def title(self) -> str:

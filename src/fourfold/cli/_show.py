@@ -14,6 +14,9 @@ from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from fourfold.display import size_text, time_text
+
+byte_count, duration = size_text, time_text
 UNLIMITED = 10_000  # columns
 GAP = 2  # between two columns
 
@@ -107,20 +110,15 @@ def show_line(text: str) -> None:
     make_console().print(text)
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """'1 launch', '2 launches'."""
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
-
-
 def short_name(name: str, most: int = 40) -> str:
     """The first of the names that an exporter strung together, or its end."""
     first = name.split(";")[0]
     return first if len(first) <= most else f"…{first[-most:]}"
 
 
-def node_name(text: str) -> str:
-    """The name of a node of which all is told: what stands before the equals sign."""
-    return short_name(text.partition(" = ")[0])
+def node_name(text: str, most: int = 40) -> str:
+    """A node as text, or where that is long its name: what stands before the equals sign."""
+    return text if len(text) <= most else short_name(text.partition(" = ")[0])
 
 
 def progress(*more: TextColumn) -> Progress:
@@ -136,26 +134,8 @@ def time_left(seconds: float) -> str:
     return f"about {minutes}:{rest:02} left" if seconds >= 1 else ""
 
 
-def duration(seconds: float) -> str:
-    """A time with four digits and its unit."""
-    if not seconds:
-        return "0 µs"
-    if seconds >= 1:
-        return f"{seconds:.2f} s"
-    number, unit = (seconds * 1e6, "µs") if seconds < 1e-4 else (seconds * 1e3, "ms")
-    digits = 1 if number >= 100 or unit == "µs" else 2 if number >= 10 else 3
-    return f"{number:.{digits}f} {unit}"
-
-
 def number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
-
-
-def byte_count(count: int) -> str:
-    for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if count >= size:
-            return f"{count / size:.2f} {unit}"
-    return f"{count} bytes"
 
 
 def shape_text(shape: Iterable[int]) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -32,13 +33,17 @@ from fourfold.cli._options import (
     models_options,
     seed_option,
 )
+from fourfold.cli._profile import profile_data
 from fourfold.cli._show import progress, show_json
 from fourfold.cli._timing import Call, Times, take_turns, take_turns_in_streams, warm_up
+from fourfold.cli._trace import trace_path_option, traced
 from fourfold.errors import FourfoldError, InputError
 from fourfold.report.run_parts import measure_parts
+from fourfold.runtime.profile import Profile
 from fourfold.session import Session
 
 RUNS = 200  # one after the other, where nobody says how many
+TRACED_RUNS = 5
 PART_RUNS = 50  # of each way that tells the parts of a run, of which there are six
 WARM_UP = 10  # runs on another machine before those that count
 
@@ -80,22 +85,31 @@ class Measuring:
 )
 @click.option("--no-compare", is_flag=True, help="With none.")
 @click.option("--profile", is_flag=True, help="Time each kernel, too.")
+@trace_path_option
 @scaling_options
 @seed_option
 @json_option
 def command(
-    arguments: list[ModelArguments], compare: str, no_compare: bool, as_json: bool, **stated: Any
+    arguments: list[ModelArguments],
+    compare: str,
+    no_compare: bool,
+    trace: Path | None,
+    as_json: bool,
+    **stated: Any,
 ) -> None:
     rivals = () if no_compare else parse_rivals(compare)
     stated["runs"] = stated["runs"] or (RUNS if stated["streams"] == 1 else sys.maxsize)
     measuring = Measuring(rivals=rivals, **stated)
     scaling = measuring.scaling
     pixels = scaling.pixels if measuring.files else scaling.only_pixels()
-    models = [replace(one, pixels=pixels) for one in arguments]
+    models = [replace(one, pixels=pixels, trace=trace) for one in arguments]
     if len(models) == 1:
         report = measure(models[0], measuring)
         (show_json if as_json else show_report)(report)
         return
+    if trace is not None:
+        what, why = f"--trace was passed with {len(models)} models", "a trace is of one model"
+        raise InputError(what, why, "measure that one alone")
     reports, failures = _measure_all(models, measuring, as_json)
     if as_json:
         show_json({"models": reports})
@@ -132,12 +146,15 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
         sessions = [session, *map(stack.enter_context, more)]
         rivals = {} if session.device.remote else _open_rivals(arguments, inputs, measuring)
         times = _time(sessions, inputs, rivals, measuring, bar)
-        kernels = session.profile(inputs) if measuring.profile else []
+        kernels = session.profile(inputs) if measuring.profile else Profile(())
         parts = None
         if measuring.streams == 1:
             fitting = round(measuring.seconds / (6 * times[OURS].median))
             parts = measure_parts(session, inputs, max(1, min(PART_RUNS, fitting)))
         report = {**_describe(arguments, session, measuring), "start": start}
+        with traced(arguments, session):
+            for _ in range(TRACED_RUNS if arguments.trace else 0):
+                session.run(inputs)
     frames = report["frames"]
     ratios = {name: times[OURS].median / times[name].median for name in rivals}
     if measuring.streams > 1:
@@ -148,8 +165,7 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
     for name in list(rivals)[:1]:
         report |= {"rival": name, "ratio": ratios[name]}
     report["parts"] = None if parts is None else asdict(parts)
-    report["kernels"] = [asdict(one) for one in sorted(kernels, key=lambda one: -one.seconds)]
-    return report
+    return report | profile_data(kernels)
 
 
 def _describe(arguments: ModelArguments, session: Session, how: Measuring) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._outputs import TOP, summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
+from fourfold.cli._trace import trace_option, traced
 from fourfold.errors import InputError
 
 
@@ -46,6 +47,7 @@ from fourfold.errors import InputError
 @scaling_options
 @postprocess_options
 @seed_option
+@trace_option
 @json_option
 def command(
     arguments: ModelArguments,
@@ -62,9 +64,10 @@ def command(
     with arguments.open() as session:
         start = time.perf_counter() - began
         inputs = gather_inputs(session.inputs, files, scaling, seed)
-        began = time.perf_counter()
-        results = session.run(inputs)
-        seconds = time.perf_counter() - began
+        with traced(arguments, session):
+            began = time.perf_counter()
+            results = session.run(inputs)
+            seconds = time.perf_counter() - began
         device, precision = str(session.device), session.precision
         stages = dict(session.timings)
         outputs = summarise(results, session.outputs, top)

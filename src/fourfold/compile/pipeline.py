@@ -10,12 +10,15 @@ from fourfold import players
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.log import Log
 from fourfold.lower import make_plan
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
 from fourfold.rewrite import rewrite
 from fourfold.timings import Timings
+
+log = Log("compile")
 
 
 class LoweringInput(NamedTuple):
@@ -47,6 +50,7 @@ def kernel_options(options: CompileOptions) -> KernelOptions:
         options.literal_sizes,
         options.launches,
         saves_memory=options.saves_memory,
+        clocked=options.clocked,
     )
 
 
@@ -56,7 +60,9 @@ def prepare_lowering(
     """All that comes before lowering."""
     timings = Timings() if timings is None else timings
     with timings.stage("rewrite"):
-        graph = rewrite(graph)
+        rewritten = rewrite(graph)
+    log.debug("rewrote %d nodes as %d", len(graph.nodes), len(rewritten.nodes))
+    graph = rewritten
     with timings.stage("probe"):
         device = players.probe(device, has_quantised_steps(graph))
     return LoweringInput(graph, device, kernel_options(options))

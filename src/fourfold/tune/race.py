@@ -29,6 +29,10 @@ class Result:
     default_seconds: float
     tried: int
 
+    def __str__(self) -> str:
+        times = f"{self.seconds * 1e6:.2f} µs, the default {self.default_seconds * 1e6:.2f} µs"
+        return f"{self.choice} takes {times}, of {self.tried} that were timed"
+
 
 def _numbers(size: int, values: tuple[Extent, ...]) -> np.ndarray:
     """An arena in which every value holds numbers of its own type."""
