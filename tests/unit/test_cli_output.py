@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fourfold.cli import _show, main
 from fourfold.cli._bench_report import show_models, show_report
-from fourfold.cli._show import UNLIMITED, duration, short_name, show_table
+from fourfold.cli._show import UNLIMITED, duration, short_name, show_line, show_table
 from fourfold.prepare import TuningSummary
 
 Print = Callable[[], None]
@@ -168,3 +168,10 @@ def test_a_tuning_says_how_far_it_came() -> None:
     stopped = str(TuningSummary(done=2, total=9, default_seconds=1e-3, seconds=1e-3))
     assert stopped.startswith("tuning stopped at its deadline: 2 of 9 kernels were timed, none")
     assert stopped.endswith("the same command goes on from here")
+
+
+def test_a_number_keeps_its_unit_at_the_end_of_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, 20, lambda: show_line("it took until here 12.5 ms")) == [
+        "it took until here",
+        "12.5 ms",
+    ]

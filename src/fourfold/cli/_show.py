@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from fourfold.display import size_text, time_text
 byte_count, duration = size_text, time_text
 UNLIMITED = 10_000  # columns
 GAP = 2  # between two columns
+_UNITS = re.compile(r"(\d) (µs|ms|s|bytes|KiB|MiB|GiB)\b")
 
 
 def show_json(data: Mapping[str, Any]) -> None:
@@ -106,8 +109,13 @@ def _print_lists(console: Console, names: Sequence[str], rows: Sequence[Sequence
 
 
 def show_line(text: str) -> None:
-    """A line for people, broken between words where it is longer than the terminal is wide."""
-    make_console().print(text)
+    """Lines for people, broken between words where they are longer than the terminal is wide, but
+    never between a number and its unit.
+    """
+    width = make_console().width
+    for line in _UNITS.sub(r"\1\u00a0\2", text).split("\n"):
+        lines = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+        click.echo("\n".join(lines).replace("\u00a0", " "))
 
 
 def short_name(name: str, most: int = 40) -> str:
