@@ -14,6 +14,7 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
+from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.opening import (
     AUTO,
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     from fourfold.placement import OperatorPlacement, Placement
     from fourfold.processing.option import PostprocessOption
     from fourfold.progress import ProgressOption
+    from fourfold.report.run_report import report as reports
     from fourfold.runtime import description, stages
 else:
+    reports = lazy_import("fourfold.report.run_report.report")
     compiler = lazy_import("fourfold.compile")
     description = lazy_import("fourfold.runtime.description")
     stages = lazy_import("fourfold.runtime.stages")
@@ -161,6 +164,29 @@ class Session(ModelRunner):
     def placement(self) -> Placement:
         """Where every operator runs and why: a table as text, `to_json()`, HTML in notebooks."""
         return self._instance.placement
+
+    def report(
+        self,
+        inputs: Inputs = None,
+        *,
+        verify: bool = False,
+        candidates: bool = False,
+        seconds: float = 3.0,
+    ) -> reports.RunReport:
+        """A report of what ran where, why and how fast: `save` writes one page, `json` gives the
+        data, and notebooks show it. Without inputs the model is run on random ones.
+
+        `verify` compares every layer with the CPU runtime of the model's format; `candidates`
+        times other ways to run its kernels, for which it takes about a minute; runs are timed for
+        so many `seconds`.
+        """
+        with self._lock:
+            arrays = None if inputs is None else self._arrays(inputs)
+        names = [info.name for info in self.inputs]
+        given = None if arrays is None else dict(zip(names, arrays, strict=True))
+        asked = {"verify": verify, "candidates": candidates, "seconds": seconds}
+        made: reports.RunReport = reports.report_run(self, self._instance, given, **asked)
+        return made
 
     @property
     def precision(self) -> str:

@@ -15,7 +15,7 @@ import click
 
 import fourfold
 from fourfold.cli._completing import complete_device, complete_model_name
-from fourfold.config import PRECISIONS, Config, Precision
+from fourfold.config import PRECISIONS, Config, PlacementName, Precision
 from fourfold.convert import ReadableModel, make_readable_by
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, close_names
@@ -42,8 +42,8 @@ class ModelArguments:
     pixels: PixelsOption | None = None
     signature: str | None = None
     postprocess: PostprocessOption | None = None
-    name: str | None = None  # of one among several in a prepared file
     trace: Path | None = None  # where a trace is written to
+    name: str | None = None  # of one among several in a prepared file
 
     @property
     def title(self) -> str:
@@ -51,13 +51,19 @@ class ModelArguments:
         file = os.path.basename(os.path.normpath(self.model))
         return file if self.name is None else f"{self.name} of {file}"
 
-    def open(self, follow_batch: bool = True, threads: int | None = None) -> fourfold.Session:
+    def open(
+        self,
+        follow_batch: bool = True,
+        threads: int | None = None,
+        placement: PlacementName | None = None,
+    ) -> fourfold.Session:
         return fourfold.Session(
             self.model,
             self.device,
             self.precision,
             self.shapes,
             model=self.name,
+            placement=placement,
             follow_batch=follow_batch,
             threads=threads,
             pixels=self.pixels,

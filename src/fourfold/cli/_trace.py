@@ -14,18 +14,17 @@ import click
 from fourfold.cli._options import Command, ModelArguments
 from fourfold.session import Session
 
-_HELP = "Write a trace of host and device, for ui.perfetto.dev."
-
-
-trace_path_option = click.option(
-    "--trace", type=click.Path(dir_okay=False, path_type=Path), help=_HELP
+TRACE = click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a trace of host and device, for ui.perfetto.dev.",
 )
 
 
 def trace_option(command: Command) -> Command:
     """--trace, as part of a command's `arguments`."""
 
-    @trace_path_option
+    @TRACE
     @functools.wraps(command)
     def wrapped(arguments: ModelArguments, trace: Path | None, **rest: Any) -> None:
         command(arguments=replace(arguments, trace=trace), **rest)

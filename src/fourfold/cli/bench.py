@@ -36,15 +36,15 @@ from fourfold.cli._options import (
 from fourfold.cli._profile import profile_data
 from fourfold.cli._show import progress, show_json
 from fourfold.cli._timing import Call, Times, take_turns, take_turns_in_streams, warm_up
-from fourfold.cli._trace import trace_path_option, traced
+from fourfold.cli._trace import TRACE, traced
 from fourfold.errors import FourfoldError, InputError
 from fourfold.report.run_parts import measure_parts
 from fourfold.runtime.profile import Profile
 from fourfold.session import Session
 
 RUNS = 200  # one after the other, where nobody says how many
-TRACED_RUNS = 5
 PART_RUNS = 50  # of each way that tells the parts of a run, of which there are six
+TRACED_RUNS = 5
 WARM_UP = 10  # runs on another machine before those that count
 
 
@@ -85,8 +85,8 @@ class Measuring:
 )
 @click.option("--no-compare", is_flag=True, help="With none.")
 @click.option("--profile", is_flag=True, help="Time each kernel, too.")
-@trace_path_option
 @scaling_options
+@TRACE
 @seed_option
 @json_option
 def command(
@@ -102,14 +102,14 @@ def command(
     measuring = Measuring(rivals=rivals, **stated)
     scaling = measuring.scaling
     pixels = scaling.pixels if measuring.files else scaling.only_pixels()
+    if trace is not None and len(arguments) > 1:
+        what, why = "--trace is for one model", f"there are {len(arguments)}"
+        raise InputError(what, why, "give one model, or leave --trace out")
     models = [replace(one, pixels=pixels, trace=trace) for one in arguments]
     if len(models) == 1:
         report = measure(models[0], measuring)
         (show_json if as_json else show_report)(report)
         return
-    if trace is not None:
-        what, why = f"--trace was passed with {len(models)} models", "a trace is of one model"
-        raise InputError(what, why, "measure that one alone")
     reports, failures = _measure_all(models, measuring, as_json)
     if as_json:
         show_json({"models": reports})
@@ -141,7 +141,8 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
     with ExitStack() as stack, progress() as bar:
         session = stack.enter_context(arguments.open(threads=measuring.threads))
         start = {"total": time.perf_counter() - began, **session.timings}
-        inputs = gather_inputs(session.inputs, measuring.files, measuring.scaling, measuring.seed)
+        how = (measuring.scaling, measuring.seed)
+        inputs = gather_inputs(session.inputs, measuring.files, *how).arrays
         more = [arguments.open(threads=measuring.threads) for _ in range(measuring.streams - 1)]
         sessions = [session, *map(stack.enter_context, more)]
         rivals = {} if session.device.remote else _open_rivals(arguments, inputs, measuring)
@@ -151,10 +152,10 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
         if measuring.streams == 1:
             fitting = round(measuring.seconds / (6 * times[OURS].median))
             parts = measure_parts(session, inputs, max(1, min(PART_RUNS, fitting)))
-        report = {**_describe(arguments, session, measuring), "start": start}
         with traced(arguments, session):
             for _ in range(TRACED_RUNS if arguments.trace else 0):
                 session.run(inputs)
+        report = {**_describe(arguments, session, measuring), "start": start}
     frames = report["frames"]
     ratios = {name: times[OURS].median / times[name].median for name in rivals}
     if measuring.streams > 1:

@@ -26,7 +26,7 @@ from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN, Entry
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
-from fourfold.store.why import Answer, explain
+from fourfold.store.why import Explanation, explain
 
 
 @click.group(help=__doc__)
@@ -132,7 +132,7 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
         _show_answer(arguments.model, answer, outdated)
 
 
-def _show_answer(model: str, answer: Answer, outdated: Sequence[str]) -> None:
+def _show_answer(model: str, answer: Explanation, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
         kept = f"kept {age(entry.made)} ago, {count_text(entry.hits, 'hit')}"
