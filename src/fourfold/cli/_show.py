@@ -21,6 +21,7 @@ from fourfold.display import size_text, time_text
 byte_count, duration = size_text, time_text
 UNLIMITED = 10_000  # columns
 GAP = 2  # between two columns
+UNBROKEN = "\u00a0"  # a space that no line ends at
 _UNITS = re.compile(r"(\d) (µs|ms|s|bytes|KiB|MiB|GiB)\b")
 
 
@@ -113,9 +114,9 @@ def show_line(text: str) -> None:
     never between a number and its unit.
     """
     width = make_console().width
-    for line in _UNITS.sub(r"\1\u00a0\2", text).split("\n"):
+    for line in _UNITS.sub(f"\\1{UNBROKEN}\\2", text).split("\n"):
         lines = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
-        click.echo("\n".join(lines).replace("\u00a0", " "))
+        click.echo("\n".join(lines).replace(UNBROKEN, " "))
 
 
 def short_name(name: str, most: int = 40) -> str:
