@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.metadata import ModelMetadata
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
+from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
 from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.types import Quantization
@@ -52,13 +53,6 @@ def port(name: str, shape: tuple[int, ...], dtype: Any = "f4", pixels: str = "")
     return TensorInfo(name, shape, np.dtype(dtype), pixels=pixels)
 
 
-@dataclass(frozen=True)
-class KernelTime:
-    kernel: str
-    node: str
-    seconds: float
-
-
 class FakeSession:
     """Takes a picture and gives twelve scores: the mean pixel plus the class."""
 
@@ -69,21 +63,26 @@ class FakeSession:
     device = DEVICE
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     is_in_parts = True
+    runs = 0
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(  # noqa: PLR0913 - as many as a session's
         self,
-        model: str,
+        source: str,
         device: Any,
         precision: Any,
         shapes: Any,
+        model: Any = None,
         follow_batch: bool = True,
+        threads: Any = None,
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
-        self.opened.append({"model": model, "device": device, "precision": precision})
+        self.opened.append(
+            {"model": source, "name": model, "device": device, "precision": precision}
+        )
         self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
         if pixels is not None:
             self.inputs = (port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)
@@ -95,14 +94,22 @@ class FakeSession:
         pass
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.runs += 1
         scores = inputs["image"].mean() + np.arange(12, dtype=np.float32)[None]
         return {"scores/all:0": scores, "mask": np.full((1, 2, 2), np.nan, np.float32)}
 
-    def profile(self, inputs: dict[str, np.ndarray]) -> list[KernelTime]:
-        return [
+    @contextmanager
+    def trace(self, path: Path, opening: bool) -> Iterator[None]:
+        before = self.runs
+        yield
+        path.write_text(f"{self.runs - before} runs, opening {opening}")
+
+    def profile(self, inputs: dict[str, np.ndarray]) -> Profile:
+        times = [
             KernelTime("conv2d", "a = conv2d(image)", 0.001),
             KernelTime("s", "b = s(a)", 0.003),
         ]
+        return Profile(times)
 
 
 Invoke = Callable[..., Result]
@@ -175,6 +182,7 @@ def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
         assert part in result.output
     assert FakeSession.opened[0] == {
         "model": model,
+        "name": None,
         "device": None,
         "precision": None,
         "shapes": None,
@@ -421,7 +429,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
     result = invoke("bench", model, "--no-compare", "--runs", "5", "--profile")
     assert result.exit_code == 0, result.output
-    for part in ("median", "p90", "3 launches, 3.00 MiB", "b = s(a)", "75.0%"):
+    for part in ("median", "p90", "3 launches, 3.00 MiB", "frames/s", "75.0%"):
         assert part in result.output
     assert len(FakeSession.opened) == 1
 
@@ -430,8 +438,8 @@ def test_bench_beside_the_other_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("bench", "--help")
-    opened = {"LiteRT CPU": lambda: None}
-    monkeypatch.setattr("fourfold.cli.bench.open_rival", lambda *arguments: opened)
+    opened = {"LiteRT CPU": [lambda: None]}
+    monkeypatch.setattr("fourfold.cli.bench.open_rivals", lambda *arguments: opened)
     report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
     assert {name: found["runs"] for name, found in report["seconds"].items()} == {
         "fourfold": 7,
@@ -521,3 +529,36 @@ def test_the_package_is_a_command() -> None:
     words = [sys.executable, "-m", "fourfold", "--version"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert ran.stdout == f"fourfold {fourfold.__version__}\n"
+
+
+def test_a_profile_shows_stages_in_their_order(
+    invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [
+        KernelTime("conv2d", "a = conv2d(image)", 0.001, began=0.0, waiting=0.0),
+        KernelTime("softmax", "b = softmax(a)", 0.003, began=0.001, waiting=0.0005),
+    ]
+    profile = Profile(times, "stages", "a timer", 0.02, 0.0039)
+    monkeypatch.setattr(FakeSession, "profile", lambda self, inputs: profile)
+    words = ("bench", model, "--no-compare", "--runs", "5", "--profile")
+    text = invoke(*words).output
+    assert text.index("conv2d") < text.index("softmax")
+    assert "stages of the one launch that is played" in text
+    assert "0.500 ms" in text
+    assert "by a timer, which adds 2.0% to the 3.900 ms of the launch" in text
+    report = json.loads(invoke(*words, "--json").output)
+    assert [one["kernel"] for one in report["kernels"]] == ["softmax", "conv2d"]
+    timed = {"form": "stages", "clock": "a timer", "clock_cost": 0.02, "launch": 0.0039}
+    assert report["timed"] == timed
+
+
+@pytest.mark.parametrize(("command", "runs"), [("run", 1), ("bench", 5)])
+def test_a_trace_is_of_some_runs(
+    command: str, runs: int, invoke: Invoke, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.json"
+    words = ("--no-compare", "--runs", "7") if command == "bench" else ()
+    result = invoke(command, model, "--trace", path, *words)
+    assert result.exit_code == 0, result.output
+    assert path.read_text() == f"{runs} runs, opening True"
+    assert "ui.perfetto.dev" in result.output

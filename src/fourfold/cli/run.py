@@ -34,6 +34,7 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._outputs import summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
+from fourfold.cli._trace import trace_option, traced
 from fourfold.errors import InputError
 from fourfold.results import Answer, find_meaning, find_picture_input, read_answer
 from fourfold.results.meaning import Described
@@ -48,6 +49,7 @@ from fourfold.results.shapes import before_frames
 @scaling_options
 @postprocess_options
 @seed_option
+@trace_option
 @json_option
 def command(
     arguments: ModelArguments,
@@ -65,9 +67,10 @@ def command(
         model = before_frames(session)
         picture = find_picture_input(model, find_meaning(model))
         inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
-        began = time.perf_counter()
-        results = session.run(inputs.arrays)
-        seconds = time.perf_counter() - began
+        with traced(arguments, session):
+            began = time.perf_counter()
+            results = session.run(inputs.arrays)
+            seconds = time.perf_counter() - began
         device, precision = str(session.device), session.precision
         stages = dict(session.timings)
         answer = _answer(model, results, inputs, wanted)

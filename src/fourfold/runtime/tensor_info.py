@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.plan import Port
 from fourfold.types import DType, Quantization, Shape, dequantize, to_integers
 
 if TYPE_CHECKING:
+    from fourfold import display
     from fourfold.metadata import TensorMetadata
 
     ReadMetadata = Callable[[], TensorMetadata | None]
+else:
+    display = lazy_import("fourfold.display")
 
 
 def _nothing() -> None:
@@ -83,6 +87,27 @@ class TensorInfo:
     @property
     def is_text(self) -> bool:
         return self.dtype.kind == "O"
+
+    @property
+    def type_text(self) -> str:
+        """'float32[1, 224, 224, 3]', with a question mark where the model leaves a size open."""
+        open_sizes = self.signature or self.shape
+        pairs = zip(self.shape, open_sizes, strict=False)
+        sizes = ", ".join(f"{size}?" if own == -1 else str(size) for size, own in pairs)
+        return f"{'text' if self.is_text else self.dtype}[{sizes}]"
+
+    def __repr__(self) -> str:
+        return f"<TensorInfo {self.name}: {', '.join(text for _, text in self._facts())}>"
+
+    def _repr_html_(self) -> str:
+        return str(display.html_table(self.name, (), self._facts()))
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "type", self.type_text
+        if self.quantization is not None:
+            yield "quantised", f"quantised {self.quantization}"
+        if self.pixels:
+            yield "pixels", f"pixels {self.pixels}"
 
 
 def describe_ports(
