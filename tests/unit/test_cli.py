@@ -73,6 +73,7 @@ class FakeSession:
         precision: Any,
         shapes: Any,
         model: Any = None,
+        placement: Any = None,
         follow_batch: bool = True,
         threads: Any = None,
         pixels: Any = None,
