@@ -199,6 +199,15 @@ def test_boxes_of_post_processing() -> None:
     only_box(read_answer(described(shapes), found), "class 0", 0.5)
 
 
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_none_are_noted(broken: float) -> None:
+    found = {name: np.full(shape, broken, np.float32) for name, shape in FOUR.items()}
+    answer = read_answer(described(FOUR), found)
+    assert "no numbers, or infinite ones, are 12 of boxes, 3 of kinds" in answer.notes[-1]
+    pytest.importorskip("PIL.Image", reason="Pillow draws")
+    answer.draw(np.zeros((30, 40, 3), np.uint8))
+
+
 def test_what_looks_alike_is_not_taken_for_a_detector() -> None:
     for shapes in (
         {"a": (1, 100, 4), "b": (1, 100, 3)},  # anchors that nobody knows
