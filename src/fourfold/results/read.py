@@ -13,6 +13,7 @@ from fourfold.pixels.frame_fit import FrameFit
 from fourfold.results.answer import Answer
 from fourfold.results.families.body import movenet, posenet
 from fourfold.results.families.classification import embedding, labelled_scores, single_row
+from fourfold.results.families.fastestdet import fastestdet
 from fourfold.results.families.mediapipe import mediapipe_detector, mediapipe_landmarks
 from fourfold.results.families.processed import processed_outputs
 from fourfold.results.families.segmentation import large_output
@@ -41,6 +42,7 @@ FAMILIES: tuple[Callable[[Described], Meaning | None], ...] = (
     yolo_boxes_of_cells,
     yolo_raw_heads,
     picked_rows,
+    fastestdet,
     posenet,
     movenet,
     large_output,

@@ -186,6 +186,13 @@ def test_heads_of_yolo(form: str) -> None:
     assert (box.label, box.score) == ("dog", pytest.approx(0.9643, abs=1e-3))
 
 
+def test_fastestdet() -> None:
+    found = np.full((1, 8, 4, 4), FAR, np.float32)
+    found[0, :, 2, 1] = 0.9, np.arctanh(0.5), np.arctanh(0.0), 0.0, 0.0, 0.1, 0.8, 0.1
+    answer = read_answer(described({"y": found.shape}, (1, 3, 64, 64), ABOUT), {"y": found})
+    only_box(answer, "dog", 0.9**0.6 * 0.8**0.4)
+
+
 def test_rows_that_are_picked() -> None:
     rows = np.zeros((1, 10, 6), np.float32)
     rows[0, 0] = (*(np.array(CORNERS)[[1, 0, 3, 2]] * 64), 0.75, 2)
