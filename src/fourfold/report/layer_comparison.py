@@ -8,7 +8,7 @@ what the engine did. Neither side answers for what it was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.formats import Model
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.report.compare import apart_by_range, deviation
-from fourfold.report.exact import ExactGraph, Given, StepsBeforeRounding
+from fourfold.report.compare import deviation
+from fourfold.report.exact import ExactGraph, Given
+from fourfold.report.exact_tensors import Exact, ExactTensors
 from fourfold.report.layers import (
     CARRIED,
     HALF,
@@ -35,29 +36,8 @@ from fourfold.report.layers import (
     TOLERANCE,
     Layer,
 )
-from fourfold.report.rounding import (
-    TIE,
-    apart_from_nearest,
-    imitations,
-    is_imitated,
-    is_rounded,
-)
-from fourfold.report.values import (
-    FOREIGN,
-    EngineTensors,
-    FileTensors,
-    KernelTensors,
-    play_all,
-)
-
-
-@dataclass(frozen=True)
-class Exact:
-    """What a value should be: before its last rounding, where it has one."""
-
-    real: np.ndarray
-    steps: StepsBeforeRounding | None
-    rounds_on_the_way: bool
+from fourfold.report.rounding import imitations, is_imitated, is_rounded
+from fourfold.report.values import EngineTensors, FileTensors, KernelTensors, play_all
 
 
 class LayerComparison:
@@ -75,6 +55,7 @@ class LayerComparison:
         self.engine_title = engine.title
         self.tensors = FileTensors(model)
         self.engine = EngineTensors(self.tensors, engine.compute_values(model, inputs))
+        self._exact = ExactTensors(self._graph, self.tensors, self.engine)
         self.kernels = self._play(lowerings)
         self._full: KernelTensors | None = None
 
@@ -153,17 +134,13 @@ class LayerComparison:
 
     def _layer(self, name: str) -> Layer | None:
         expected, ours = self.engine.value(name), self.kernels.value(name)
-        if expected is None:
+        if expected is None or expected.dtype == object:
             return None
-        if expected.dtype == object:
-            return None
-        theirs_exact = self._exact(name, self.engine.value)
-        step = self._step(name, theirs_exact)
+        theirs_exact = self._exact.exact(name, self.engine.value)
+        step = self._exact.step(name, theirs_exact)
         shown = self._engine_verdict(name, expected, theirs_exact)
         engine_own = deviation(expected, theirs_exact.real)
-        found = (
-            deviation(expected, theirs_exact.real) if ours is None else deviation(ours, expected)
-        )
+        found = engine_own if ours is None else deviation(ours, expected)
         allowed = _allowed(expected, step, TOLERANCE[self._precision])
         layer = Layer(name, self.tensors.title(name), expected.shape, found, allowed, step=step)
         layer = replace(layer, engine_own=engine_own)
@@ -173,10 +150,10 @@ class LayerComparison:
 
     def _judged(self, layer: Layer, ours: np.ndarray, shown: tuple[str, str] | None) -> Layer:
         """The first that holds: ours is wrong by itself; the engine's is; both got other inputs."""
-        exact = self._exact(layer.name, self.kernels.value)
+        exact = self._exact.exact(layer.name, self.kernels.value)
         layer = replace(layer, own=deviation(ours, exact.real))
         tolerance = OWN_TOLERANCE[self._precision]
-        if not self._is_exact(layer.name, self.kernels, exact, tolerance):
+        if not self._exact.is_exact(layer.name, self.kernels, exact, tolerance):
             verdict, reason = self._blame(layer)
             return replace(layer, verdict=verdict, reason=reason)
         if shown is not None:
@@ -184,76 +161,9 @@ class LayerComparison:
         wrong = layer.difference.broken or layer.difference.largest > layer.allowed
         return replace(layer, verdict=CARRIED) if wrong else layer
 
-    def _exact(self, name: str, values: Given, nudge: float = 0.0) -> Exact:
-        """The value by its definition, from the nearest tensors before it."""
-        own = self.tensors.of(name)
-
-        def given(value: str) -> np.ndarray | None:
-            return None if self.tensors.of(value) == own else values(value)
-
-        graph = ExactGraph(self._graph, self._passed(given), nudge)
-        steps = graph.before_rounding(name)
-        if steps is None:
-            return Exact(graph.value(name), None, graph.rounds_on_the_way)
-        real = steps.steps * steps.step
-        integers = not self._graph.types[name].dtype.is_float
-        found = self._stored(name, steps) if integers else real
-        return Exact(found, steps, graph.rounds_on_the_way)
-
-    def _passed(self, given: Given) -> Given:
-        """What the caller passed is the same on both sides."""
-
-        def with_inputs(value: str) -> np.ndarray | None:
-            found = given(value)
-            return self.engine.value(value) if found is None and self._is_passed(value) else found
-
-        return with_inputs
-
-    def _is_passed(self, value: str) -> bool:
-        """Whether only the engine can give a value: it is an input, or nothing defines it."""
-        producer = self._graph.producers.get(value)
-        return producer is None or producer.op == FOREIGN
-
-    def _stored(self, name: str, steps: StepsBeforeRounding) -> np.ndarray:
-        zero = self.tensors.steps(np.zeros(1, np.int64), name, steps.step)
-        return np.asarray(steps.steps - zero)
-
-    def _step(self, name: str, exact: Exact) -> float:
-        if not self._graph.types[name].dtype.is_float:
-            return 1.0 if exact.steps is not None else 0.0
-        if exact.steps is not None:
-            return exact.steps.step
-        grid = self.tensors.grid(name)
-        return 0.0 if grid is None else max(grid[0].scale)
-
-    def _is_exact(
-        self, name: str, values: KernelTensors | EngineTensors, exact: Exact, tolerance: float
-    ) -> bool:
-        """Whether a result is the exact one, but for the last rounding and what is allowed. A tie
-        that was rounded on the way may have gone either way.
-        """
-        found = values.value(name)
-        assert found is not None, f"'{name}' is kept by nobody"
-        least = self._apart(name, found, exact, tolerance)
-        for nudge in (TIE, -TIE) if exact.rounds_on_the_way else ():
-            if np.any(least > 1):
-                other = self._exact(name, values.value, nudge)
-                least = np.minimum(least, self._apart(name, found, other, tolerance))
-        return bool(np.all(least <= 1))
-
-    def _apart(self, name: str, found: np.ndarray, exact: Exact, tolerance: float) -> np.ndarray:
-        """How far each number is from the exact one; up to 1 is allowed."""
-        if found.shape != exact.real.shape:
-            return np.asarray(np.inf)
-        if exact.steps is not None:
-            return apart_from_nearest(
-                self.tensors.steps(found, name, exact.steps.step), exact.steps
-            )
-        return apart_by_range(found, exact.real, tolerance)
-
     def _is_exact_in_full(self, name: str) -> bool:
-        exact = self._exact(name, self.full.value)
-        return self._is_exact(name, self.full, exact, OWN_TOLERANCE["fp32"])
+        exact = self._exact.exact(name, self.full.value)
+        return self._exact.is_exact(name, self.full, exact, OWN_TOLERANCE["fp32"])
 
     def _blame(self, layer: Layer) -> tuple[str, str]:
         """What is wrong with our own result."""
@@ -278,19 +188,17 @@ class LayerComparison:
 
     def _engine_verdict(self, name: str, found: np.ndarray, exact: Exact) -> tuple[str, str] | None:
         """Nothing where the engine gives the exact result; else whether its rounding is why."""
-        if self._is_exact(name, self.engine, exact, OWN_TOLERANCE["fp32"]):
+        if self._exact.is_exact(name, self.engine, exact, OWN_TOLERANCE["fp32"]):
             return None
         verdict = f"{ROUNDED} {self.engine_title}"
         if exact.steps is not None:
             steps = self.tensors.steps(found, name, exact.steps.step)
             if is_rounded(steps, exact.steps):
                 most = float(np.abs(steps - exact.steps.steps).max())
-                return (
-                    verdict,
-                    f"it is at most {most:.2f} steps from the exact result, without bias",
-                )
+                words = f"it is at most {most:.2f} steps from the exact result, without bias"
+                return verdict, words
         for title, ways in imitations() if self.tensors.rounds(name) else ():
-            results = [self._exact(name, self._rounding_inputs(way)).real for way in ways]
+            results = [self._exact.exact(name, self._rounding_inputs(way)).real for way in ways]
             if is_imitated(found, results):
                 return verdict, f"it rounds the input to {title}: so rounded, ours is the same"
         return MEANING, f"{self.engine_title} gives another result for the same inputs"
