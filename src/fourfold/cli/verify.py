@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
@@ -113,7 +114,7 @@ def short(name: str, most: int = 48) -> str:
 
 
 def _show(title: str, found: Verification, layers: bool) -> None:
-    click.echo(f"{title}\n{found.precision} on {found.device}, beside {found.engine}\n")
+    click.echo(f"{title}\nin {found.precision}, beside {found.engine}\non {found.device}\n")
     _show_outputs(found.outputs)
     shown = _worth_showing(found, layers)
     if shown:
@@ -123,7 +124,7 @@ def _show(title: str, found: Verification, layers: bool) -> None:
         _show_losses(found)
     if found.layers:
         click.echo(f"\n{_counts(found)}")
-    click.echo(_verdict(found))
+    click.echo(fill(_verdict(found), WIDTH, break_long_words=False))
 
 
 def _show_outputs(outputs: Iterable[Output]) -> None:
@@ -177,7 +178,9 @@ def _show_losses(found: Verification) -> None:
         click.echo(f"\nwhat our layers add by themselves in {found.precision}, most first:")
     for layer in worst:
         assert layer.own is not None
-        click.echo(f"  {layer.own.largest:.1e} of the range in {layer.op} '{short(layer.name)}'")
+        click.echo(
+            f"  {layer.own.largest:.1e} of the range in {layer.op} '{short(layer.name, 40)}'"
+        )
 
 
 def _counts(found: Verification) -> str:

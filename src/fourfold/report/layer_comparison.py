@@ -193,7 +193,7 @@ class LayerComparison:
         verdict = f"{ROUNDED} {self.engine_title}"
         if exact.steps is not None:
             steps = self.tensors.steps(found, name, exact.steps.step)
-            if is_rounded(steps, exact.steps):
+            if is_rounded(steps, exact.steps, self.tensors.zero_shift(name)):
                 most = float(np.abs(steps - exact.steps.steps).max())
                 words = f"it is at most {most:.2f} steps from the exact result, without bias"
                 return verdict, words

@@ -37,6 +37,11 @@ class Layer:
     step: float = 0.0  # between neighbouring numbers of a quantised value
 
     @property
+    def title(self) -> str:
+        """Its operator and the first of the names that an exporter strung together."""
+        return f"{self.op} '{self.name.split(';')[0]}'"
+
+    @property
     def agrees(self) -> bool:
         return self.verdict == AGREES
 

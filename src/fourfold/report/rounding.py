@@ -17,7 +17,6 @@ from fourfold.report.exact import StepsBeforeRounding
 
 NEAREST = 0.52  # steps: what rounding to the nearest leaves, and the last digits of floats
 FURTHEST = 1.01  # steps: rounded twice, which fixed-point arithmetic does
-SHIFT = 0.95  # steps: all numbers alike, where the place of zero was rounded; a wrong one is 1 off
 SLOPE = 4e-3  # a half of 1/127, the least by which scales are mistaken
 CERTAIN = 6.0  # standard errors beyond which a slope is none by chance
 MEASURED = 2**17  # elements that a slope is measured on, at most
@@ -29,14 +28,20 @@ IMITATED = 1e-5  # of the range: how near an imitated rounding has to come
 Imitation = Callable[[np.ndarray], np.ndarray]
 
 
-def is_rounded(stored: np.ndarray, exact: StepsBeforeRounding) -> bool:
-    """Whether steps are what some rounding makes of the exact ones: none far off, and no slope."""
+def is_rounded(stored: np.ndarray, exact: StepsBeforeRounding, zero_shift: float = 0.0) -> bool:
+    """Whether steps are what some rounding makes of the exact ones: none far off, and no bias.
+
+    `zero_shift` is by how much they all are off where the input's zero point was rounded, too.
+    """
+    moved = exact._replace(steps=np.clip(exact.steps + zero_shift, exact.low, exact.high))
+    return any(_is_noise(stored, one) for one in ((exact, moved) if zero_shift else (exact,)))
+
+
+def _is_noise(stored: np.ndarray, exact: StepsBeforeRounding) -> bool:
     apart = stored - exact.steps
-    inside = (exact.steps > exact.low) & (exact.steps < exact.high)
-    middle = float((apart[inside].max() + apart[inside].min()) / 2) if inside.any() else 0.0
-    shifted = abs(middle) <= SHIFT and np.all(np.abs(apart[inside] - middle) <= NEAREST)
-    if not (shifted or np.all(np.abs(apart) <= FURTHEST + exact.slack)):
+    if not np.all(np.abs(apart) <= FURTHEST + exact.slack):
         return False
+    inside = (exact.steps > exact.low) & (exact.steps < exact.high)
     channels = exact.steps.shape[-1] if exact.steps.ndim else 1
     whole = (array.reshape(-1, 1) for array in (exact.steps, apart, inside))
     by_channel = (array.reshape(-1, channels) for array in (exact.steps, apart, inside))

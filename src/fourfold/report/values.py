@@ -53,6 +53,19 @@ class FileTensors:
         name, source = self.node(value).name, self._source
         return source is not None and name in source.titles and source.rounds(name)
 
+    def zero_shift(self, value: str) -> float:
+        """By how many steps a value is off where its engine rounds the place that its input's zero
+        point has among its own steps, as LiteRT's means do; 0 for what has several inputs.
+        """
+        name, source = self.node(value).name, self._source
+        reads = source.reads(name) if source is not None and name in source.titles else ()
+        before = self.grid(reads[0]) if len(reads) == 1 else None
+        after = self.grid(value)
+        if before is None or after is None:
+            return 0.0
+        place = before[0].zero_point[0] * before[0].scale[0] / after[0].scale[0]
+        return place - round(place)
+
     def _has_numbers(self, value: str) -> bool:
         return self._graph.types[value].dtype.has_numpy
 

@@ -195,7 +195,7 @@ class _Judgement:
         """For the outputs that are not near: the first that holds."""
         first, engine = self.found.first, self.found.engine
         if first is not None and first.is_fault:
-            return DIFFERS, f"{first.op} '{first.name}': {first.verdict}: {first.reason}"
+            return DIFFERS, f"{first.title}: {first.verdict}: {first.reason}"
         if all(output.is_near for output in self.found.outputs):
             return AGREES, ""
         lost = self._broken_plan()
@@ -224,7 +224,7 @@ class _Judgement:
         for name, ours, full in self._named(self.comparison.outputs(full=True)):
             if not _output(name, ours, full, self.found.precision).is_near:
                 worst = self.found.largest_losses[0]
-                return f"most is lost in {worst.op} '{worst.name}'; precision='fp32' agrees"
+                return f"most is lost in {worst.title}; precision='fp32' agrees"
         return None
 
     def _grown(self) -> tuple[str, str]:
@@ -253,5 +253,5 @@ def _rounding_words(found: Verification) -> str:
     rounded = [layer for layer in found.layers if _is_rounded(layer)]
     first, engine = rounded[0], found.engine
     ours = f"our {len(found.layers)} layers are exact for what they are given"
-    theirs = f"{engine} rounds in {len(rounded)}, first in {first.op} '{first.name}'"
+    theirs = f"{engine} rounds in {len(rounded)}, first in {first.title}"
     return f"{ours}; {theirs}: {first.reason}"
