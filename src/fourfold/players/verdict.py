@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fourfold.device import LIBERTIES, LONG_LOOPS, DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.store.log import log_once
+from fourfold.log import Log
+
+log = Log("players")
 
 # What all plans rest on, whatever their precision.
 _ALWAYS = ("floats", "bytes")
@@ -50,7 +52,9 @@ def check_verdict(device: DeviceInfo, precision: str) -> None:
         what = (
             "a kernel of a self-test with a long loop stops in the middle of it, as lavapipe's do"
         )
-        log_once(f"{device.name}: {what} after 65 535 rounds; sums of more numbers come out wrong")
+        log.warn_once(
+            f"{device.name}: {what} after 65 535 rounds; sums of more numbers come out wrong"
+        )
     if "staging" in wrong:
         what = "copies through pinned host memory came out wrong in a self-test"
-        log_once(f"{device.name}: {what}; its driver copies arrays without it instead")
+        log.warn_once(f"{device.name}: {what}; its driver copies arrays without it instead")
