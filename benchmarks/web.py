@@ -66,10 +66,8 @@ def make_folder(folder: Path, packages: Path, model: Path) -> None:
 
 def build_player(packages: Path, output: Path) -> None:
     """fourfold.js as `make web` builds it."""
-    program = packages / "node_modules" / ".bin" / "esbuild"
-    words = ["--bundle", "--format=esm", "--minify", "--target=es2022", f"--outfile={output}"]
-    source = ROOT / "web" / "src" / "fourfold.js"
-    subprocess.run([program, source, *words], check=True, capture_output=True)
+    script = ROOT / "web" / "build.mjs"
+    subprocess.run(["node", script, output], cwd=packages, check=True, capture_output=True)
 
 
 def example(model: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -193,7 +193,7 @@ def test_an_estimate() -> None:
     found = fourfold.estimate(small_onnx(), device="null", cache=None)
     assert repr(found).startswith("<Estimate: ")
     assert "KiB on the device>" in repr(found)
-    assert {"weights", "on the device", "operations"} <= {*shown(found).words}
+    assert {"weights", "on the device", "arithmetic"} <= {*shown(found).words}
 
 
 def test_a_prepared_file(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,15 +37,14 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture
-def stage(chromium: Browser, tmp_path: Path) -> Iterator[Stage]:
-    folder = tmp_path / "served"
+@contextmanager
+def open_stage(browser: Browser, folder: Path) -> Iterator[Stage]:
     folder.mkdir()
     (folder / "index.html").write_text(EMPTY)
     (folder / PLAYER).symlink_to(asset_folder(PLAYER))
     with FolderServer(folder) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        page = chromium.page(server.address)
+        page = browser.page(server.address)
         page.wait_for("document.readyState === 'complete'")
         page.run(
             f"import('./{PLAYER}/fourfold.js').then((all) => {{ globalThis.fourfold = all; }})"
@@ -52,3 +52,9 @@ def stage(chromium: Browser, tmp_path: Path) -> Iterator[Stage]:
         yield Stage(page, folder, server.address)
         page.close()
         server.shutdown()
+
+
+@pytest.fixture
+def stage(chromium: Browser, tmp_path: Path) -> Iterator[Stage]:
+    with open_stage(chromium, tmp_path / "served") as made:
+        yield made

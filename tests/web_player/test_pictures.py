@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from web_player.conftest import Stage
+from browser import MISSING, browser_path, open_browser
+from web_player.conftest import Stage, open_stage
 from web_player.web_plans import copy_plan, write_prepared
 
 from fourfold.pixels.frame_fit import FrameFit, fit_frame
@@ -51,6 +53,54 @@ def test_all_sources_hold_the_same(stage: Stage, source: str) -> None:
     found = made(stage, kind, source)[0]
     # A frame's colours have been those of a video in between.
     assert np.abs(found - PIXELS[..., :3]).max() <= (0 if source != "frame" else 3)
+
+
+COUNTED = """
+    const count = { import: 0, copy: 0 }, { device } = model, { queue } = device;
+    const imported = device.importExternalTexture.bind(device);
+    device.importExternalTexture = (how) => {
+      const made = imported(how);
+      count.import++;
+      return made;
+    };
+    const copied = queue.copyExternalImageToTexture.bind(queue);
+    queue.copyExternalImageToTexture = (...how) => { count.copy++; return copied(...how); };
+"""
+
+
+def test_frames_of_videos_are_read_where_they_are(tmp_path: Path) -> None:
+    """Of a video that plays, too: the first run waits for kernels, and takes its frame after."""
+    if browser_path() is None:
+        pytest.skip(MISSING)
+    kind = f"u8[1,{HEIGHT},{WIDTH},3]"
+    script = f"""{DATA}{OPEN}{COUNTED}
+      const {{y}} = await model.run(frame); frame.close();
+      const video = document.createElement('video');
+      video.srcObject = await navigator.mediaDevices.getUserMedia({{video: true}});
+      video.muted = true;
+      await video.play();
+      const fresh = await fourfold.open('model.fourfold', {{device}}), seen = [];
+      for (let run = 0; run < 2; run++) seen.push(new Set((await fresh.run(video)).y).size);
+      video.srcObject.getTracks().forEach((track) => track.stop());
+      return [Array.from(y, Number), count, Math.min(...seen)];"""
+    # Chromium has frames as textures where all of its drawing is by one kind of driver.
+    flags = ("--use-angle=swiftshader", "--use-vulkan=swiftshader", "--ignore-gpu-blocklist")
+    with (
+        open_browser(*flags) as browser,
+        open_stage(browser, tmp_path / "served") as stage,
+    ):
+        open_model(stage, kind)
+        numbers, count, kinds = stage.run(script)
+    assert count == {"import": 3, "copy": 0}
+    assert np.abs(np.array(numbers).reshape(PIXELS[..., :3].shape) - PIXELS[..., :3]).max() <= 3
+    assert kinds > 1
+
+
+def test_frames_are_copied_where_they_cannot_be_read(stage: Stage) -> None:
+    kind = f"u8[1,{HEIGHT},{WIDTH},3]"
+    open_model(stage, kind)
+    script = f"{DATA}{OPEN}{COUNTED} await model.run(frame); frame.close(); return count;"
+    assert stage.run(script) == {"import": 0, "copy": 1}
 
 
 def test_floats_by_mean_and_std(stage: Stage) -> None:

@@ -7,11 +7,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from web_player.conftest import Stage
+from web_player.web_plans import copy_plan, write_prepared
 
 WEB = Path(__file__).parents[2] / "web"
 SCRIPTS = sorted([*WEB.glob("src/*.js"), *WEB.glob("page/*.js")])
 TOOLS = WEB / "node_modules" / ".bin"
-MOST_LINES, MOST_BYTES = 400, 30 << 10
+MOST_LINES, MOST_BYTES = 400, 30_000
 built = pytest.mark.skipif(
     not TOOLS.exists() or shutil.which("node") is None,
     reason="what `make web` installs is not here",
@@ -55,6 +57,31 @@ def test_types_are_right() -> None:
 @built
 def test_the_packed_player_is_small(tmp_path: Path) -> None:
     output = tmp_path / "fourfold.js"
-    words = ["--bundle", "--format=esm", "--minify", "--target=es2022", f"--outfile={output}"]
-    subprocess.run([TOOLS / "esbuild", WEB / "src" / "fourfold.js", *words], check=True)
+    subprocess.run(["node", "build.mjs", output], cwd=WEB, check=True)
     assert output.stat().st_size < MOST_BYTES
+
+
+@built
+def test_the_packed_player_makes_the_same_of_a_picture(stage: Stage) -> None:
+    """Its kernel is packed, too: names in it are others, and spaces are gone."""
+    subprocess.run(["node", "build.mjs", stage.folder / "packed.js"], cwd=WEB, check=True)
+    kind = "i8[1,5,7,3]"
+    write_prepared(stage.folder / "model.fourfold", copy_plan(kind))
+    script = """
+      const packed = await import(new URL('packed.js', location.href));
+      const bytes = Uint8ClampedArray.from({ length: 4 * 9 * 4 }, (_, at) => (at * 37) % 256);
+      const data = new ImageData(bytes, 9, 4), found = [];
+      for (const { open } of [fourfold, packed]) {
+        const model = await open('model.fourfold', { cache: false });
+        const how = { fit: 'letterbox', order: 'bgr', mirror: true };
+        const frame = new VideoFrame(await createImageBitmap(data), { timestamp: 0 });
+        for (const picture of [data, frame]) {
+          found.push(Array.from((await model.run(picture, { picture: how })).y));
+        }
+        model.close();
+      }
+      return found;
+    """
+    data, frame, packed_data, packed_frame = stage.run(script)
+    assert len({*data}) > 20
+    assert (data, frame) == (packed_data, packed_frame)

@@ -57,23 +57,20 @@ export function pictureLayout({ name, shape, type }) {
  * @returns {Fit}
  */
 export function fitPicture([width, height], layout, { fit = 'stretch', mirror = false }) {
-  /** @type {[number, number]} */
-  const target = [layout.width, layout.height];
+  const target = pair([layout.width, layout.height]);
   const [along, down] = [target[0] / width, target[1] / height];
+  /** @type {Fit} */
+  const found = { box: [0, 0, width, height], size: target, offset: [0, 0], target, mirror };
   if (fit === 'letterbox') {
     const scale = Math.min(along, down);
-    const inner = [width, height].map((side, at) => Math.min(target[at], Math.max(1, Math.round(side * scale))));
-    const offset = inner.map((side, at) => Math.floor((target[at] - side) / 2));
-    return { box: [0, 0, width, height], size: pair(inner), offset: pair(offset), target, mirror };
-  }
-  if (fit === 'crop') {
+    found.size = pair([width, height].map((side, at) => Math.min(target[at], Math.max(1, Math.round(side * scale)))));
+    found.offset = pair(found.size.map((side, at) => Math.floor((target[at] - side) / 2)));
+  } else if (fit === 'crop') {
     const scale = Math.max(along, down);
-    const part = target.map((side, at) => Math.min([width, height][at], Math.max(1, Math.round(side / scale))));
-    const left = Math.floor((width - part[0]) / 2);
-    const top = Math.floor((height - part[1]) / 2);
-    return { box: [left, top, part[0], part[1]], size: target, offset: [0, 0], target, mirror };
+    const [wide, tall] = target.map((side, at) => Math.min([width, height][at], Math.max(1, Math.round(side / scale))));
+    found.box = [Math.floor((width - wide) / 2), Math.floor((height - tall) / 2), wide, tall];
   }
-  return { box: [0, 0, width, height], size: target, offset: [0, 0], target, mirror };
+  return found;
 }
 
 /**

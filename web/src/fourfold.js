@@ -252,7 +252,6 @@ const isBuffer = (value) => 'GPUBuffer' in globalThis && value instanceof GPUBuf
  * @returns {TensorInfo}
  */
 function describeTensor({ name, type, shape, quantization }, said = {}) {
-  const labels = (said.labels ?? []).find((/** @type {any} */ one) => one.kind === 'axis')?.texts ?? [];
-  const values = (said.labels ?? []).find((/** @type {any} */ one) => one.kind === 'value')?.texts ?? [];
-  return { name, type, shape, quantization, labels: labels.length ? labels : values, description: said.description ?? '', metadata: said };
+  const texts = (/** @type {string} */ wanted) => (said.labels ?? []).find((/** @type {any} */ one) => one.kind === wanted && one.texts.length)?.texts;
+  return { name, type, shape, quantization, labels: texts('axis') ?? texts('value') ?? [], description: said.description ?? '', metadata: said };
 }

@@ -1,6 +1,7 @@
 // Pipelines of a plan: compiled by the browser side by side, asked for in the order in which launches use them.
 
 import { FourfoldError, messageOf } from './errors.js';
+import { COMPUTE } from './flags.js';
 
 /** @import { Module, Plan } from './plan.js' */
 
@@ -45,7 +46,7 @@ export class Pipelines {
     const key = kinds.join();
     const known = this.#layouts.get(key);
     if (known) return known;
-    const entries = kinds.map((type, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer: { type } }));
+    const entries = kinds.map((type, binding) => ({ binding, visibility: COMPUTE, buffer: { type } }));
     const made = this.#device.createBindGroupLayout({ entries });
     this.#layouts.set(key, made);
     return made;

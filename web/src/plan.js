@@ -48,7 +48,7 @@ function checkedPlan(record, text, constants) {
   const modules = readModules(text);
   for (const { name, kind, bytes, start } of buffers) {
     const copied = kind === 'constants' || start !== undefined;
-    if (copied && (start ?? 0) + bytes > constants) throw new Error(`'${name}' goes beyond the constants`);
+    check(!copied || (start ?? 0) + bytes <= constants, `'${name}' goes beyond the constants`);
   }
   return {
     precision: String(record.precision),
@@ -65,7 +65,7 @@ function checkedPlan(record, text, constants) {
  * @returns {PlanBuffer}
  */
 function readBuffer([name, kind, bytes, start]) {
-  if (!KINDS.includes(kind)) throw new Error(`there is no kind of buffer '${kind}' here`);
+  check(KINDS.includes(kind), `there is no kind of buffer '${kind}' here`);
   return { name: String(name), kind, bytes: whole(bytes), start: start === undefined ? start : whole(start) };
 }
 
@@ -77,12 +77,12 @@ function readBuffer([name, kind, bytes, start]) {
  */
 function readLaunch([entry, args, grid, local], buffers, modules) {
   const module = modules.get(entry);
-  if (!module) throw new Error(`there is no module '${entry}'`);
+  check(module, `there is no module '${entry}'`);
   for (const one of args) {
-    if (Array.isArray(one) && !(buffers[one[0]] && whole(one[1]) >= 0)) throw new Error(`'${entry}' uses buffer ${one}`);
+    check(!Array.isArray(one) || (buffers[one[0]] && whole(one[1]) >= 0), `'${entry}' uses buffer ${one}`);
   }
-  for (const { kind, argument } of module.bindings) {
-    if (!Array.isArray(args[argument])) throw new Error(`'${entry}' has no buffer for ${kind} ${argument}`);
+  for (const { kind, argument } of /** @type {Module} */ (module).bindings) {
+    check(Array.isArray(args[argument]), `'${entry}' has no buffer for ${kind} ${argument}`);
   }
   const groups = [0, 1, 2].map((axis) => whole((grid[axis] ?? 1) / (local[axis] ?? 1)));
   return { entry, args, groups: /** @type {[number, number, number]} */ (groups) };
@@ -118,10 +118,10 @@ const readBinding = (mark) => ({ kind: mark[0] === 'r' ? 'read-only-storage' : '
  * @returns {Port[]}
  */
 function readPorts(items, names, buffers) {
-  if (items.length !== names.length) throw new Error('there are not as many names as inputs and outputs');
+  check(items.length === names.length, 'there are not as many names as inputs and outputs');
   return items.map((item, at) => {
     const port = readPort(item, names[at]);
-    if (!(buffers[port.buffer]?.bytes >= byteLength(port))) throw new Error(`'${port.name}' does not fit its buffer`);
+    check(buffers[port.buffer]?.bytes >= byteLength(port), `'${port.name}' does not fit its buffer`);
     return port;
   });
 }
@@ -141,6 +141,14 @@ function readPort([, kind, buffer, how], name) {
 
 /** @param {unknown} value */
 function whole(value) {
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
-  throw new Error(`${value} is no size`);
+  check(Number.isSafeInteger(value) && Number(value) >= 0, `${value} is no size`);
+  return Number(value);
+}
+
+/**
+ * @param {unknown} holds
+ * @param {string} otherwise
+ */
+function check(holds, otherwise) {
+  if (!holds) throw new Error(otherwise);
 }

@@ -1,6 +1,7 @@
 // Plays one plan on one device: memory, pipelines, and a command buffer for each run.
 
 import { FourfoldError } from './errors.js';
+import { COPY_DST, COPY_SRC, MAP_READ, STORAGE, UNIFORM } from './flags.js';
 import { Pipelines } from './pipelines.js';
 
 /** @import { Plan, PlanBuffer, Port } from './plan.js' */
@@ -41,7 +42,7 @@ export class Player {
 
   /** @param {PlanBuffer} buffer */
   #makeBuffer({ name, bytes }) {
-    const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+    const usage = STORAGE | COPY_DST | COPY_SRC;
     return this.#device.createBuffer({ label: name, size: roundUp(bytes, ALIGNMENT), usage });
   }
 
@@ -53,7 +54,7 @@ export class Player {
     launches.forEach(({ args }, launch) => {
       args.forEach((one, at) => (words[(launch * size) / 4 + at] = Array.isArray(one) ? one[1] : one));
     });
-    const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+    const usage = UNIFORM | COPY_DST;
     const buffer = this.#device.createBuffer({ label: 'words', size: words.byteLength, usage });
     this.#device.queue.writeBuffer(buffer, 0, words);
     return { buffer, size };
@@ -126,7 +127,7 @@ export class Player {
   }
 
   #makeStaging() {
-    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    const usage = MAP_READ | COPY_DST;
     return this.#device.createBuffer({ label: 'outputs', size: this.#readBytes, usage });
   }
 
@@ -177,7 +178,7 @@ export class Player {
    * @param {GPUBuffer} staging
    */
   async end(staging) {
-    await staging.mapAsync(GPUMapMode.READ);
+    await staging.mapAsync(MAP_READ);
     const bytes = staging.getMappedRange().slice(0);
     staging.unmap();
     this.#staging.push(staging);

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
+import sys
+import textwrap
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from fourfold.errors import FourfoldError, InputError
 from fourfold.log import follow_settings
@@ -39,8 +43,26 @@ def show(error: Error, as_json: bool) -> None:
     elif isinstance(error, click.ClickException):
         error.show()
     else:
-        click.secho(f"error: {error.what}", fg="red", bold=True, err=True)
-        click.secho(f"  why: {error.why}\n  fix: {error.fix}", fg="red", err=True)
+        click.secho(_broken(f"error: {error.what}"), fg="red", bold=True, err=True)
+        click.secho(_broken(f"  why: {error.why}\n  fix: {error.fix}"), fg="red", err=True)
+
+
+def _broken(text: str) -> str:
+    """Lines that are longer than the terminal is wide, broken between words."""
+    if not sys.stderr.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    lines = (
+        textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=" " * 7,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+    return "\n".join("\n".join(line) for line in lines)
 
 
 def exit_code(error: Error) -> int:
@@ -81,8 +103,15 @@ def with_verbose(command: click.Command) -> click.Command:
     return command
 
 
+def _summary(name: str) -> str:
+    """The first paragraph of what a command says of itself; it is not imported for it."""
+    text = get_data(__name__, f"{name}.py") or b""
+    first = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+    return " ".join(first.split())
+
+
 class Commands(click.Group):
-    """Finds commands in this folder; the first line of a docstring is the line in the help."""
+    """Finds commands in this folder; the first paragraph of a docstring stands in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_"))
@@ -94,12 +123,15 @@ class Commands(click.Group):
         return with_verbose(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = []
-        for name in self.list_commands(ctx):
-            text = get_data(__name__, f"{name}.py") or b""
-            rows.append((name, (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]))
+        rows = [(name, _summary(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands without an import of any, and options."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=_summary(name)) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-import click
-
-from fourfold.cli._show import duration, show_table
+from fourfold.cli._show import duration, node_name, show_line, show_table
 from fourfold.runtime.profile import Profile
 
 _FORMS = {
@@ -40,11 +38,11 @@ def show_profile(report: Mapping[str, Any]) -> None:
             f"{row['seconds'] / total:.1%}",
             *(duration(row["waiting"]) for _ in waits),
             row["kernel"],
-            row["node"],
+            node_name(row["node"]),
         )
         for row in kernels
     ]
     show_table(title, (">time", ">share", *waits, "kernel", "node"), rows)
     if inside:
         cost = f"adds {timed['clock_cost']:.1%} to the {duration(timed['launch'])} of the launch"
-        click.echo(f"times are by {timed['clock']}, which {cost}")
+        show_line(f"times are by {timed['clock']}, which {cost}")

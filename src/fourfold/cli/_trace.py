@@ -14,13 +14,17 @@ import click
 from fourfold.cli._options import Command, ModelArguments
 from fourfold.session import Session
 
-_HELP = "Write a trace of host and device, for ui.perfetto.dev."
+TRACE = click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a trace of host and device, for ui.perfetto.dev.",
+)
 
 
 def trace_option(command: Command) -> Command:
     """--trace, as part of a command's `arguments`."""
 
-    @click.option("--trace", type=click.Path(dir_okay=False, path_type=Path), help=_HELP)
+    @TRACE
     @functools.wraps(command)
     def wrapped(arguments: ModelArguments, trace: Path | None, **rest: Any) -> None:
         command(arguments=replace(arguments, trace=trace), **rest)

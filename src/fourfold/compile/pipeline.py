@@ -12,6 +12,7 @@ from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
 from fourfold.log import Log
 from fourfold.lower import make_plan
+from fourfold.lower.details import LoweringDetails, lowering_details
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
@@ -41,6 +42,11 @@ class LoweringInput(NamedTuple):
         # A kernel that buys speed with memory may want more at once than the device allocates.
         smaller = replace(self.options, saves_memory=True)
         return make_plan(self.graph, self.device, smaller, choices)
+
+    def details(self, choices: Mapping[str, str] | None = None) -> LoweringDetails:
+        """What the plan does not say of itself."""
+        known = {} if choices is None else choices
+        return lowering_details(self.graph, self.device, self.options, known)
 
 
 def kernel_options(options: CompileOptions) -> KernelOptions:

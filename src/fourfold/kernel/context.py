@@ -71,6 +71,13 @@ class Target:
     options: KernelOptions
     capabilities: Capabilities
 
+    @property
+    def emulated(self) -> bool:
+        """Whether a processor stands in for the GPU that kernels are written for, and compiles
+        them at every start.
+        """
+        return self.device.kind == "other" and self.capabilities.few_kernels
+
 
 @dataclass(frozen=True)
 class TailStep:

@@ -94,7 +94,7 @@ class Estimate:
         sizes |= {"on the device": self.total, "largest at once": self.largest}
         sizes["on the host"] = self.host
         rows = [(name, size_text(size)) for name, size in sizes.items()]
-        return [*rows, ("operations", _count(self.flops))]
+        return [*rows, ("arithmetic", _count(self.flops))]
 
 
 _ON_DEVICE = ("weights", "arena", "inputs", "outputs", "states")
@@ -198,4 +198,4 @@ def _count(number: float | None) -> str:
     if number is None:
         return "not known"
     found = next((pair for pair in COUNTS if number >= pair[0]), None)
-    return f"{number:.0f}" if found is None else f"{number / found[0]:.2f} {found[1]}"
+    return f"{number:.0f} FLOP" if found is None else f"{number / found[0]:.2f} {found[1]}FLOP"

@@ -134,6 +134,11 @@ class ModelInstance:
         return self._explained
 
     @property
+    def store(self) -> Store | None:
+        """Where plans, binaries and tuned choices are kept."""
+        return self._store
+
+    @property
     def in_parts(self) -> bool:
         """Whether engines for the CPU run some of it, or all."""
         return self._hybrid is not None

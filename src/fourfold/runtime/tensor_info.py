@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.lazy import lazy_import
 from fourfold.plan import Port
-from fourfold.types import Quantization, Shape
+from fourfold.types import DType, Quantization, Shape, dequantize, to_integers
 
 if TYPE_CHECKING:
     from fourfold import display
@@ -69,6 +69,20 @@ class TensorInfo:
     def takes(self, shape: Shape) -> bool:
         """Whether an array of this shape can be passed: the model has it, or changes to it."""
         return shape == self.shape or self.admits(shape)
+
+    def dequantize(self, array: np.ndarray) -> np.ndarray:
+        """The real numbers that an array of it stands for, as floats; others are as they are."""
+        if self.quantization is None or array.dtype.kind not in "iu":
+            return array
+        return dequantize(array, self.quantization)
+
+    def quantize(self, array: np.ndarray) -> np.ndarray:
+        """An array of it for real numbers, the nearest where a number is none of its own; others
+        are as they are.
+        """
+        if self.quantization is None or self.dtype.kind not in "iu":
+            return array
+        return to_integers(array, self.quantization, DType.of(np.empty(0, self.dtype)))
 
     @property
     def is_text(self) -> bool:

@@ -116,7 +116,7 @@ class Prepared:
         if name is None:
             what = f"{self.file.title} has {len(self.models)} models"
         fix = nearest(name or "", self.models)
-        raise InputError(what, "one is chosen by its name", f"pass model=...; {fix}")
+        raise InputError(what, "one is chosen by its name", f"pass model=, or --model; {fix}")
 
     def best(
         self,

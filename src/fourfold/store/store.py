@@ -127,6 +127,11 @@ class Store(Entries):
             return known.digest
         return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
 
+    def knows_model(self, path: digests.Name) -> bool:
+        """Whether this very model was opened before, told without reading it."""
+        known = self._known_model(path)
+        return known is not None and bool(known.digest)
+
     @never_fails(lambda: None)
     def _known_model(self, path: digests.Name) -> models.KnownModel | None:
         with self.database.reading() as database:

@@ -12,10 +12,11 @@ from wgsl_on_wgpu import LEAST, modules
 from fourfold.formats import read_model
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
-from fourfold.kernels.conv.tile import FEW_TILES, ConvTile
+from fourfold.kernels.conv.tile import EMULATED_TILES, FEW_TILES, ConvTile
 from fourfold.lower import make_plan
 from fourfold.lower.memory import Span, assign_arenas
 from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.players import find_target
 from fourfold.players.null import NULL_GPU
 from fourfold.rewrite import rewrite
 
@@ -112,7 +113,29 @@ def test_layers_of_a_kind_share_a_pipeline(name: str, most: int) -> None:
     assert len(modules(few)) <= most < len({launch.entry for launch in many.launches})
 
 
-def test_few_tiles_are_tiles() -> None:
-    tiles = [ConvTile.parse(text) for text in FEW_TILES]
-    assert all(tile is not None and tile.pixels * tile.groups <= 8 for tile in tiles)
-    assert [str(tile) for tile in tiles] == [*FEW_TILES]
+@pytest.mark.parametrize(("texts", "most"), [(FEW_TILES, 8), (EMULATED_TILES, 16)])
+def test_few_tiles_are_tiles(texts: tuple[str, ...], most: int) -> None:
+    tiles = [ConvTile.parse(text) for text in texts]
+    assert all(tile is not None and tile.pixels * tile.groups <= most for tile in tiles)
+    assert [str(tile) for tile in tiles] == [*texts]
+
+
+def test_where_a_processor_stands_in_windows_are_read_without_branches() -> None:
+    """A branch at every tap of eight pixels took SwiftShader's compiler half a minute."""
+    graph = build(
+        """
+        input x: f32[1,32,32,8]
+        const w: f32[16,3,3,8]
+        a = conv2d(x, w; padding=Padding(1,1,1,1))
+        const f: f32[1,3,3,16]
+        y = depthwise_conv2d(a, f; padding=Padding(1,1,1,1))
+        output y
+        """
+    )
+    gpu, software = (
+        make_plan(graph, find_target(f"webgpu:{board}", 2), KernelOptions())
+        for board in ("any", "software")
+    )
+    assert "if (" in gpu.program.text
+    assert "if (" not in software.program.text
+    assert "&&" not in software.program.text

@@ -42,9 +42,20 @@ def test_a_choice_that_no_device_can_run_is_not_taken() -> None:
     assert choose_tile(target_of(LARGE), work, str(deep)) != deep
 
 
-@pytest.mark.parametrize(
-    ("board", "taps", "pixels"), [("any", 9, 8), ("software", 1, 8), ("software", 9, 2)]
-)
-def test_software_gets_no_tile_that_it_builds_slowly(board: str, taps: int, pixels: int) -> None:
-    target = target_of(find_target(f"webgpu:{board}", 2))
-    assert choose_tile(target, Work(12544, 8, 8 * taps, taps), None).pixels == pixels
+@pytest.mark.parametrize("work", WORKS, ids=str)
+@pytest.mark.parametrize("local", [0, 32768])
+def test_where_a_processor_stands_in_no_work_item_waits_or_idles(work: Work, local: int) -> None:
+    """Each of them takes its time there: on a GPU the classifier's 64 would have two at work."""
+    software = replace(find_target("webgpu:software", 2), local_memory=local)
+    tile = choose_tile(target_of(software), work, None)
+    across, down = work.tiles(tile)
+    wide, tall = tile.local
+    made = -(-across // wide) * wide * -(-down // tall) * tall * tile.pixels * tile.groups
+    assert tile.split == 1
+    assert made <= max(1.75 * work.pixels * work.slices, 16)
+
+
+def test_a_processor_that_stands_in_gets_long_texts_where_they_pay() -> None:
+    target = target_of(find_target("webgpu:software", 2))
+    small, large = (choose_tile(target, Work(64, 4, steps), None) for steps in (1, 4096))
+    assert small.pixels * small.groups < large.pixels * large.groups

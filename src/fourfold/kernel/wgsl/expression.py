@@ -81,7 +81,7 @@ class ExpressionWriter:
     def _truth(self, item: Expression, known: Known) -> str:
         """In parentheses always: a < and a later > would be taken for a list of types."""
         a, b = item.operands
-        op = item.op[0] if item.op in ("&&", "||") and item.width > 1 else item.op
+        op = item.op[0] if item.op in ("&&", "||") else item.op  # the short form: no branches
         return f"({self.of(a, known)} {op} {self.of(b, known)})"
 
     def _bits(self, item: Expression, known: Known) -> str:

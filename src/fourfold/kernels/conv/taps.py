@@ -109,6 +109,7 @@ class Reader:
         self.kernel, self.source, self.taps = source.kernel, source, taps
         self.on_cpu, able = target.device.is_cpu, target.capabilities
         self._alone = self.on_cpu and (source.whole or source.type.channels < 4)
+        self._in_vain = target.emulated
         self._from_corners = self._alone and able.shifted_pointers and "long" in able.kinds
 
     def corners(self, bases: list[Base], checked: bool) -> list[Expression]:
@@ -138,7 +139,7 @@ class Reader:
         if inside is None:
             return kernel.let(place, "from"), None
         inside = kernel.let(inside, "inside")
-        if self.on_cpu:
+        if self.on_cpu or self._in_vain:
             place = where(inside, place, 0)
         return kernel.let(place, "from"), inside
 
@@ -154,8 +155,17 @@ class Reader:
             near = self.kernel.shifted(source.pointer, step, 1, "near")
             return [partial(source.lane_near, near, corner) for corner, _ in places]
         if not self._alone:
-            return [source.load(place, slice_, inside).lane for place, inside in places]
+            return [self._four(place, inside, slice_).lane for place, inside in places]
         return [partial(self._lane_inside, place, inside, slice_) for place, inside in places]
+
+    def _four(self, place: Expression, inside: Expression | None, slice_: Expression) -> Expression:
+        """Four channels, or zeros. A processor that stands in for a GPU runs work-items in step:
+        branches take it longer than reading in vain, and its compiler many times as long.
+        """
+        if inside is None or not self._in_vain:
+            return self.source.load(place, slice_, inside)
+        value = self.source.load(place, slice_)
+        return self.kernel.let(where(inside, value, 0), "v")
 
     def _lane_inside(
         self, place: Expression, inside: Expression | None, slice_: Expression, lane: int

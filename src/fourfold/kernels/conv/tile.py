@@ -46,6 +46,15 @@ FEW_TILES = (
     "1x2x4 split 16 in 1x2",
     "1x1x4 split 32 in 1x1",
 )
+# The same where a processor stands in for a GPU: no work-items that wait for each other, and four
+# neighbours in step.
+EMULATED_TILES = (
+    "8x2x4 split 1 in 4x1",
+    "8x1x4 split 1 in 4x1",
+    "4x1x4 split 1 in 4x1",
+    "1x1x4 split 1 in 1x4",
+)
+BUILDING = 11000.0  # loads that an accumulator is worth less, for a text that takes so much longer
 
 
 @dataclass(frozen=True)
@@ -122,21 +131,17 @@ def choose_tile(target: Target, work: Work, choice: str | None) -> ConvTile:
 
 def _common_tile(target: Target, work: Work) -> ConvTile:
     """The best of those few that others use, too."""
+    if target.emulated:
+        every = [tile for tile in map(ConvTile.parse, EMULATED_TILES) if tile is not None]
+        fitting = [tile for tile in every if tile_fits(target, work, tile)]
+        return min(fitting, key=lambda tile: _emulated_cost(work, tile))
     few = [tile for tile in map(ConvTile.parse, FEW_TILES) if tile is not None]
     usable = [
         tile
         for tile in few
         if tile.split <= work.depth and _is_snug(work, tile) and tile_fits(target, work, tile)
-        if not _builds_slowly(target.device, work, tile)
     ]
     return min(usable, key=lambda tile: _gpu_cost(target.device, work, tile), default=few[0])
-
-
-def _builds_slowly(device: DeviceInfo, work: Work, tile: ConvTile) -> bool:
-    """Software that stands in for a GPU has no local memory here, and compiles for a processor:
-    eight pixels, each with its own bounds at every tap, take SwiftShader a minute.
-    """
-    return not device.local_memory and work.taps > 1 and tile.pixels > 2
 
 
 def tries_images(device: DeviceInfo) -> bool:
@@ -248,3 +253,15 @@ def _gpu_cost(device: DeviceInfo, work: Work, tile: ConvTile) -> float:
     # A group takes whole warps, however few its work-items are, unless one launch packs them.
     taken = tile.items if device.resident else max(tile.items, WARP)
     return waves * taken / 128 * (item + finish) + (item + finish)
+
+
+def _emulated_cost(work: Work, tile: ConvTile) -> float:
+    """What all cores do together, waste included, in loads, and a share of what the compiler does.
+    Four sums take SwiftShader not quite as long as a load.
+    """
+    across, down = work.tiles(tile)
+    wide, tall = tile.local
+    items = -(-across // wide) * wide * -(-down // tall) * tall
+    sums = tile.pixels * tile.groups
+    loads = tile.pixels + 4 * tile.groups
+    return items * work.reduction * (0.8 * sums + loads) + BUILDING * sums

@@ -18,6 +18,7 @@ from fourfold.op.window import Window
 
 UNROLLED_TAPS = 25
 GPU_WARP = 32
+FEW_TAPS = 9  # with more of them compilers take too long over four rows, where they run at starts
 FEW_COLUMNS = 8  # of a group, whatever the row, where kernels are to be few
 NEAR_BYTES = 24 << 10  # what the first cache of a core holds beside the rest
 
@@ -131,7 +132,8 @@ class DepthwiseRows:
         )
         few = self.context.capabilities.few_kernels
         wide = FEW_COLUMNS if few else min(GPU_WARP, 1 << (width - 1).bit_length())
-        x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, GPU_WARP // wide), stay=True)
+        deep = 1 if self.context.target.emulated else GPU_WARP // wide
+        x, y, z = kernel.ids(width, tiles, slices, local=(wide, 1, deep), stay=True)
         if few or kernel.grid[0] != width:
             last = kernel.size("last_column", width - 1, always=few)
             x = kernel.let(minimum(x, last), "x_in")
@@ -227,7 +229,9 @@ def _chosen_rows(context: NodeContext, window: Window) -> int:
 def depthwise_row_choices(context: NodeContext, window: Window) -> list[str]:
     """How many output rows a work-item may make, the most promising first."""
     height = context.output.shape[1]
-    wanted = [rows for rows in (2, 1, 4, 3) if rows <= height]
+    taps = window.filter[0] * window.filter[1]
+    short = context.target.emulated and taps <= FEW_TAPS
+    wanted = [rows for rows in ((4, 3, 2, 1) if short else (2, 1, 4, 3)) if rows <= height]
     if context.device.is_cpu:
         wanted = sorted(range(1, min(8, height) + 1), key=lambda rows: _cost(context, window, rows))
     return [f"{rows} rows" for rows in wanted]
