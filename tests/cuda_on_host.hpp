@@ -1,5 +1,6 @@
 // CUDA's own words for a C++ compiler of the host: work-items are fibres of one thread, which run
 // until they wait for each other. Groups run one after the other, so that local memory is static.
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.kernel.c_style.stage_clock import clock_functions
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.cuda.prelude import FUNCTIONS
 from fourfold.kernel.cuda.vectors import HALF_INSTRUCTIONS
@@ -37,6 +38,8 @@ _ASSEMBLY = {
     **{name: text for name, text in FUNCTIONS.items() if "asm" in text},
     "half_instructions": HALF_INSTRUCTIONS,
     "grid_barrier": grid_barrier(CUDA),
+    "clocked_grid_barrier": grid_barrier(CUDA, clocked=True),
+    "clock_functions": clock_functions(CUDA),
     "host_handshake": host_handshake(CUDA),
 }
 

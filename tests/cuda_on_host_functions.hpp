@@ -206,6 +206,41 @@ static inline void await_others(waiting *others)
     __syncthreads();
 }
 
+//: clocked_grid_barrier
+typedef struct {
+    int *state;
+    uint *host;
+    int due;
+    longlong wait_began;
+    longlong wait_ended;
+} waiting;
+
+static inline void meet_beside(int seat, int items)
+{
+    host::meet(host::seat_meetings[seat], seat * items, items);
+}
+static inline waiting begin(int *state, uint *host) { return waiting{state, host, 0, 0, 0}; }
+static inline void arrive(waiting *others, int group, int groups)
+{
+    __syncthreads();
+    others->due = 1;
+}
+static inline void await_others(waiting *others)
+{
+    if (!others->due) return;
+    others->due = 0;
+    others->wait_began = own_ticks();
+    __syncthreads();
+    others->wait_ended = own_ticks();
+}
+
+//: clock_functions
+static inline longlong device_time()
+{
+    return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+static inline longlong own_ticks() { return 2 * device_time() + 1000; }
+
 //: host_handshake
 static inline void await_host(waiting *others, int needed, int asks) {}
 static inline void tell_host(waiting *others, int groups)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fourfold.placement import Placement
     from fourfold.quantization.quantize import quantize
     from fourfold.report.estimate import estimate
+    from fourfold.samples import sample
 
 __version__ = VERSION
 _LAZY = {
@@ -39,6 +40,7 @@ _LAZY = {
     "optimize": _lazy_import("fourfold.optimization.optimize"),
     "quantize": _lazy_import("fourfold.quantization.quantize"),
     "register_op": _lazy_import("fourfold.custom"),
+    "sample": _lazy_import("fourfold.samples"),
 }
 del VERSION
 
@@ -63,6 +65,7 @@ __all__ = [
     "optimize",
     "quantize",
     "register_op",
+    "sample",
 ]
 
 

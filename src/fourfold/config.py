@@ -18,6 +18,7 @@ PLACEMENTS: tuple[str, ...] = get_args(PlacementName)
 LAUNCHES = ("auto", "list", "one")
 SIZES = ("auto", "literal", "argument")
 BINARIES = ("auto", "always", "never")
+LOG_LEVELS = ("off", "warning", "info", "debug")
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 PREFIX = "FOURFOLD_"
 NO_CACHE = "none"
@@ -50,12 +51,14 @@ class Config:
     conversion_limit: float = 600.0  # seconds that another framework may take to convert a model
     memory_limit: int | None = None  # bytes that a session may take on the device
     threads: int | None = None  # of the processor, where that runs a model; None: all of them
+    log: str = "off"  # what is shown of the log, and from which level on
 
     def __post_init__(self) -> None:
         _one_of("precision", self.precision, PRECISIONS)
         _one_of("sizes", self.sizes, SIZES)
         _one_of("launches", self.launches, LAUNCHES)
         _one_of("binaries", self.binaries, BINARIES)
+        _one_of("log", self.log, LOG_LEVELS)
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Config:
@@ -82,11 +85,18 @@ class Config:
             conversion_limit=_seconds(variables, "FOURFOLD_CONVERSION_LIMIT"),
             memory_limit=_byte_size(variables, "FOURFOLD_MEMORY_LIMIT"),
             threads=_threads(variables, "FOURFOLD_THREADS"),
+            log=_choice(variables, "FOURFOLD_LOG", LOG_LEVELS),
         )
 
 
 def _choice(variables: Mapping[str, str], name: str, known: tuple[str, ...]) -> str:
     return _one_of(name, variables.get(name) or known[0], known)
+
+
+def log_level() -> str | None:
+    """From which level on this process shows its log; None where it does not."""
+    level = _choice(os.environ, "FOURFOLD_LOG", LOG_LEVELS)
+    return None if level == LOG_LEVELS[0] else level
 
 
 def _byte_size(variables: Mapping[str, str], name: str) -> int | None:

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold import display
+else:
+    display = lazy_import("fourfold.display")
 
 Fact = bool | int | str
 WAITING = ("resident", "reaches_host")
@@ -134,9 +142,46 @@ class DeviceInfo:
         names = tuple(name for name in every if name in facts or name in self.probed)
         return replace(self, probed=names, **facts) if facts else self  # type: ignore[arg-type]
 
+    @property
+    def summary(self) -> str:
+        """What it is, in a few words."""
+        units = display.count_text(self.units, "unit") if self.units else "units not told"
+        memory = display.size_text(self.memory) if self.memory else "memory not told"
+        return f"{self.kind}, {units}, {memory}"
+
+    def __repr__(self) -> str:
+        more = f"{self.summary}; {self.platform}, driver {self.driver}"
+        return f"<DeviceInfo {self.address} {self.name!r}: {more}>"
+
+    def _repr_html_(self) -> str:
+        facts = [(name, getattr(self, name)) for name in self.probed]
+        names = ("address", "kind", "platform", "driver", "version", "vendor")
+        told = [(name, getattr(self, name)) for name in names]
+        title = f"{self.name}: {self.summary}"
+        return str(display.html_table(title, (), [*told, *facts]))
+
     def __str__(self) -> str:
         where = f" on {self.remote}" if self.remote else ""
         return f"{self.name} ({self.platform}, driver {self.driver}){where}"
+
+
+class DeviceList(tuple[DeviceInfo, ...]):
+    """Devices in the order in which they are numbered; each on a line of its own."""
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{one.index}: {one!r}" for one in self) or "no devices"
+
+    def _repr_html_(self) -> str:
+        columns = (">", "device", "address", "kind", ">units", ">memory", "platform", "driver")
+        title = "devices, chosen by number, by address, or by part of the name"
+        return str(display.html_table(title, columns, [_row(one) for one in self]))
+
+
+def _row(device: DeviceInfo) -> tuple[object, ...]:
+    units = device.units or "not told"
+    memory = display.size_text(device.memory) if device.memory else "not told"
+    names = (device.index, device.name, device.address, device.kind)
+    return (*names, units, memory, device.platform, device.driver)
 
 
 def is_fact(name: str, value: object) -> bool:

@@ -83,10 +83,15 @@ class BuildError(FourfoldError):
         return type(self), (self.what, self.log, self.source)
 
 
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """Those that a name may have been meant for; none where none is like it."""
+    return difflib.get_close_matches(name, list(known), n=3)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A fix for a name that is not known: the closest ones, or all of them."""
     names = [str(item) for item in known]
-    close = difflib.get_close_matches(name, names, n=3)
+    close = close_names(name, names)
     if close:
         return f"did you mean {' or '.join(repr(item) for item in close)}?"
     return f"use one of: {', '.join(names)}" if names else "there is none to choose from"

@@ -5,7 +5,6 @@ interpreter = Interpreter(path, experimental_delegates=[GpuDelegate(path)])
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 
@@ -18,10 +17,11 @@ from fourfold.delegate.options import GpuOptions, Preference, Priority
 from fourfold.delegate.session_factory import SessionFactory
 from fourfold.device import DeviceInfo
 from fourfold.errors import Refusal, UnsupportedError
+from fourfold.log import Log
 from fourfold.runtime.device_array import DeviceArray
 
 __all__ = ["Claims", "GpuDelegate", "GpuOptions"]
-log = logging.getLogger("fourfold")
+log = Log("delegate")
 
 
 class GpuDelegate:

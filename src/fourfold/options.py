@@ -56,6 +56,7 @@ class CompileOptions:
     memory_limit: MemoryLimit | None = None  # beyond which plans are made smaller, or refused
     saves_memory: bool = False  # whether kernels are left out that buy speed with memory
     outputs: tuple[str, ...] = ()  # those that are wanted alone, in the model's order; (): all
+    clocked: bool = False  # whether stages of one launch note their times, for profiling
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

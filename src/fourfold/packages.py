@@ -36,6 +36,16 @@ def find_note(package: str, *distributions: str) -> str | None:
     return found.origin or ""
 
 
+def find_package_file(package: str, path: str) -> str | None:
+    """A file inside an installed package; None where there is no such package, or no such file."""
+    found = PathFinder.find_spec(package)
+    for place in (found and found.submodule_search_locations) or ():
+        file = os.path.join(place, path)
+        if os.path.isfile(file):
+            return file
+    return None
+
+
 def describe(*packages: str) -> str:
     """The first of these packages that is installed, with its version; 'none' where none is."""
     for package in packages:

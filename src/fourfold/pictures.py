@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,26 +14,62 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the number of channels
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 
+def require_pillow(what: str) -> tuple[Any, Any]:
+    """Pillow's module of images, and its error for what is none."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        fix = "pip install 'fourfold[images]', or pass the input as a .npy file"
+        raise InputError(what, "Pillow is not installed", fix) from error
+    return Image, UnidentifiedImageError
+
+
+def resize_picture(frame: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Bytes [height, width, channels] in another height and width, by Pillow, which is fast; where
+    it is not installed the frame as it is.
+    """
+    if frame.shape[:2] == size or find_spec("PIL") is None:
+        return frame
+    image_module, _ = require_pillow("a picture cannot be resized")
+    flat = frame[..., 0] if frame.shape[2] == 1 else frame
+    image = image_module.fromarray(flat).resize(size[::-1], image_module.Resampling.BILINEAR)
+    return np.asarray(image).reshape(*size, frame.shape[2])
+
+
 def read_picture(path: Path, channels: int, size: tuple[int, int] | None = None) -> np.ndarray:
     """The bytes of a picture, [height, width, channels]; resized to this width and height, if one
     is said.
     """
+    image_module, unidentified = require_pillow(f"the picture {path.name} cannot be read")
     try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise InputError(
-            f"the picture {path.name} cannot be read",
-            "Pillow is not installed",
-            "pip install 'fourfold[images]', or pass the input as a .npy file",
-        ) from error
-    try:
-        with Image.open(path) as image:
+        with image_module.open(path) as image:
             found = image.convert(MODES[channels])
-            found = found if size is None else found.resize(size, Image.Resampling.BILINEAR)
+            found = found if size is None else found.resize(size, image_module.Resampling.BILINEAR)
             return np.asarray(found).reshape(found.height, found.width, channels)
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+    except (unidentified, OSError, image_module.DecompressionBombError) as error:
         raise InputError(
             f"the file {path} cannot be read as a picture",
             str(error),
             "pass a picture that Pillow can open, or an array in a .npy file",
         ) from error
+
+
+def picture_bytes(given: Any, channels: int = 3) -> np.ndarray:
+    """A photograph as bytes [height, width, channels]."""
+    if isinstance(given, str | Path):
+        return read_picture(Path(given), channels)
+    if hasattr(given, "convert"):  # an image of Pillow's
+        given = given.convert("L" if channels == 1 else "RGB")
+    array = np.asarray(given)
+    if array.ndim == 2:
+        array = array[..., None]
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (1, 3, 4):
+        what = f"a photograph cannot be an array {array.dtype}{list(array.shape)}"
+        why = "it has bytes, [height, width, 3]"
+        raise InputError(what, why, "pass a path, an image of Pillow's or an array of uint8")
+    if array.shape[2] == channels:
+        return array
+    if channels == 1:
+        weights = np.array([0.299, 0.587, 0.114], np.float32)
+        return np.rint(array[..., :3] @ weights).astype(np.uint8)[..., None]
+    return np.repeat(array, 3, 2) if array.shape[2] == 1 else array[..., :3]

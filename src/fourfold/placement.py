@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
+from fourfold.display import html_table
 from fourfold.targets import GPU, NUMPY
 
-_TITLES = {GPU: "GPU", NUMPY: "CPU (NumPy)"}
+_DEVICES = {"gpu": "GPU", "cpu": "CPU device"}  # by their kind
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class PartPlacement:
 class Placement:
     """Where every operator of a model runs. Times are estimates, in seconds; `engine` is the CPU
     engine of the model's format as people know it, '' where it has none. `origin` says who made the
-    model that is placed, where it was converted from another one.
+    model that is placed, where it was converted from another one. `kind` is that of the device.
     """
 
     device: str
@@ -51,6 +52,7 @@ class Placement:
     cpu_seconds: float = 0.0
     engine: str = ""
     origin: str = ""
+    kind: str = "gpu"
 
     def to_record(self) -> dict[str, Any]:
         """Its fields as plain data, for files; `from_record` reads them."""
@@ -65,8 +67,8 @@ class Placement:
             for part in record["parts"]
         )
         head = (record["device"], record["placement"])
-        engine, origin = record.get("engine", ""), record.get("origin", "")
-        return Placement(*head, rows, parts, record["cpu_seconds"], engine, origin)
+        more = {name: record[name] for name in ("engine", "origin", "kind") if name in record}
+        return Placement(*head, rows, parts, record["cpu_seconds"], **more)
 
     @property
     def seconds(self) -> float:
@@ -91,10 +93,13 @@ class Placement:
     @property
     def summary(self) -> str:
         count, parts = len(self.rows), len(self.parts)
+        if self.whole and count == 1:
+            return f"its only operator runs on {self.device}"
         if self.whole:
             return f"all {count} operators run on {self.device}"
         if not self.on_gpu:
-            return f"all {count} operators run on the CPU, none on {self.device}"
+            none = "" if self.placement == "cpu" else f", none on {self.device}"
+            return f"all {count} operators run on the CPU{none}"
         where = f"{self.on_gpu} of {count} operators run on {self.device}"
         return f"{where} ({self.share:.0%} of the estimated time), in {parts} parts"
 
@@ -103,8 +108,10 @@ class Placement:
         return tuple(row for row in self.rows if row.target != GPU)
 
     def title(self, target: str) -> str:
-        """A target as people know it: 'GPU', 'CPU (LiteRT)'."""
-        return _TITLES.get(target, f"CPU ({self.engine or target})")
+        """A target as people know it: 'GPU', 'CPU (LiteRT)'; a device may be a CPU, too."""
+        if target == GPU:
+            return _DEVICES.get(self.kind, "device")
+        return "CPU (NumPy)" if target == NUMPY else f"CPU ({self.engine or target})"
 
     def lines(self) -> Iterator[str]:
         yield self.summary
@@ -136,16 +143,23 @@ class Placement:
         times = {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
         return {"summary": self.summary, **totals, **times, **asdict(self)}
 
+    def __repr__(self) -> str:
+        return f"<Placement: {self.summary}>"
+
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{title}</th>" for title in ("operator", "op", "where", "ms", "why"))
-        body = "".join(
-            f"<tr><td>{escape(row.name)}</td><td>{escape(row.op)}</td>"
-            f"<td>{escape(self.title(row.target))}</td>"
-            f"<td>{row.seconds * 1e3:.4f}</td><td>{escape(row.reason)}</td></tr>"
-            for row in self.rows
-        )
-        origin = f"<p>{escape(self.origin)}</p>" if self.origin else ""
-        return f"<p>{escape(self.summary)}</p>{origin}<table><tr>{head}</tr>{body}</table>"
+        """What is not on the GPU, with reasons; all operators behind a line that opens."""
+        title = f"{self.summary}; {self.origin}" if self.origin else self.summary
+        groups = [
+            (self.title(target), len(rows), op, _listed([row.name for row in rows]), reason)
+            for (op, target, reason), rows in self.grouped()
+        ]
+        names = ("where", ">operators", "op", "names", "why")
+        apart = html_table(title, names, groups) if groups else f"<p>{escape(title)}</p>"
+        every = html_table("", ("operator", "op", "where", ">ms", "why"), map(self._row, self.rows))
+        return f"{apart}<details><summary>{len(self.rows)} operators</summary>{every}</details>"
+
+    def _row(self, row: OperatorPlacement) -> tuple[str, ...]:
+        return row.name, row.op, self.title(row.target), f"{row.seconds * 1e3:.4f}", row.reason
 
 
 def _listed(names: Sequence[str], most: int = 3) -> str:

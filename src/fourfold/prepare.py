@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fourfold.compile import compile_model
 from fourfold.compile.hybrid import compile_hybrid, lowering_inputs
@@ -29,6 +29,7 @@ from fourfold.players import (
     with_known_facts,
 )
 from fourfold.players.null import NULL_GPU
+from fourfold.progress import Progress as Progress
 from fourfold.runtime.hybrid_player import HybridPlayer, make_hybrid_player
 from fourfold.store.draft import Draft
 from fourfold.store.keys import device_key, program_parts
@@ -37,6 +38,7 @@ from fourfold.store.shipped import known_choices
 from fourfold.store.store import Store
 from fourfold.timings import Timings
 from fourfold.tune import LEVELS, Level, Listener, tune
+from fourfold.tune.form import FORMS
 from fourfold.tune.race import Result
 from fourfold.types import blank_array
 
@@ -46,9 +48,42 @@ ANY_CPU = replace(ANY_GPU, name="any cpu", kind="cpu", max_work_group=1024)
 GENERIC = {"gpu": ANY_GPU, "cpu": ANY_CPU}
 # No browser tells how many units a GPU has. Software has the cores of a processor.
 BROWSER_UNITS, SOFTWARE_UNITS = 32, 2
-Progress = Callable[[int, int, str, float], None]
 ANYWHERE = PlacementOptions()
 SHIPPED = LEVELS["normal"].candidates  # what comes with the package was looked for so hard
+
+
+@dataclass(frozen=True)
+class TuningSummary:
+    """How far a search came, and what it gained: the times are of all kernels that were timed, by
+    default and as chosen.
+    """
+
+    done: int = 0
+    total: int = 0
+    faster: int = 0
+    default_seconds: float = 0.0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.total:
+            return "nothing was left to tune"
+        far = f"all {self.total} kernels were timed"
+        if self.done < self.total:
+            far = f"tuning stopped at its deadline: {self.done} of {self.total} kernels were timed"
+        if not self.faster:
+            gained = "none became faster"
+        else:
+            ratio = self.seconds / self.default_seconds
+            gained = f"{self.faster} became faster, together they take {ratio:.2f}× the time"
+        more = "; the same command goes on from here" if self.done < self.total else ""
+        return f"{far}, {gained}{more}"
+
+
+class TunedChoices(NamedTuple):
+    """Choices by key, and how the search for them went; None where none was asked for."""
+
+    choices: dict[str, str]
+    summary: TuningSummary | None = None
 
 
 class ChoiceSaver(Listener):
@@ -59,13 +94,29 @@ class ChoiceSaver(Listener):
     ) -> None:
         self._store, self._device, self._progress = store, device_key(device), progress
         self._effort = level.candidates
+        self._parts: list[tuple[int, int]] = []  # of each search how many keys are done, and all
+        self._results: list[Result] = []
 
     def found(self, key: str, result: Result) -> None:
+        if result.choice not in FORMS:  # a form is the whole plan's, and no kernel's
+            self._results.append(result)
         if self._store is not None:
             self._store.put_choice(self._device, key, result.choice, result.seconds, self._effort)
 
     def progress(self, done: int, total: int, title: str, left: float) -> None:
         self._progress(done, total, title, left)
+        if not title:  # a search has ended
+            self._parts.append((done, total))
+
+    @property
+    def summary(self) -> TuningSummary:
+        return TuningSummary(
+            done=sum(done for done, _ in self._parts),
+            total=sum(total for _, total in self._parts),
+            faster=sum(one.seconds < one.default_seconds for one in self._results),
+            default_seconds=sum(one.default_seconds for one in self._results),
+            seconds=sum(one.seconds for one in self._results),
+        )
 
 
 def tune_model(
@@ -75,7 +126,7 @@ def tune_model(
     level: Level,
     store: Store | None,
     progress: Progress,
-) -> dict[str, str]:
+) -> TunedChoices:
     """The tuned choices for a device: those that are kept, and what a search adds to them."""
     known = dict(known_choices(device))
     efforts = dict.fromkeys(known, SHIPPED)
@@ -84,7 +135,7 @@ def tune_model(
         efforts |= store.efforts(device_key(device))
         recall_facts(device, store)
     if not level.candidates:
-        return known
+        return TunedChoices(known)
     if not device.present:
         what, why = f"{device.name} cannot be tuned for", "kernels are timed on the device itself"
         raise InputError(what, why, "leave --tune out, and tune on the board")
@@ -92,7 +143,7 @@ def tune_model(
     with _facts_kept(device, store):
         for lowering in lowering_inputs(model, device, options, known):
             known = tune(*lowering, level, known, efforts, listener)
-    return known
+    return TunedChoices(known, listener.summary)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from fourfold import players
@@ -13,6 +14,7 @@ from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.plan import Plan
 from fourfold.players.null import NULL_GPU
+from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.opening import (
     AUTO,
@@ -34,18 +36,26 @@ if TYPE_CHECKING:
     from fourfold.pixels import PixelsOption
     from fourfold.placement import OperatorPlacement, Placement
     from fourfold.processing.option import PostprocessOption
+    from fourfold.progress import ProgressOption
+    from fourfold.report.run_report import report as reports
+    from fourfold.runtime import description, stages
 else:
+    reports = lazy_import("fourfold.report.run_report.report")
     compiler = lazy_import("fourfold.compile")
+    description = lazy_import("fourfold.runtime.description")
+    stages = lazy_import("fourfold.runtime.stages")
 
+_NOT_SENT = ("self", "__class__", "progress")  # another process shows nothing to anybody
 Stage = Literal["graph", "rewritten", "plan", "kernels"]
 
 
 class Session(ModelRunner):
     """A model made ready on one device. May be used from any thread; `close` or `with` frees it.
 
-    `source` is a model's file or folder, or a prepared file, by its path or as bytes, or a tuple of
-    the paths of a model's files where these do not lie beside each other; a model of TensorFlow,
-    Keras or PyTorch is converted first. `model` chooses among several models in a prepared file.
+    `source` is a model's file or folder, or a prepared file: its path, its bytes (any buffer, such
+    as a `bytearray` or an `mmap`), or the file itself, opened as 'rb'; or a tuple of the paths of a
+    model's files where these do not lie beside each other. A model of TensorFlow, Keras or PyTorch
+    is converted first. `model` chooses among several models in a prepared file.
     `device` is 'auto', a number, or part of a name (see `fourfold.devices()`), or a
     `pyopencl.CommandQueue` or `Context` that the session is to share. `precision` is
     'fp32', 'mixed' (halves in memory, floats in arithmetic) or 'fp16'. `shapes` sets the shape of
@@ -69,7 +79,8 @@ class Session(ModelRunner):
     `fourfold.Pixels` for the only picture, or a dict of them by name. `postprocess` makes something
     of outputs on the device: an option of `fourfold.processing`, or a dict of such by output.
     `signature` calls the model by one of `session.signatures`: inputs and outputs have the names
-    that it gives them.
+    that it gives them. `progress=True` shows a bar in a terminal or a notebook while the model is
+    opened; a function is called with (done, total, stage, seconds left).
     """
 
     def __init__(  # noqa: PLR0913 - each is an option that callers know by name
@@ -95,10 +106,10 @@ class Session(ModelRunner):
         postprocess: PostprocessOption | None = None,
         serialization_dir: str | os.PathLike[str] | None = None,
         model_token: str = "",
+        progress: ProgressOption | None = None,
     ) -> None:
-        self._passed = {
-            name: value for name, value in locals().items() if name not in ("self", "__class__")
-        }
+        source = path_or_bytes(source)  # an open file can be read once, by this process
+        self._passed = {name: value for name, value in locals().items() if name not in _NOT_SENT}
         config, timings = Config.from_environment(), Timings()
         wanted = config.device if device is None else device
         placement_options = PlacementOptions(
@@ -116,11 +127,22 @@ class Session(ModelRunner):
         options = replace(options, quantized=quantized, follow_batch=follow_batch)
         store = find_store(cache, serialization_dir, config)
         check_precision(options.precision, self.device, store)
-        content, how = path_or_bytes(source), (config, options, placement_options, timings)
-        request = Request(content, self.device, *how, model, model_token, precision is None)
-        request = request._replace(make_readable=model_reader(content, store, config))
+        how = (config, options, placement_options, timings)
+        request = Request(source, self.device, *how, model, model_token, precision is None)
+        request = request._replace(make_readable=model_reader(source, store, config))
         limit = config.kept_shapes if kept_shapes is None else count("kept_shapes", kept_shapes)
-        self._open_by_any_api(request, store, limit, wanted)
+        opens = partial(self._open_by_any_api, request, store, limit, wanted)
+        opens() if progress is None else stages.open_with_progress(opens, request, progress)
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_instances"):  # it could not be opened
+            return "<Session>"
+        return str(description.session_line(self._instance, self._closed))
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "_instances"):
+            return "<p>Session</p>"
+        return str(description.session_html(self._instance, self._closed))
 
     @property
     def metadata(self) -> ModelMetadata:
@@ -142,6 +164,29 @@ class Session(ModelRunner):
     def placement(self) -> Placement:
         """Where every operator runs and why: a table as text, `to_json()`, HTML in notebooks."""
         return self._instance.placement
+
+    def report(
+        self,
+        inputs: Inputs = None,
+        *,
+        verify: bool = False,
+        candidates: bool = False,
+        seconds: float = 3.0,
+    ) -> reports.RunReport:
+        """A report of what ran where, why and how fast: `save` writes one page, `json` gives the
+        data, and notebooks show it. Without inputs the model is run on random ones.
+
+        `verify` compares every layer with the CPU runtime of the model's format; `candidates`
+        times other ways to run its kernels, for which it takes about a minute; runs are timed for
+        so many `seconds`.
+        """
+        with self._lock:
+            arrays = None if inputs is None else self._arrays(inputs)
+        names = [info.name for info in self.inputs]
+        given = None if arrays is None else dict(zip(names, arrays, strict=True))
+        asked = {"verify": verify, "candidates": candidates, "seconds": seconds}
+        made: reports.RunReport = reports.report_run(self, self._instance, given, **asked)
+        return made
 
     @property
     def precision(self) -> str:

@@ -12,10 +12,10 @@ import pytest
 from tiny_plan import X, line
 
 import fourfold
+from fourfold import log
 from fourfold.device import DeviceInfo
 from fourfold.plan import Compiled
 from fourfold.runtime import loading
-from fourfold.store import log
 from fourfold.store.store import Store
 
 RIGHT = 2.0 * X + 1.0

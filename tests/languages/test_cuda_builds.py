@@ -62,9 +62,13 @@ def board(name: str) -> DeviceInfo:
     return found
 
 
-def check(graph: Graph, architecture: str, precision: str, form: str) -> None:
+def check(
+    graph: Graph, architecture: str, precision: str, form: str, clocked: bool = False
+) -> None:
     """The plan's kernels are built, and each can be launched."""
-    plan = make_plan(graph, board(architecture), KernelOptions(precision, form=form))
+    options = KernelOptions(precision, form=form, clocked=clocked)
+    plan = make_plan(graph, board(architecture), options)
+    assert (plan.clocks is not None) == clocked
     taken = resources_of(plan, architecture)
     waits = plan.requirements.resident_groups > 0
     for launch in plan.launches:
@@ -81,6 +85,10 @@ def first_cases(name: str) -> Graph:
 @pytest.mark.parametrize("name", FEW)
 def test_some_ops(name: str) -> None:
     check(first_cases(name), "sm_90", "mixed", "one")
+
+
+def test_stages_with_clocks() -> None:
+    check(first_cases("softmax"), "sm_90", "mixed", "one", clocked=True)
 
 
 @pytest.mark.slow

@@ -74,3 +74,7 @@ def test_in_half_precision(name: str, tmp_path: Path) -> None:
 def test_as_one_launch(name: str, tmp_path: Path) -> None:
     """The persistent kernel, with a single group: its table, its stages, barriers and flags."""
     check(name, BOARD, KernelOptions("mixed", form="one"), tmp_path)
+
+
+def test_as_one_launch_with_clocks(tmp_path: Path) -> None:
+    check("softmax", BOARD, KernelOptions("mixed", form="one", clocked=True), tmp_path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Literal
@@ -23,9 +23,13 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._timing import Times, take_turns, warm_up
 from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError
+from fourfold.metadata import ModelMetadata
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
+from fourfold.runtime.profile import KernelTime, Profile
 from fourfold.runtime.random_inputs import random_inputs
+from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.types import Quantization
 
 DEVICE = DeviceInfo(
     name="Test GPU",
@@ -45,49 +49,43 @@ DEVICE = DeviceInfo(
 )
 
 
-@dataclass(frozen=True)
-class Port:
-    name: str
-    shape: tuple[int, ...]
-    dtype: Any = np.float32
-    pixels: str = ""
-    quantization: None = None
-
-
-@dataclass(frozen=True)
-class KernelTime:
-    kernel: str
-    node: str
-    seconds: float
+def port(name: str, shape: tuple[int, ...], dtype: Any = "f4", pixels: str = "") -> TensorInfo:
+    return TensorInfo(name, shape, np.dtype(dtype), pixels=pixels)
 
 
 class FakeSession:
     """Takes a picture and gives twelve scores: the mean pixel plus the class."""
 
     opened: list[dict[str, Any]]  # what each session was opened with
-    inputs = (Port("image", (1, 4, 6, 3)),)
-    outputs = (Port("scores/all:0", (1, 12)),)
+    inputs = (port("image", (1, 4, 6, 3)),)
+    outputs = (port("scores/all:0", (1, 12)), port("mask", (1, 2, 2)))
+    metadata = ModelMetadata()
     device = DEVICE
     timings = {"read": 0.001, "build": 0.02}  # noqa: RUF012
     is_in_parts = True
+    runs = 0
     plan = SimpleNamespace(launches=(1, 2, 3), bytes=lambda kind: 3 << 20)
 
     def __init__(  # noqa: PLR0913 - as many as a session's
         self,
-        model: str,
+        source: str,
         device: Any,
         precision: Any,
         shapes: Any,
+        model: Any = None,
         follow_batch: bool = True,
+        threads: Any = None,
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
-        self.opened.append({"model": model, "device": device, "precision": precision})
+        self.opened.append(
+            {"model": source, "name": model, "device": device, "precision": precision}
+        )
         self.opened[-1] |= {"shapes": shapes, "pixels": pixels}
         if pixels is not None:
-            self.inputs = (Port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)
+            self.inputs = (port("image", pixels.frame_shape(1, (4, 6)), "u1", str(pixels)),)
 
     def __enter__(self) -> FakeSession:
         return self
@@ -96,14 +94,22 @@ class FakeSession:
         pass
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.runs += 1
         scores = inputs["image"].mean() + np.arange(12, dtype=np.float32)[None]
         return {"scores/all:0": scores, "mask": np.full((1, 2, 2), np.nan, np.float32)}
 
-    def profile(self, inputs: dict[str, np.ndarray]) -> list[KernelTime]:
-        return [
+    @contextmanager
+    def trace(self, path: Path, opening: bool) -> Iterator[None]:
+        before = self.runs
+        yield
+        path.write_text(f"{self.runs - before} runs, opening {opening}")
+
+    def profile(self, inputs: dict[str, np.ndarray]) -> Profile:
+        times = [
             KernelTime("conv2d", "a = conv2d(image)", 0.001),
             KernelTime("s", "b = s(a)", 0.003),
         ]
+        return Profile(times)
 
 
 Invoke = Callable[..., Result]
@@ -163,10 +169,20 @@ def test_help_imports_no_command() -> None:
 def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
     result = invoke("run", model)
     assert result.exit_code == 0, result.output
-    for part in ("scores/all:0", "1×12", "best of", "Test GPU", "start", "first run", "nan"):
+    for part in (
+        "scores/all:0",
+        "1×12",
+        "largest of",
+        "nothing tells",
+        "Test GPU",
+        "start",
+        "first run",
+        "nan",
+    ):
         assert part in result.output
     assert FakeSession.opened[0] == {
         "model": model,
+        "name": None,
         "device": None,
         "precision": None,
         "shapes": None,
@@ -177,7 +193,9 @@ def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
 def test_run_json_is_strict_json(invoke: Invoke, model: str) -> None:
     report = json.loads(invoke("run", model, "--json").output)
     scores, mask = report["outputs"]
-    assert [item["class"] for item in scores["top"]] == [11, 10, 9, 8, 7]
+    assert [item["place"] for item in scores["largest"]] == [11, 10, 9, 8, 7]
+    assert report["answer"]["known"] is False
+    assert report["answer"]["unknown"] == ["scores/all:0", "mask"]
     assert scores["max"] - scores["min"] == pytest.approx(11)
     assert mask["mean"] is None
     assert report["seconds"]["stages"] == FakeSession.timings
@@ -201,7 +219,7 @@ def test_run_passes_bytes_on(invoke: Invoke, model: str, tmp_path: Path) -> None
     ):
         files = ("--input", tmp_path / "orange.png", "--pixels", order)
         result = invoke("run", model, "--json", *files, *words)
-        assert json.loads(result.output)["outputs"][0]["min"] == pytest.approx(mean)
+        assert json.loads(result.stdout)["outputs"][0]["min"] == pytest.approx(mean)
         assert FakeSession.opened[-1]["pixels"] == pixels
 
 
@@ -220,7 +238,7 @@ def test_run_passes_frames_on(invoke: Invoke, model: str, tmp_path: Path) -> Non
     ):
         result = invoke("run", model, "--json", "--input", tmp_path / "orange.png", *words)
         assert FakeSession.opened[-1]["pixels"] == pixels
-        shapes.append(json.loads(result.output)["outputs"][0]["min"])
+        shapes.append(json.loads(result.stdout)["outputs"][0]["min"])
     assert shapes == pytest.approx([125.0, 125.0, 125.0, 157.5])
     result = invoke("run", model, "--input", tmp_path / "orange.png", "--pixels", "nv12")
     assert "it takes frames in nv12, as a camera gives them, 36 bytes" in result.stderr
@@ -295,7 +313,7 @@ def test_run_reads_a_picture_for_the_only_input(invoke: Invoke, model: str, tmp_
         (("--mean", "155,155,155", "--std", "10"), 10.0),
     ):
         result = invoke("run", model, "--json", "--input", tmp_path / "white.png", *words)
-        assert json.loads(result.output)["outputs"][0]["min"] == pytest.approx(expected)
+        assert json.loads(result.stdout)["outputs"][0]["min"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -411,7 +429,7 @@ def test_ops(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bench_without_the_other_runtime(invoke: Invoke, model: str) -> None:
     result = invoke("bench", model, "--no-compare", "--runs", "5", "--profile")
     assert result.exit_code == 0, result.output
-    for part in ("median", "p90", "3 launches, 3.00 MiB", "b = s(a)", "75.0%"):
+    for part in ("median", "p90", "3 launches, 3.00 MiB", "frames/s", "75.0%"):
         assert part in result.output
     assert len(FakeSession.opened) == 1
 
@@ -420,8 +438,8 @@ def test_bench_beside_the_other_runtime(
     invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     invoke("bench", "--help")
-    opened = {"LiteRT CPU": lambda: None}
-    monkeypatch.setattr("fourfold.cli.bench.open_rival", lambda *arguments: opened)
+    opened = {"LiteRT CPU": [lambda: None]}
+    monkeypatch.setattr("fourfold.cli.bench.open_rivals", lambda *arguments: opened)
     report = json.loads(invoke("bench", model, "--json", "--runs", "7").output)
     assert {name: found["runs"] for name, found in report["seconds"].items()} == {
         "fourfold": 7,
@@ -440,7 +458,7 @@ def test_shapes_are_read(text: str, shape: tuple[str, tuple[int, ...]]) -> None:
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "i4", "i8", "?"])
 def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
-    ports = [Port("a", (3, 5), np.dtype(dtype)), Port("b", (), np.dtype(dtype))]
+    ports = [port("a", (3, 5), np.dtype(dtype)), port("b", (), np.dtype(dtype))]
     arrays = random_inputs(ports, seed=3)
     assert {name: (array.shape, array.dtype) for name, array in arrays.items()} == {
         "a": ((3, 5), np.dtype(dtype)),
@@ -452,7 +470,7 @@ def test_random_inputs_have_the_type_asked_for(dtype: str) -> None:
 def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expected: float) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("L", (9, 9), 200).save(tmp_path / "grey.png")
-    array = read_image(tmp_path / "grey.png", "x", (2, 3, 5, 1), dtype, Scaling())
+    array = read_image(tmp_path / "grey.png", port("x", (2, 3, 5, 1), dtype), Scaling())
     assert array.shape == (2, 3, 5, 1)
     assert array.flat[7] == pytest.approx(expected)
 
@@ -460,16 +478,25 @@ def test_pictures_become_what_the_input_takes(tmp_path: Path, dtype: str, expect
 def test_a_picture_for_channels_first(tmp_path: Path) -> None:
     image = pytest.importorskip("PIL.Image")
     image.new("RGB", (9, 9), (255, 51, 0)).save(tmp_path / "orange.png")
-    array = read_image(tmp_path / "orange.png", "x", (2, 3, 5, 7), "f4", Scaling())
+    array = read_image(tmp_path / "orange.png", port("x", (2, 3, 5, 7)), Scaling())
     assert array.shape == (2, 3, 5, 7)
     assert array[1, :, 4, 6].tolist() == pytest.approx([1, 0.2, 0])
 
 
+def test_stated_pixels_become_the_numbers_of_a_quantised_input(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (9, 9), (255, 0, 102)).save(tmp_path / "pink.png")
+    steps = Quantization((0.5,), (-3,))
+    scaled = TensorInfo("x", (1, 3, 5, 3), np.dtype("i1"), steps)
+    array = read_image(tmp_path / "pink.png", scaled, Scaling(-10, 10, stated=True))
+    assert array[0, 1, 2].tolist() == [17, -23, -7]
+
+
 def test_a_picture_does_not_fit_every_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot become input"):
-        read_image(tmp_path / "any.png", "x", (1, 10), "f4", Scaling())
+        read_image(tmp_path / "any.png", port("x", (1, 10)), Scaling())
     with pytest.raises(InputError, match="do not fit"):
-        read_image(tmp_path / "any.png", "x", (1, 2, 2, 3), "f4", Scaling(mean=(1, 2)))
+        read_image(tmp_path / "any.png", port("x", (1, 2, 2, 3)), Scaling(mean=(1, 2)))
 
 
 def test_empty_outputs_have_no_range() -> None:
@@ -502,3 +529,36 @@ def test_the_package_is_a_command() -> None:
     words = [sys.executable, "-m", "fourfold", "--version"]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     assert ran.stdout == f"fourfold {fourfold.__version__}\n"
+
+
+def test_a_profile_shows_stages_in_their_order(
+    invoke: Invoke, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = [
+        KernelTime("conv2d", "a = conv2d(image)", 0.001, began=0.0, waiting=0.0),
+        KernelTime("softmax", "b = softmax(a)", 0.003, began=0.001, waiting=0.0005),
+    ]
+    profile = Profile(times, "stages", "a timer", 0.02, 0.0039)
+    monkeypatch.setattr(FakeSession, "profile", lambda self, inputs: profile)
+    words = ("bench", model, "--no-compare", "--runs", "5", "--profile")
+    text = invoke(*words).output
+    assert text.index("conv2d") < text.index("softmax")
+    assert "stages of the one launch that is played" in text
+    assert "0.500 ms" in text
+    assert "by a timer, which adds 2.0% to the 3.900 ms of the launch" in text
+    report = json.loads(invoke(*words, "--json").output)
+    assert [one["kernel"] for one in report["kernels"]] == ["softmax", "conv2d"]
+    timed = {"form": "stages", "clock": "a timer", "clock_cost": 0.02, "launch": 0.0039}
+    assert report["timed"] == timed
+
+
+@pytest.mark.parametrize(("command", "runs"), [("run", 1), ("bench", 5)])
+def test_a_trace_is_of_some_runs(
+    command: str, runs: int, invoke: Invoke, model: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "out.json"
+    words = ("--no-compare", "--runs", "7") if command == "bench" else ()
+    result = invoke(command, model, "--trace", path, *words)
+    assert result.exit_code == 0, result.output
+    assert path.read_text() == f"{runs} runs, opening True"
+    assert "ui.perfetto.dev" in result.output

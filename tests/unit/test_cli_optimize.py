@@ -110,7 +110,7 @@ def test_operators_by_format() -> None:
 
 
 def test_the_operators_of_a_model(model: Path) -> None:
-    found = data(invoke(model, "--print-model-ops", "--json"))
+    found = data(invoke(model, "--print-model-ops", "--device", "null", "--json"))
     rows = {row["op"]: row for row in found["operators"]}
     assert rows["Conv"]["count"] == 1
     assert rows["Conv"]["runs_on"] == "GPU"

@@ -18,16 +18,13 @@ from PIL import Image
 
 import fourfold
 from fourfold.cli import main
-from fourfold.cli._outputs import summarise
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.metadata import Labels, ModelMetadata, Normalization, ScoreCalibration, TensorMetadata
+from fourfold.metadata import ModelMetadata, Normalization
 from fourfold.options import CompileOptions
 from fourfold.pixels import Pixels
 from fourfold.prepare import prepare_model
-from fourfold.runtime.tensor_info import TensorInfo
 from fourfold.store.draft import Draft
-from fourfold.types import Quantization
 
 LABELS = ("cat", "dog", "bird", "fish")
 MEAN, STD = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)
@@ -198,23 +195,26 @@ def test_run_scales_a_picture_as_the_model_says(
     Image.fromarray(picture[0]).save(tmp_path / "p.png")
     words = ("run", model, "--device", device.index, "--input", tmp_path / "p.png", "--json")
     result = call(*words)
-    assert "mean 10 20 30, std 2 4 8, as the model's metadata say" in result.stderr
-    (row,) = json.loads(result.stdout)["outputs"]
+    assert "less (10.0, 20.0, 30.0), divided by (2.0, 4.0, 8.0), as the model's metadata say" in (
+        result.stderr
+    )
+    report = json.loads(result.stdout)
+    (row,), best = report["outputs"], report["answer"]["classes"]
     scores = scores_of(picture)[0]
     order = np.argsort(-scores)
-    assert [one["label"] for one in row["top"]] == [LABELS[place] for place in order]
-    np.testing.assert_allclose([one["score"] for one in row["top"]], scores[order], rtol=1e-4)
+    assert [one["label"] for one in best] == [LABELS[place] for place in order]
+    np.testing.assert_allclose([one["score"] for one in best], scores[order], rtol=1e-4)
     by_bytes = json.loads(call(*words, "--pixels", "auto").stdout)["outputs"][0]
     np.testing.assert_allclose(by_bytes["max"], row["max"], rtol=1e-4)
     stated = call(*words, "--range", "0,1")
     assert "metadata" not in stated.stderr
     assert json.loads(stated.stdout)["outputs"][0]["max"] != pytest.approx(row["max"], rel=1e-2)
-    assert len(json.loads(call(*words, "--top", 2).stdout)["outputs"][0]["top"]) == 2
+    assert len(json.loads(call(*words, "--top", 2).stdout)["answer"]["classes"]) == 2
 
 
 def test_run_shows_labels(model: Path, device: DeviceInfo) -> None:
     shown = call("run", model, "--device", device.index, "--signature", "look").stdout
-    assert "best of animal" in shown
+    assert "scores of classes, told by the model's metadata" in shown
     assert all(label in shown for label in LABELS)
 
 
@@ -233,65 +233,6 @@ def test_check_says_what_cannot_be_read(tmp_path: Path) -> None:
     result = call("check", path, "--device", "null")
     assert result.exit_code == 0
     assert "the labels in 'labels.txt' cannot be read" in result.stderr
-
-
-def info(name: str, said: TensorMetadata, steps: Quantization | None = None) -> TensorInfo:
-    return TensorInfo(name, (), np.dtype(np.float32), steps, read_metadata=lambda: said)
-
-
-def test_quantised_scores_are_real_numbers() -> None:
-    said = TensorMetadata(labels=(Labels(LABELS),), threshold=0.25)
-    steps = Quantization((1 / 256,), (0,))
-    scores = np.array([[64, 128, 0, 32]], np.uint8)
-    (row,) = summarise({"y": scores}, [info("y", said, steps)])
-    assert (row["min"], row["max"]) == (0.0, 0.5)
-    assert row["top"] == [
-        {"class": 1, "label": "dog", "score": 0.5},
-        {"class": 0, "label": "cat", "score": 0.25},
-    ]
-
-
-def test_scores_are_calibrated() -> None:
-    curves = ((1.0, 1.0, 0.0, -np.inf),) * 3 + ((),)
-    said = TensorMetadata(
-        labels=(Labels(LABELS),), calibration=ScoreCalibration("identity", 0.75, curves)
-    )
-    (row,) = summarise({"y": np.zeros((1, 4), np.float32)}, [info("y", said)], top=2)
-    assert row["top"][0] == {"class": 3, "label": "fish", "score": 0.75}
-    assert row["top"][1]["score"] == 0.5
-
-
-def test_masks_are_summed_up() -> None:
-    masks = np.zeros((1, 2, 2, 4), np.float32)
-    masks[..., 2] = 1
-    masks[0, 0, 0, 1] = 2
-    (row,) = summarise({"y": masks}, [info("y", TensorMetadata(labels=(Labels(LABELS),)))])
-    assert row["shares"] == [
-        {"class": 2, "label": "bird", "share": 0.75},
-        {"class": 1, "label": "dog", "share": 0.25},
-    ]
-
-
-def test_detections_have_labels_and_scores() -> None:
-    said = TensorMetadata("classes", labels=(Labels(LABELS, "value"),))
-    arrays = {
-        "classes": np.array([[3, 0, 9]], np.float32),
-        "scores": np.array([[0.5, 0.25, 0.125]], np.float32),
-    }
-    infos = [info("classes", said), info("scores", TensorMetadata("scores", threshold=0.125))]
-    row, scores = summarise(arrays, infos)
-    assert "top" not in scores
-    assert [(one["label"], one["score"]) for one in row["labels"]] == [
-        ("fish", 0.5),
-        ("cat", 0.25),
-        ("", 0.125),
-    ]
-
-
-def test_labels_that_do_not_fit_are_not_used() -> None:
-    said = TensorMetadata(labels=(Labels(LABELS),))
-    (row,) = summarise({"y": np.arange(12, dtype=np.float32)[None]}, [info("y", said)])
-    assert row["top"][0] == {"class": 11, "score": 11.0}
 
 
 def test_a_model_that_says_nothing(device: DeviceInfo) -> None:

@@ -4,13 +4,11 @@ import { toFrame } from 'fourfold';
 
 /** @typedef {import('fourfold').Fit} Fit */
 /** @typedef {import('fourfold').Model} Model */
-/** @typedef {{ context: CanvasRenderingContext2D, model: Model, found: Record<string, any>, fit?: Fit }} Result */
+/** @typedef {{ context: CanvasRenderingContext2D, model: Model, found: Record<string, any>, fit?: Fit, edges?: [number, number][] }} Result */
 /** @typedef {Result & { fit: Fit }} PictureResult */
 
 const TOP = 5;
 const LEAST_SCORE = 0.3;
-// The bones between MoveNet's and PoseNet's seventeen points: shoulders, arms, hips, legs.
-const BONES = [[5, 6], [5, 7], [7, 9], [6, 8], [8, 10], [5, 11], [6, 12], [11, 12], [11, 13], [13, 15], [12, 14], [14, 16]];
 const color = (/** @type {number} */ number) => `hsl(${(150 + number * 137.5) % 360} 75% 45%)`;
 
 /** @type {Record<string, (result: PictureResult) => Node>} */
@@ -65,14 +63,14 @@ function detections({ context, model, found, fit }) {
 }
 
 /** @param {PictureResult} result */
-function keypoints({ context, model, found, fit }) {
+function keypoints({ context, model, found, fit, edges = [] }) {
   const numbers = found[model.outputs[0].name];
   const points = Array.from({ length: numbers.length / 3 }, (_, at) => {
     const [y, x, score] = numbers.subarray(3 * at);
     return { place: placeAt(fit, x, y), score };
   });
   context.lineWidth = lineWidth(context);
-  for (const [from, to] of points.length === 17 ? BONES : []) {
+  for (const [from, to] of edges) {
     if (Math.min(points[from].score, points[to].score) < LEAST_SCORE) continue;
     context.strokeStyle = color(1);
     context.beginPath();

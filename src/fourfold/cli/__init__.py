@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import ast
 import json
-import logging
+import shutil
+import sys
+import textwrap
 from importlib import import_module
 from pkgutil import get_data, iter_modules
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from fourfold.errors import FourfoldError, InputError
+from fourfold.log import follow_settings
+from fourfold.log.show import show_log, shown_log
 
+VERBOSE, LEVELS = "--verbose", ("info", "debug")
+CONVERSIONS = "convert"  # a model that is converted first lets people wait, and so they are told
 INTERRUPTED = 130
 
 
@@ -36,8 +43,26 @@ def show(error: Error, as_json: bool) -> None:
     elif isinstance(error, click.ClickException):
         error.show()
     else:
-        click.secho(f"error: {error.what}", fg="red", bold=True, err=True)
-        click.secho(f"  why: {error.why}\n  fix: {error.fix}", fg="red", err=True)
+        click.secho(_broken(f"error: {error.what}"), fg="red", bold=True, err=True)
+        click.secho(_broken(f"  why: {error.why}\n  fix: {error.fix}"), fg="red", err=True)
+
+
+def _broken(text: str) -> str:
+    """Lines that are longer than the terminal is wide, broken between words."""
+    if not sys.stderr.isatty():
+        return text
+    width = max(shutil.get_terminal_size().columns, 20)
+    lines = (
+        textwrap.wrap(
+            line,
+            width,
+            subsequent_indent=" " * 7,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
+    return "\n".join("\n".join(line) for line in lines)
 
 
 def exit_code(error: Error) -> int:
@@ -47,25 +72,46 @@ def exit_code(error: Error) -> int:
     return 2 if isinstance(error, InputError) else 1
 
 
-class _Echo(logging.Handler):
-    """Shows what is logged, whatever standard error is at that time."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        click.echo(record.getMessage(), err=True)
-
-
-_ECHO = _Echo()
+def count_verbose(context: click.Context, parameter: click.Parameter, count: int) -> None:
+    """Notes how often -v was given, before the subcommand or after it."""
+    context.meta[VERBOSE] = context.meta.get(VERBOSE, 0) + count
+    if context.parent is not None:
+        show_verbose(context)
 
 
-def _show_conversions() -> None:
-    """A model that is converted first lets people wait, and so they are told."""
-    logger = logging.getLogger("fourfold.convert")
-    logger.setLevel(logging.INFO)
-    logger.addHandler(_ECHO)  # once, however often
+def show_verbose(context: click.Context) -> None:
+    """Show as much of the log as is asked for until here."""
+    count = context.meta.get(VERBOSE, 0)
+    if count:
+        show_log(LEVELS[min(count, len(LEVELS)) - 1])
+
+
+def with_verbose(command: click.Command) -> click.Command:
+    """The command with -v, and so are those of a group."""
+    if not any(VERBOSE in one.opts for one in command.params):
+        option = click.Option(
+            ("-v", VERBOSE),
+            count=True,
+            expose_value=False,
+            is_eager=True,
+            callback=count_verbose,
+            help="Log what happens to standard error; -vv logs each step.",
+        )
+        command.params.append(option)
+        for one in command.commands.values() if isinstance(command, click.Group) else ():
+            with_verbose(one)
+    return command
+
+
+def _summary(name: str) -> str:
+    """The first paragraph of what a command says of itself; it is not imported for it."""
+    text = get_data(__name__, f"{name}.py") or b""
+    first = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+    return " ".join(first.split())
 
 
 class Commands(click.Group):
-    """Finds commands in this folder; the first line of a docstring is the line in the help."""
+    """Finds commands in this folder; the first paragraph of a docstring stands in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_"))
@@ -74,21 +120,26 @@ class Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"{__name__}.{cmd_name}").command
-        return command
+        return with_verbose(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = []
-        for name in self.list_commands(ctx):
-            text = get_data(__name__, f"{name}.py") or b""
-            rows.append((name, (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]))
+        rows = [(name, _summary(name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands without an import of any, and options."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=_summary(name)) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in ctx.args
-        _show_conversions()
         try:
-            return super().invoke(ctx)
+            follow_settings()
+            with shown_log(CONVERSIONS):
+                show_verbose(ctx)
+                return super().invoke(ctx)
         except (FourfoldError, click.ClickException) as error:
             show(error, as_json)
             ctx.exit(exit_code(error))
@@ -101,3 +152,6 @@ class Commands(click.Group):
 @click.version_option(package_name="fourfold", message="%(prog)s %(version)s")
 def main() -> None:
     """Run neural networks on any GPU."""
+
+
+with_verbose(main)

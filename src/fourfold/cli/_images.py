@@ -21,6 +21,8 @@ from fourfold.errors import InputError
 from fourfold.metadata import TensorMetadata
 from fourfold.pictures import MODES, read_picture
 from fourfold.pixels import AUTO, ORDERS, YUV_ORDERS, Pixels, PixelsOfPicture
+from fourfold.runtime.random_inputs import InputPort
+from fourfold.types import DType, to_integers
 
 RANGE = "0,1"
 RAW = (".yuv", ".nv12", ".nv21", ".raw")
@@ -29,7 +31,7 @@ ORDER_HELP = (
     "What bytes of a picture hold: they go in as they are, and the model scales them. 'auto': as "
     "its metadata say."
 )
-RANGE_HELP = "Of scaled pixels.  [default: 0,1, or what the model's metadata say]"
+RANGE_HELP = "Of scaled pixels.  [default: as metadata say, or is usual for the model; else 0,1]"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ class Scaling:
             what, why = "it is not said what the bytes hold", "--range, --mean and --std scale them"
             raise InputError(what, why, f"add --pixels with one of {', '.join(ORDERS)}")
         return self.pixels
+
+    def __str__(self) -> str:
+        if self.mean or self.std:
+            mean, std = (" ".join(f"{one:g}" for one in part) for part in (self.mean, self.std))
+            return f"pixels less {mean or 0}, divided by {std or 1}"
+        return f"pixels from {self.low:g} to {self.high:g}"
 
     def apply(self, pixels: np.ndarray) -> np.ndarray:
         if self.mean or self.std:
@@ -137,16 +145,13 @@ def parse_numbers(option: str, text: str, count: int | None = None) -> tuple[flo
     return numbers
 
 
-def read_image(
-    path: Path, name: str, shape: tuple[int, ...], dtype: Any, by: Scaling
-) -> np.ndarray:
-    """The picture as an array for the input `name` of [batch,] height, width, channels, or with the
-    channels first.
+def read_image(path: Path, port: InputPort, by: Scaling) -> np.ndarray:
+    """The picture, stretched, as an array for an input of [batch,] height, width, channels, or
+    with the channels first.
     """
-    if len(shape) == 4 and shape[3] not in MODES and shape[1] in MODES:
-        batch, channels, height, width = shape
-        found = read_image(path, name, (batch, height, width, channels), dtype, by)
-        return np.ascontiguousarray(np.moveaxis(found, -1, 1))
+    name, shape = port.name, tuple(port.shape)
+    first = len(shape) == 4 and shape[3] not in MODES and shape[1] in MODES
+    shape = (shape[0], *shape[2:], shape[1]) if first else shape
     _check_shape(path, name, shape)
     height, width, channels = shape[-3:]
     if any(len(part) not in (0, 1, channels) for part in (by.mean, by.std)):
@@ -156,7 +161,8 @@ def read_image(
             f"give one number for all channels, or {channels} with commas between",
         )
     pixels = read_picture(path, channels, (width, height)).astype(np.float32)
-    return np.ascontiguousarray(np.broadcast_to(_as_dtype(pixels, np.dtype(dtype), by), shape))
+    found = np.broadcast_to(_as_dtype(pixels, port, by), shape)
+    return np.ascontiguousarray(np.moveaxis(found, -1, 1) if first else found)
 
 
 def read_frame(path: Path, name: str, shape: tuple[int, ...], pixels: Pixels) -> np.ndarray:
@@ -193,8 +199,13 @@ def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:
         )
 
 
-def _as_dtype(pixels: np.ndarray, dtype: np.dtype[Any], by: Scaling) -> np.ndarray:
-    """Float inputs take the scaled pixels, whole-number inputs the pixels as they are."""
+def _as_dtype(pixels: np.ndarray, port: InputPort, by: Scaling) -> np.ndarray:
+    """Float inputs take the scaled pixels; others the pixels as they are, or where a caller scales
+    them, the nearest of the numbers that they have.
+    """
+    dtype, steps = np.dtype(port.dtype), getattr(port, "quantization", None)
     if dtype.kind == "f":
         return by.apply(pixels).astype(dtype)
+    if by.stated and steps is not None:
+        return to_integers(by.apply(pixels), steps, DType(f"{dtype.kind}{8 * dtype.itemsize}"))
     return (pixels - 128 if dtype == np.int8 else pixels).astype(dtype)

@@ -4,26 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import numpy as np
 
 from fourfold.cli._images import Scaling, own_scaling, read_frame, read_image
-from fourfold.cli._show import number_text
 from fourfold.errors import InputError, nearest
+from fourfold.pictures import EXTENSIONS, MODES, read_picture
 from fourfold.pixels import Pixels
+from fourfold.pixels.frame_fit import FrameFit, Size, fit_frame
+from fourfold.results.photographs import A_GUESS, METADATA_SAY, PictureInput
 from fourfold.runtime.random_inputs import InputPort, random_inputs
 
 
+class GatheredInputs(NamedTuple):
+    """An array for every input. Where one is a photograph: its file, its height and width, and
+    where it lies in the model's picture, as far as that is known.
+    """
+
+    arrays: dict[str, np.ndarray]
+    photograph: Path | None = None
+    frame: Size | None = None
+    fit: FrameFit | None = None
+
+
+class Photograph(NamedTuple):
+    """A photograph as an input takes it, its own size, and where it lies in the model's picture."""
+
+    array: np.ndarray
+    frame: Size | None = None
+    fit: FrameFit | None = None
+
+
 def gather_inputs(
-    ports: Sequence[InputPort], files: Iterable[str], scaling: Scaling, seed: int
-) -> dict[str, np.ndarray]:
-    """One array for every input: what the files hold, else seeded random numbers."""
-    arrays = random_inputs(ports, seed)
+    ports: Sequence[InputPort],
+    files: Iterable[str],
+    scaling: Scaling,
+    seed: int,
+    picture: PictureInput | None = None,
+) -> GatheredInputs:
+    """What the files hold, else seeded random numbers; `picture` says how a photograph goes in."""
+    gathered = GatheredInputs(random_inputs(ports, seed))
     known = {port.name: port for port in ports}
     for name, path in (split_file(text, list(known)) for text in files):
-        arrays[name] = read_input(path, known[name], scaling)
-    return arrays
+        if path.suffix.lower() in EXTENSIONS and not _is_text(known[name]):
+            _require_file(path, name)
+            array, frame, fit = _read_photograph(path, known[name], scaling, picture)
+            gathered = GatheredInputs(gathered.arrays, path, frame, fit)
+        else:
+            array = read_input(path, known[name], scaling)
+        gathered.arrays[name] = array
+    return gathered
 
 
 def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
@@ -47,18 +79,11 @@ def split_file(text: str, names: Sequence[str]) -> tuple[str, Path]:
 
 
 def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
-    if not path.is_file():
-        raise InputError(
-            f"the file {path} for input '{port.name}' is not there",
-            "no such file, or it is a folder",
-            "check the path",
-        )
+    _require_file(path, port.name)
     if path.suffix.lower() != ".npy":
-        return (
-            _read_text(path)
-            if np.dtype(port.dtype).kind == "O"
-            else _read_picture(path, port, scaling)
-        )
+        if _is_text(port):
+            return _read_text(path)
+        return _read_photograph(path, port, scaling, None).array
     try:
         array: np.ndarray = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -70,17 +95,62 @@ def read_input(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
     return array
 
 
-def _read_picture(path: Path, port: InputPort, scaling: Scaling) -> np.ndarray:
-    """A picture, scaled as the caller says, or else as the model does."""
+def _require_file(path: Path, name: str) -> None:
+    if not path.is_file():
+        raise InputError(
+            f"the file {path} for input '{name}' is not there",
+            "no such file, or it is a folder",
+            "check the path",
+        )
+
+
+def _is_text(port: InputPort) -> bool:
+    return bool(np.dtype(port.dtype).kind == "O")
+
+
+def _read_photograph(
+    path: Path, port: InputPort, scaling: Scaling, picture: PictureInput | None
+) -> Photograph:
+    """Scaled as the caller says, as the model does, as its family does, or as usual."""
     words = getattr(port, "pixels", "")
     if words:
-        return read_frame(path, port.name, tuple(port.shape), Pixels.parse(words))
-    own = own_scaling(getattr(port, "metadata", None))
-    if own is not None and not scaling.stated and np.dtype(port.dtype).kind == "f":
-        scaling = own
-        mean, std = (" ".join(map(number_text, one)) for one in (own.mean, own.std))
-        click.echo(f"{path.name}: mean {mean}, std {std}, as the model's metadata say", err=True)
-    return read_image(path, port.name, tuple(port.shape), port.dtype, scaling)
+        return _read_frame(path, port, Pixels.parse(words))
+    if picture is not None and picture.name == port.name and not scaling.stated:
+        frame = read_picture(path, picture.channels)
+        if picture.is_real or picture.pixels.fit == "letterbox":
+            click.echo(f"{path.name}: {picture}{_advice(picture.told_by)}", err=True)
+        return Photograph(picture.array(frame), frame.shape[:2], picture.fit(frame))
+    if not scaling.stated and np.dtype(port.dtype).kind == "f":
+        own = own_scaling(getattr(port, "metadata", None))
+        how = METADATA_SAY if own is not None else A_GUESS
+        scaling = own or scaling
+        click.echo(f"{path.name}: {scaling}, {how}{_advice(how)}", err=True)
+    array = read_image(path, port, scaling)
+    return Photograph(array, *_stretched(path, tuple(port.shape)))
+
+
+def _advice(told_by: str) -> str:
+    return "; --range LOW,HIGH says another" if told_by == A_GUESS else ""
+
+
+def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:
+    """A picture that covers all of the model's, proportions lost."""
+    height, width, _ = read_picture(path, 3).shape
+    frame = (height, width)
+    target = shape[-3:-1] if shape[-1] in MODES else shape[-2:]
+    return frame, fit_frame(frame, (target[0], target[1]), "stretch")
+
+
+def _read_frame(path: Path, port: InputPort, pixels: Pixels) -> Photograph:
+    """For a session that takes bytes, fitted on the device where a frame has another size."""
+    shape = tuple(port.shape)
+    array = read_frame(path, port.name, shape, pixels)
+    if pixels.is_plain:
+        return Photograph(array, *_stretched(path, shape))
+    size = pixels.size_of(array.shape)
+    if pixels.is_yuv or pixels.size is not None or pixels.into is None or size is None:
+        return Photograph(array)
+    return Photograph(array, size, pixels.fit_frame(size, pixels.into))
 
 
 def _read_text(path: Path) -> np.ndarray:

@@ -22,23 +22,28 @@ def about_as_data(metadata: ModelMetadata, signatures: Mapping[str, Signature]) 
     return {"signatures": named, "metadata": metadata.to_json()}
 
 
-def show_about(metadata: ModelMetadata, signatures: Mapping[str, Signature]) -> None:
-    """Both for people; nothing where the model says nothing."""
+def show_about(
+    metadata: ModelMetadata, signatures: Mapping[str, Signature], model: str = ""
+) -> None:
+    """Both for people; nothing where the model says nothing. `model` is one of several."""
+    of = f" of {model}" if model else ""
     if signatures:
         rows = [
             (name, ", ".join(one.inputs), ", ".join(one.outputs))
             for name, one in signatures.items()
         ]
-        show_table("signatures", ("signature", "takes", "gives"), rows)
+        show_table(f"signatures{of}", ("signature", "takes", "gives"), rows)
     stated = {name: getattr(metadata, name) for name in FIELDS if getattr(metadata, name)}
     stated |= metadata.properties
     if not stated.keys() <= AUTOMATIC:
-        show_table("what the model says of itself", ("", "text"), stated.items())
+        show_table(f"what {model or 'the model'} says of itself", ("", "text"), stated.items())
     ends = [("input", one) for one in metadata.inputs]
     ends += [("output", one) for one in metadata.outputs]
     if any(one != TensorMetadata() for _, one in ends):
         tensors = [(end, one.name, _content(one), "; ".join(_details(one))) for end, one in ends]
-        show_table("what it says of its tensors", ("", "name", "content", "more"), tensors)
+        show_table(
+            f"what {model or 'it'} says of its tensors", ("", "name", "content", "more"), tensors
+        )
     for problem in metadata.problems:
         click.echo(f"of what the model says, {problem}", err=True)
 

@@ -5,21 +5,28 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import click
 
 import fourfold
-from fourfold.config import PRECISIONS, Config, Precision
+from fourfold.cli._completing import complete_device, complete_model_name
+from fourfold.config import PRECISIONS, Config, PlacementName, Precision
 from fourfold.convert import ReadableModel, make_readable_by
-from fourfold.errors import InputError
-from fourfold.options import CompileOptions
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError, close_names
+from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.pixels import PixelsOption
 from fourfold.players.connections import MACHINES
 from fourfold.processing.option import PostprocessOption, parse_postprocess
+from fourfold.runtime.opening import model_path
+from fourfold.runtime.request import Request
+from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.timings import Timings
 
 Command = Callable[..., None]
 
@@ -35,14 +42,30 @@ class ModelArguments:
     pixels: PixelsOption | None = None
     signature: str | None = None
     postprocess: PostprocessOption | None = None
+    trace: Path | None = None  # where a trace is written to
+    name: str | None = None  # of one among several in a prepared file
 
-    def open(self, follow_batch: bool = True) -> fourfold.Session:
+    @property
+    def title(self) -> str:
+        """What reports call it."""
+        file = os.path.basename(os.path.normpath(self.model))
+        return file if self.name is None else f"{self.name} of {file}"
+
+    def open(
+        self,
+        follow_batch: bool = True,
+        threads: int | None = None,
+        placement: PlacementName | None = None,
+    ) -> fourfold.Session:
         return fourfold.Session(
             self.model,
             self.device,
             self.precision,
             self.shapes,
+            model=self.name,
+            placement=placement,
             follow_batch=follow_batch,
+            threads=threads,
             pixels=self.pixels,
             signature=self.signature,
             postprocess=self.postprocess,
@@ -58,9 +81,21 @@ class ModelArguments:
         given = (self.precision, self.shapes, self.pixels, self.postprocess, self.signature)
         return CompileOptions.from_config(config, *given)
 
+    def request(self, config: Config, device: DeviceInfo) -> Request:
+        """The same for who looks for what is kept, or prepared."""
+        how = (config, self.compile_options(config), PlacementOptions(), Timings())
+        any_precision = self.precision is None
+        return Request(self.model, device, *how, self.name, any_precision=any_precision)
+
 
 ADB_HELP = "A phone by its serial number, or 'auto' for the only one that is attached."
 SSH_HELP = "Another machine, by the name that ssh knows it by."
+device_option = click.option(
+    "--device",
+    metavar="NAME",
+    help="auto, an index, or part of a device's name.",
+    shell_complete=complete_device,
+)
 
 
 def device_options(command: Command) -> Command:
@@ -68,7 +103,7 @@ def device_options(command: Command) -> Command:
     `device`. Ways to other machines stay open until the command ends.
     """
 
-    @click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+    @device_option
     @click.option("--adb", metavar="SERIAL", help=ADB_HELP)
     @click.option("--ssh", metavar="HOST", help=SSH_HELP)
     @functools.wraps(command)
@@ -87,34 +122,59 @@ def device_options(command: Command) -> Command:
 class ModelPath(click.Path):
     """A model's file or folder, or several files with what separates paths between them."""
 
+    def __init__(self) -> None:
+        super().__init__(exists=True)
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        for path in [value] if os.path.exists(value) else str(value).split(os.pathsep):
-            super().convert(path, param, ctx)
-        return value
+        path = model_path(value)
+        for one in [path] if os.path.exists(path) else path.split(os.pathsep):
+            if not os.path.exists(one):
+                raise missing_file(one)
+            super().convert(one, param, ctx)
+        return path
+
+
+def missing_file(path: str) -> InputError:
+    """A word on a file that is not there, with what has a similar name beside it."""
+    folder, name = os.path.split(path)
+    why, fix = "there is no such file or folder", "check the path"
+    if not os.path.isdir(folder or "."):
+        why = f"there is no folder '{folder}'"
+    else:
+        close = close_names(name, os.listdir(folder or "."))
+        similar = " or ".join(f"'{os.path.join(folder, one)}'" for one in close)
+        fix = f"did you mean {similar}?" if similar else fix
+    return InputError(f"cannot open '{path}'", why, fix)
 
 
 signature_option = click.option(
     "--signature", metavar="NAME", help="How the model is called, if not by its first graph."
 )
+shape_option = click.option(
+    "--shape", "shapes", multiple=True, metavar="NAME=SIZES", help="As in --shape input=4,224,224,3"
+)
+name_option = click.option(
+    "--model",
+    "name",
+    metavar="NAME",
+    help="Which of several models in a prepared file.",
+    shell_complete=complete_model_name,
+)
 
 
-def model_options(command: Command) -> Command:
-    """MODEL and what it is opened with, given to the command as one `arguments`."""
+def _opening_options(command: Command) -> Command:
+    """What models are opened with, given to the command as `opened`: a function from the path of a
+    model to its arguments.
+    """
 
-    @click.argument("model", type=ModelPath(exists=True))
+    @name_option
     @device_options
     @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
-    @click.option(
-        "--shape",
-        "shapes",
-        multiple=True,
-        metavar="NAME=SIZES",
-        help="As in --shape input=4,224,224,3",
-    )
+    @shape_option
     @signature_option
     @functools.wraps(command)
     def wrapped(
-        model: str,
+        name: str | None,
         device: str | None,
         precision: Precision | None,
         shapes: tuple[str, ...],
@@ -122,10 +182,50 @@ def model_options(command: Command) -> Command:
         **rest: Any,
     ) -> None:
         sizes = dict(parse_shape(text) for text in shapes) or None
-        arguments = ModelArguments(model, device, precision, sizes, signature=signature)
-        command(arguments=arguments, **rest)
+
+        def opened(model: str) -> ModelArguments:
+            stated = (model, device, precision, sizes)
+            return ModelArguments(*stated, signature=signature, name=name)
+
+        command(opened=opened, **rest)
 
     return wrapped
+
+
+def model_options(command: Command) -> Command:
+    """MODEL and what it is opened with, given to the command as one `arguments`."""
+
+    @click.argument("model", type=ModelPath())
+    @_opening_options
+    @functools.wraps(command)
+    def wrapped(model: str, opened: Callable[[str], ModelArguments], **rest: Any) -> None:
+        command(arguments=opened(model), **rest)
+
+    return wrapped
+
+
+def models_options(command: Command) -> Command:
+    """MODELS and what they are opened with, given to the command as a list of `arguments`: of a
+    prepared file all models, unless one is named.
+    """
+
+    @click.argument("models", nargs=-1, required=True, type=ModelPath())
+    @_opening_options
+    @functools.wraps(command)
+    def wrapped(
+        models: tuple[str, ...], opened: Callable[[str], ModelArguments], **rest: Any
+    ) -> None:
+        found = [one for model in models for one in _each_model(opened(model))]
+        command(arguments=found, **rest)
+
+    return wrapped
+
+
+def _each_model(arguments: ModelArguments) -> Sequence[ModelArguments]:
+    if arguments.name is not None or not is_prepared(arguments.model):
+        return [arguments]
+    names = Prepared.open(arguments.model).models
+    return [arguments] if len(names) == 1 else [replace(arguments, name=one) for one in names]
 
 
 postprocess_option = click.option(

@@ -8,9 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+UNLIMITED = 10_000  # columns
+GAP = 2  # between two columns
 
 
 def show_json(data: Mapping[str, Any]) -> None:
@@ -26,19 +31,96 @@ def _plain(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table; columns whose name starts with '>' stand to the right. Wide where nobody watches."""
-    table = Table(header_style="bold")
-    for column in columns:
-        justify = "right" if column.startswith(">") else "left"
-        table.add_column(column.lstrip(">"), justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+def make_console() -> Console:
+    """Standard output as wide as its terminal; where nobody watches, a row is always one line."""
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
-        console.width = 200
-    console.print(title, style="bold", soft_wrap=True)
+        console.width = UNLIMITED
+    return console
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table; columns whose name starts with '>' stand to the right.
+
+    Cells are broken between words alone. Where the longest words of all columns do not fit beside
+    each other, each row becomes a list of its cells.
+    """
+    console = make_console()
+    cells = [[str(cell) for cell in row] for row in rows]
+    names = [column.lstrip(">") for column in columns]
+    numbers = [column.startswith(">") for column in columns]
+    widths = _column_widths(names, cells, numbers, console.width)
+    if title:
+        console.print(title, style="bold")
+    if widths is None:
+        _print_lists(console, names, cells)
+        return
+    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
+    table.padding = (0, GAP - 1, 0, 0)  # the box draws a space between columns
+    for column, name, width in zip(columns, names, widths, strict=True):
+        justify: JustifyMethod = "right" if column.startswith(">") else "left"
+        table.add_column(name, justify=justify, width=width, overflow="fold")
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
+    console.print()
+
+
+def _column_widths(
+    names: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool], available: int
+) -> list[int] | None:
+    """How wide columns are that fit together: as their cells are, the widest ones made narrower as
+    far as their longest words allow. None where that is not far enough. Numbers, which have their
+    units with them, are never broken.
+    """
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    widths, least = [], []
+    for name, cells, is_number in zip(names, columns, numbers, strict=True):
+        lines = [line for cell in cells for line in cell.split("\n")]
+        words = lines if is_number else [word for line in lines for word in line.split()]
+        widths.append(max(map(cell_len, (name, *lines))))
+        least.append(max(map(cell_len, ("", *name.split(), *words))))
+    available -= GAP * (len(names) - 1)
+    if sum(least) > available:
+        return None
+    while sum(widths) > available:
+        slack = [width if width > low else -1 for width, low in zip(widths, least, strict=True)]
+        widths[slack.index(max(slack))] -= 1
+    return widths
+
+
+def _print_lists(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Each row as a list: a cell a line, with the name of its column."""
+    for row in rows:
+        grid = Table.grid(padding=(0, GAP, 0, 0))
+        grid.add_column(style="bold", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, cell in zip(names, row, strict=True):
+            if cell:
+                grid.add_row(f"  {name}", cell)
+        console.print(grid)
+        console.print()
+
+
+def show_line(text: str) -> None:
+    """A line for people, broken between words where it is longer than the terminal is wide."""
+    make_console().print(text)
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """'1 launch', '2 launches'."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def short_name(name: str, most: int = 40) -> str:
+    """The first of the names that an exporter strung together, or its end."""
+    first = name.split(";")[0]
+    return first if len(first) <= most else f"…{first[-most:]}"
+
+
+def node_name(text: str) -> str:
+    """The name of a node of which all is told: what stands before the equals sign."""
+    return short_name(text.partition(" = ")[0])
 
 
 def progress(*more: TextColumn) -> Progress:
@@ -55,9 +137,14 @@ def time_left(seconds: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    if seconds < 1e-4:
-        return f"{seconds * 1e6:.2f} µs"
-    return f"{seconds * 1e3:.3f} ms" if seconds < 1 else f"{seconds:.2f} s"
+    """A time with four digits and its unit."""
+    if not seconds:
+        return "0 µs"
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    number, unit = (seconds * 1e6, "µs") if seconds < 1e-4 else (seconds * 1e3, "ms")
+    digits = 1 if number >= 100 or unit == "µs" else 2 if number >= 10 else 3
+    return f"{number:.{digits}f} {unit}"
 
 
 def number_text(value: float | None) -> str:

@@ -14,19 +14,18 @@ import click
 
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
-from fourfold.cli._show import byte_count, show_json, show_table
+from fourfold.cli._show import byte_count, counted, show_json, show_line, show_table
 from fourfold.cli.inspect import age
 from fourfold.config import Config, byte_size
 from fourfold.errors import InputError
-from fourfold.options import PlacementOptions
 from fourfold.players import find_device
 from fourfold.runtime.hybrid_loading import hybrid_key_parts, why_made_anew
-from fourfold.runtime.request import Request, plan_key_parts
-from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN
+from fourfold.runtime.request import plan_key_parts
+from fourfold.store.entry import BINARY, HYBRID, MODEL, PLAN, Entry
+from fourfold.store.prepared import is_prepared
 from fourfold.store.store import Store, folder_store
 from fourfold.store.transfer import export_store, import_store
-from fourfold.store.why import Answer, explain
-from fourfold.timings import Timings
+from fourfold.store.why import Explanation, explain
 
 
 @click.group(help=__doc__)
@@ -50,21 +49,27 @@ def list_entries(store: Store, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "entries": [asdict(entry) for entry in entries]})
         return
+    click.echo(f"{store.place}: {counted(len(entries), 'entry', 'entries')}\n")
+    devices = [one.parts.get("device") or one.parts.get("name", "any device") for one in entries]
+    for device in dict.fromkeys(devices):
+        kept = [one for one, made_for in zip(entries, devices, strict=True) if made_for == device]
+        _show_entries(device, kept)
+
+
+def _show_entries(device: str, entries: Sequence[Entry]) -> None:
     rows = [
         (
             entry.kind,
             entry.title,
-            entry.parts.get("device") or entry.parts.get("name", "-"),
             entry.parts.get("precision", "-"),
             byte_count(entry.size),
             entry.hits,
-            age(entry.used),
-            entry.key[:12],
+            f"{age(entry.used)} ago",
         )
         for entry in entries
     ]
-    columns = ("kind", "model", "device", "precision", ">size", ">hits", ">last use", "key")
-    show_table(f"{store.place}: {len(rows)} entries", columns, rows)
+    columns = ("kind", "model", "precision", ">size", ">hits", ">last use")
+    show_table(f"for {device}", columns, rows)
 
 
 @command.command()
@@ -90,8 +95,9 @@ def info(store: Store, as_json: bool) -> None:
         return
     click.echo(f"folder    {report['folder']}")
     click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
-    models = f", {report['models']} converted models" if report["models"] else ""
-    click.echo(f"entries   {report['plans']} plans, {report['binaries']} binaries{models}")
+    models = f", {counted(report['models'], 'converted model')}" if report["models"] else ""
+    plans, binaries = counted(report["plans"], "plan"), report["binaries"]
+    click.echo(f"entries   {plans}, {counted(binaries, 'binary', 'binaries')}{models}")
     click.echo(f"choices   {report['choices']}")
     click.echo(f"facts     {report['facts']} of devices, told by trials")
     click.echo(f"hits      {report['hits']}")
@@ -107,9 +113,11 @@ def info(store: Store, as_json: bool) -> None:
 def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
     """Whether a model would start from the store; if not, what the nearest entry lacks."""
     config = Config.from_environment()
+    if is_prepared(arguments.model):
+        what, why = f"{arguments.model} is a prepared file", "it starts hot without the store"
+        raise InputError(what, why, "see what it holds with 'fourfold inspect'")
     device = find_device(config.device if arguments.device is None else arguments.device)
-    options = arguments.compile_options(config)
-    request = Request(arguments.model, device, config, options, PlacementOptions(), Timings())
+    request = arguments.request(config, device)._replace(any_precision=False)
     parts, entries = plan_key_parts(request, store), store.entries()
     kinds = {one.kind for one in entries if one.parts.get("model") == parts["model"]}
     if HYBRID in kinds and PLAN not in kinds:
@@ -123,18 +131,17 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
         _show_answer(arguments.model, answer, outdated)
 
 
-def _show_answer(model: str, answer: Answer, outdated: Sequence[str]) -> None:
+def _show_answer(model: str, answer: Explanation, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
-        click.echo(
-            f"{model}: kept {age(entry.made)} ago, {entry.hits} hits, {byte_count(entry.size)}"
-        )
+        kept = f"kept {age(entry.made)} ago, {counted(entry.hits, 'hit')}"
+        show_line(f"{model}: {kept}, {byte_count(entry.size)}")
         for reason in outdated:
-            click.echo(f"    it is made anew at the next start: {reason}")
+            show_line(f"    it is made anew at the next start: {reason}")
     elif answer.entry is None:
-        click.echo(f"{model}: nothing is kept for it; the next start keeps it")
+        show_line(f"{model}: nothing is kept for it; the next start keeps it")
     else:
-        click.echo(f"{model}: not kept as it is wanted now; the nearest entry differs in")
+        show_line(f"{model}: not kept as it is wanted now; the nearest entry differs in")
         rows = [(one.label, one.wanted, one.kept, one.meaning) for one in answer.differences]
         show_table("", ("part", "wanted", "kept", "meaning"), rows)
 
@@ -165,7 +172,7 @@ def prune(store: Store, limit: str | None, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "forgotten": gone, "bytes": size})
     else:
-        click.echo(f"{gone} entries forgotten, {byte_count(size)} left")
+        click.echo(f"{counted(gone, 'entry', 'entries')} forgotten, {byte_count(size)} left")
 
 
 @command.command()
@@ -181,7 +188,7 @@ def clear(store: Store, yes: bool, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "forgotten": count})
     else:
-        click.echo(f"{count} entries forgotten")
+        click.echo(f"{counted(count, 'entry', 'entries')} forgotten")
 
 
 @command.command("export")
@@ -194,7 +201,7 @@ def export_file(store: Store, file: Path, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(file), "entries": entries, "choices": choices, "bytes": size})
     else:
-        click.echo(f"{entries} entries and {choices} choices in {file}, {byte_count(size)}")
+        click.echo(f"{_taken(entries, choices)} in {file}, {byte_count(size)}")
 
 
 @command.command("import")
@@ -207,4 +214,8 @@ def import_file(store: Store, file: Path, as_json: bool) -> None:
     if as_json:
         show_json({"file": str(file), "entries": entries, "choices": choices})
     else:
-        click.echo(f"{entries} entries and {choices} choices taken over from {file}")
+        click.echo(f"{_taken(entries, choices)} taken over from {file}")
+
+
+def _taken(entries: int, choices: int) -> str:
+    return f"{counted(entries, 'entry', 'entries')} and {counted(choices, 'choice')}"

@@ -1,23 +1,27 @@
 """Say where a model would run on a device, why, and what could be better; does not run it.
 
-Without a GPU at hand, --device null answers for a GPU of no particular make.
+Without a GPU at hand, --device null answers for a GPU of no particular make. Of a prepared file it
+says which plan the device gets.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import click
 
 from fourfold import players
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import ModelArguments, json_option, model_options
-from fourfold.cli._show import duration, show_json, show_table
+from fourfold.cli._show import counted, duration, short_name, show_json, show_line, show_table
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
 from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
+from fourfold.report.estimate import ANY_GPU
+from fourfold.report.prepared_plan import PreparedPlan, find_prepared_plan
+from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
 
 
@@ -27,20 +31,32 @@ from fourfold.store.store import configured_store
 def command(arguments: ModelArguments, as_json: bool) -> None:
     config = Config.from_environment()
     wanted = arguments.device or config.device
-    device = NULL_GPU if wanted == "null" else players.find_device(wanted)
-    options, title = arguments.compile_options(config), Path(arguments.model).name
-    content, origin = arguments.readable
-    report = check_model(content, title, device, options, origin)
-    verdict = None if device is NULL_GPU else _verdict(device, config)
-    if as_json:
-        about = {"model": arguments.model, "device": str(device), "self_test": verdict}
-        described = about_as_data(report.metadata, report.signatures)
-        show_json({**about, **report.to_json(), **described})
+    device = ANY_GPU if wanted == NULL_GPU.name else players.find_device(wanted)
+    verdict = None if device is ANY_GPU else _verdict(device, config)
+    about = {"model": arguments.model, "device": str(device), "self_test": verdict}
+    if is_prepared(arguments.model):
+        store = None if device is ANY_GPU else configured_store(config)
+        found = find_prepared_plan(arguments.request(config, device), store)
+        if as_json:
+            show_json({**about, "prepared": found.to_json()})
+        else:
+            _show_prepared(arguments.title, device, found)
     else:
-        _show(title, report)
-        show_about(report.metadata, report.signatures)
-        if verdict is not None:
-            click.echo(f"{device.name} in a self-test: {verdict}")
+        report = _check(arguments, device, config)
+        if as_json:
+            described = about_as_data(report.metadata, report.signatures)
+            show_json({**about, **report.to_json(), **described})
+        else:
+            _show(arguments.title, report)
+    if verdict is not None and not as_json:
+        show_line(f"{device.name} in a self-test: {verdict}")
+
+
+def _check(arguments: ModelArguments, device: DeviceInfo, config: Config) -> Report:
+    options = arguments.compile_options(config)
+    content, origin = arguments.readable
+    plain = NULL_GPU if device is ANY_GPU else device
+    return check_model(content, arguments.title, plain, options, origin)
 
 
 def _verdict(device: DeviceInfo, config: Config) -> str:
@@ -48,28 +64,51 @@ def _verdict(device: DeviceInfo, config: Config) -> str:
     return players.describe_verdict(players.ready_to_play(device, store))
 
 
+def _show_prepared(title: str, device: DeviceInfo, found: PreparedPlan) -> None:
+    made = f"made for {found.made_for}{', this very device' if found.fits_device else ''}"
+    launches = counted(found.launches, "launch", "launches")
+    show_line(f"{title}: {found.model} in {found.precision}, {launches}, {made}")
+    if found.placement is None:
+        show_line(f"all of it runs on {device.name}")
+    else:
+        show_line(found.placement.summary)
+        show_parts(found.placement)
+    kernels = (
+        "come with it" if found.has_binaries else "are built from text when it is first opened"
+    )
+    show_line(f"binaries of its kernels {kernels}; advice is given on the model itself")
+
+
 def _show(title: str, report: Report) -> None:
     placement = report.placement
-    click.echo(f"{title}: {placement.summary}")
+    show_line(f"{title}: {placement.summary}")
     if placement.origin:
-        click.echo(placement.origin)
-    alone = duration(placement.cpu_seconds)
-    click.echo(f"estimated {duration(placement.seconds)} a run, {alone} on the CPU alone")
+        show_line(placement.origin)
+    alone = f"{duration(placement.cpu_seconds)} in {placement.engine or 'NumPy'} on the CPU alone"
+    show_line(f"estimated: {duration(placement.seconds)} a run, {alone}")
     show_parts(placement)
     if placement.fallbacks:
         rows = (
-            (len(rows), op, placement.title(place), reason, ", ".join(row.name for row in rows[:4]))
+            (len(rows), op, placement.title(place), reason, _names([row.name for row in rows]))
             for (op, place, reason), rows in placement.grouped()
         )
-        show_table("not on the GPU", (">count", "op", "runs on", "why", "operators"), rows)
+        show_table("not on the device", (">count", "op", "runs on", "why", "operators"), rows)
     if report.advice:
         lines = ((duration(item.seconds), item.kind, str(item)) for item in report.advice)
         show_table("advice", (">could save", "about", "what"), lines)
     else:
         click.echo("nothing to advise")
+    show_about(report.metadata, report.signatures)
 
 
 def show_parts(placement: Placement) -> None:
+    """What each part does, or of a model in one piece what goes in and out."""
+    if len(placement.parts) == 1:
+        part = placement.parts[0]
+        moved = f"with {duration(part.transfer)} for what goes in and out of it"
+        show_line(f"in one part on the {placement.title(part.target)}, {moved}")
+        show_line(f"gets {_names(part.inputs)}; gives {_names(part.outputs)}\n")
+        return
     rows = (
         (
             number,
@@ -77,10 +116,16 @@ def show_parts(placement: Placement) -> None:
             part.operators,
             duration(part.seconds),
             duration(part.transfer),
-            ", ".join(part.inputs),
-            ", ".join(part.outputs),
+            _names(part.inputs),
+            _names(part.outputs),
         )
         for number, part in enumerate(placement.parts)
     )
     columns = (">part", "runs on", ">operators", ">time", ">transfer", "gets", "gives")
     show_table("parts", columns, rows)
+
+
+def _names(names: Sequence[str], most: int = 4) -> str:
+    """The first of many, each without what exporters string behind it."""
+    more = f", and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(short_name(name) for name in names[:most]) + more

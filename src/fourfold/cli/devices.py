@@ -24,17 +24,17 @@ from fourfold.players.connections import MACHINES
 from fourfold.store.store import configured_store
 
 COLUMNS = (
-    ">",
+    ">number",
     "device",
     "address",
     "kind",
     "platform",
     "driver",
-    ">units",
+    ">compute units",
     ">memory",
-    "half",
+    "half arithmetic",
     "sub-groups",
-    ">images",
+    ">largest image",
     "self-test",
 )
 
@@ -93,13 +93,13 @@ def _row(device: DeviceInfo) -> tuple[object, ...]:
         "-" if device.remote else device.index,
         device.name,
         ", also ".join((device.address, *device.others)),
-        device.kind,
+        device.kind.upper() if device.kind in ("cpu", "gpu") else device.kind,
         device.platform,
         device.driver,
         device.units or "not told",
         byte_count(device.memory) if device.memory else "not told",
         "yes" if device.half_arithmetic else "no",
         device.subgroups or "no",
-        device.image_texels or "no",
+        f"{device.image_texels} texels" if device.image_texels else "no images",
         describe_verdict(device),
     )

@@ -23,6 +23,7 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
         arguments.device,
         arguments.precision,
         arguments.shapes,
+        model=arguments.name,
         pixels=arguments.pixels,
         signature=arguments.signature,
     )

@@ -1,7 +1,8 @@
 """Show a model as one stage of the way sees it; needs no device.
 
 graph: as the file has it. rewritten: after the passes. plan: launches and memory.
-kernels: their text. Without --device it shows what a GPU of no particular make would get.
+kernels: their text. Without --device it shows what a GPU of no particular make would get. Of a
+prepared file it shows the plan or the kernels that the device gets.
 """
 
 from __future__ import annotations
@@ -19,19 +20,42 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import show_json
 from fourfold.config import Config
+from fourfold.players import find_device
+from fourfold.players.null import NULL_GPU
+from fourfold.report.estimate import ANY_GPU
+from fourfold.report.prepared_plan import find_prepared_plan
 from fourfold.session import Stage, explain_stage
+from fourfold.store.prepared import is_prepared
+from fourfold.store.store import configured_store
 
 
 @click.command(help=__doc__)
 @model_options
-@click.option("--stage", type=click.Choice(get_args(Stage)), default="graph", show_default=True)
+@click.option(
+    "--stage",
+    type=click.Choice(get_args(Stage)),
+    help="  [default: graph, of a prepared file plan]",
+)
 @pixels_options
 @postprocess_options
 @json_option
-def command(arguments: ModelArguments, stage: Stage, as_json: bool) -> None:
-    options = arguments.compile_options(Config.from_environment())
-    text = explain_stage(arguments.model, stage, arguments.device, options)
+def command(arguments: ModelArguments, stage: Stage | None, as_json: bool) -> None:
+    config = Config.from_environment()
+    if is_prepared(arguments.model):
+        stage = stage or "plan"
+        text = _prepared_text(arguments, stage, config)
+    else:
+        stage = stage or "graph"
+        options = arguments.compile_options(config)
+        text = explain_stage(arguments.model, stage, arguments.device, options)
     if as_json:
         show_json({"model": arguments.model, "stage": stage, "text": text})
     else:
         click.echo(text)
+
+
+def _prepared_text(arguments: ModelArguments, stage: Stage, config: Config) -> str:
+    if arguments.device in (None, NULL_GPU.name):
+        return find_prepared_plan(arguments.request(config, ANY_GPU), None).stage_text(stage)
+    request = arguments.request(config, find_device(arguments.device))
+    return find_prepared_plan(request, configured_store(config)).stage_text(stage)

@@ -1,6 +1,7 @@
-"""List what a prepared file holds: models, devices, sizes, ages.
+"""List what a file holds: a prepared one models, devices, sizes and ages, a model's its inputs,
+outputs and ops.
 
-Every checksum is checked on the way.
+Every checksum of a prepared file is checked on the way.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import Any
 import click
 
 from fourfold.cli._metadata import about_as_data, show_about
-from fourfold.cli._options import json_option
+from fourfold.cli._model_contents import read_contents, show_contents
+from fourfold.cli._options import ModelPath, json_option, parse_shape, shape_option
 from fourfold.cli._show import byte_count, show_json, show_table
-from fourfold.errors import InputError
 from fourfold.metadata import ModelMetadata, Signatures, read_about
 from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
@@ -23,22 +24,24 @@ DAY = 86400.0
 
 
 @click.command(help=__doc__)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=ModelPath())
+@shape_option
 @json_option
-def command(file: str, as_json: bool) -> None:
+def command(file: str, shapes: tuple[str, ...], as_json: bool) -> None:
     if not is_prepared(file):
-        what, why = f"{file} is not a prepared file", "it does not start as one"
-        raise InputError(what, why, "make one with 'fourfold prepare MODEL -o out.fourfold'")
+        model, contents = read_contents(file, dict(map(parse_shape, shapes)))
+        if as_json:
+            show_json({"file": file, **contents})
+        else:
+            show_contents(file, model, contents)
+        return
     prepared = Prepared.open(file)
     prepared.file.verify()
     report = _describe(prepared)
     (show_json if as_json else _show)({"file": file, **report})
     if not as_json:
         for number, name in enumerate(prepared.models):
-            metadata, signatures = _about(prepared, number)
-            if metadata or signatures:
-                click.echo(f"{name}:")
-            show_about(metadata, signatures)
+            show_about(*_about(prepared, number), name if len(prepared.models) > 1 else "")
 
 
 def _describe(prepared: Prepared) -> dict[str, Any]:
@@ -101,26 +104,8 @@ def _show(report: dict[str, Any]) -> None:
         for one in report["models"]
     ]
     show_table(title, ("model", ">its file", ">age", "digest"), rows)
-    plans = [
-        (
-            _title(one),
-            one["device"]["name"],
-            one["device"]["kind"],
-            "yes" if one["generic"] else "no",
-            one["precision"],
-            byte_count(one["weights"]),
-            byte_count(one["bytes"]),
-            age(one["added"]),
-        )
-        for one in report["plans"]
-    ]
-    columns = ("model", "made for", "kind", "generic", "precision", ">weights", ">in all", ">age")
-    show_table("plans (equal weights are kept once)", columns, plans)
-    needed = [
-        (_title(one), one["device"]["name"], str(read_requirements(one["requirements"])))
-        for one in report["plans"]
-    ]
-    show_table("what they require of a device", ("model", "made for", "requires"), needed)
+    for name in dict.fromkeys(_title(one) for one in report["plans"]):
+        _show_plans(name, [one for one in report["plans"] if _title(one) == name])
     pictures = {
         (_title(one), name, words)
         for one in report["plans"]
@@ -139,6 +124,25 @@ def _show(report: dict[str, Any]) -> None:
     if report["choices"]:
         counts = [(one["device"], one["choices"]) for one in report["choices"]]
         show_table("tuned choices", ("device", ">choices"), counts)
+
+
+def _show_plans(name: str, plans: Sequence[Mapping[str, Any]]) -> None:
+    """The plans of one model, then what they require of a device."""
+    rows = [
+        (
+            one["device"]["name"],
+            one["precision"],
+            "yes" if one["in_parts"] else "no",
+            byte_count(one["weights"]),
+            byte_count(one["bytes"]),
+            age(one["added"]),
+        )
+        for one in plans
+    ]
+    columns = ("made for", "precision", "in parts", ">weights", ">in all", ">age")
+    show_table(f"plans of {name} (equal weights are kept once)", columns, rows)
+    needed = [(one["device"]["name"], str(read_requirements(one["requirements"]))) for one in plans]
+    show_table("", ("made for", "requires of a device"), needed)
 
 
 def _built_for(parts: Mapping[str, str]) -> tuple[str, str]:

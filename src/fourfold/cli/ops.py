@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fourfold.cli._options import json_option
-from fourfold.cli._show import show_json, show_table
+from fourfold.cli._show import show_json, show_line, show_table
 from fourfold.formats import formats
 from fourfold.op import Op
 from fourfold.op.registry import registry
@@ -32,7 +32,7 @@ def command(as_json: bool) -> None:
     )
     show_table("ops", ("op", "tested with", "runs as", "what it does"), rows)
     counts = [f"{len(sources[folder])} ops of {form.name}" for folder, form in known.items()]
-    click.echo(", ".join((*counts, f"{len(ops)} ops of fourfold")))
+    show_line(", ".join((*counts, f"{len(ops)} ops of fourfold")))
 
 
 def _describe(op: Op) -> dict[str, Any]:

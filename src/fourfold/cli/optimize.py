@@ -20,9 +20,17 @@ from rich.progress import TextColumn
 import fourfold
 from fourfold import players
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._options import ModelPath, json_option, parse_shape, seed_option
-from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
-from fourfold.cli.verify import short
+from fourfold.cli._options import ModelPath, device_option, json_option, parse_shape, seed_option
+from fourfold.cli._show import (
+    byte_count,
+    duration,
+    progress,
+    short_name,
+    show_json,
+    show_line,
+    show_table,
+    time_left,
+)
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert import make_readable_by
 from fourfold.errors import InputError
@@ -41,7 +49,7 @@ SAMPLES = click.Path(exists=True, path_type=Path)
 
 
 @click.command(help=__doc__)
-@click.argument("models", nargs=-1, type=ModelPath(exists=True))
+@click.argument("models", nargs=-1, type=ModelPath())
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write.")
 @click.option("--targets", default=",".join(TARGETS), show_default=True, help="What may run where.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="Of a prepared file.")
@@ -58,7 +66,7 @@ SAMPLES = click.Path(exists=True, path_type=Path)
 @click.option("--ranges", metavar="NAME", help=f"How ranges are told: {', '.join(ESTIMATORS)}.")
 @click.option("--max-loss", type=float, help="Layers stay float until the error is no more.")
 @click.option("--keep", default="", metavar="NAMES", help="Layers that stay float in any case.")
-@click.option("--device", metavar="NAME", help="auto, an index, or part of a device's name.")
+@device_option
 @click.option(
     "--tune",
     type=click.Choice(tuple(LEVELS)),
@@ -166,7 +174,7 @@ def _print_model_ops(
 
 def _show(report: OptimizeReport) -> None:
     size = f"{byte_count(report.bytes_before)} became {byte_count(report.bytes_after)}"
-    click.echo(f"{report.output}: {size} in {duration(report.seconds)}")
+    show_line(f"{report.output}: {size} in {duration(report.seconds)}")
     for model in report.models:
         _show_model(model)
     columns = ("model", "device", "precision", ">launches")
@@ -182,12 +190,12 @@ def _show_model(model: OptimizedModel) -> None:
     title = f"{model.name} {source}: {model.operator_counts}"
     show_table(title, ("pass", ">nodes before", ">after", "what changed"), rows)
     if model.quantization is not None:
-        click.echo(str(model.quantization))
-    click.echo(model.placement.summary)
+        show_line(str(model.quantization))
+    show_line(model.placement.summary)
     if not model.placement.whole:
         groups = model.placement.grouped()
         lines = ((len(rows), op, model.placement.title(at), why) for (op, at, why), rows in groups)
-        show_table("not on the GPU", (">count", "op", "runs on", "why"), lines)
+        show_table("not on the device", (">count", "op", "runs on", "why"), lines)
     if model.answers is not None:
         _show_answers(model.answers)
 
@@ -196,7 +204,7 @@ def _show_answers(answers: Answers) -> None:
     columns = ("output", ">largest", ">mean", ">allowed", ">same best", "verdict")
     rows = (
         (
-            short(one.name),
+            short_name(one.name),
             f"{one.largest:.2e}",
             f"{one.mean:.2e}",
             f"{one.allowed:.0e}" if one.allowed < 1 else "-",

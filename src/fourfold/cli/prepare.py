@@ -14,25 +14,35 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from rich.progress import TextColumn
 
+from fourfold.cli._completing import complete_device
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._options import (
     ADB_HELP,
     SSH_HELP,
+    ModelPath,
     json_option,
     parse_shape,
     postprocess_option,
     signature_option,
 )
-from fourfold.cli._show import byte_count, duration, progress, show_json, show_table, time_left
+from fourfold.cli._show import (
+    byte_count,
+    duration,
+    progress,
+    show_json,
+    show_line,
+    show_table,
+    time_left,
+)
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
 from fourfold.device import DeviceInfo
@@ -43,6 +53,7 @@ from fourfold.players.connections import MACHINES
 from fourfold.prepare import (
     GENERIC,
     Progress,
+    TuningSummary,
     prepare_generic,
     prepare_model,
     prepare_web,
@@ -53,8 +64,6 @@ from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store, configured_store
 from fourfold.tune import LEVELS, Level, level_named
-
-FILE = click.Path(exists=True, path_type=Path)
 
 
 class Targets(NamedTuple):
@@ -75,7 +84,14 @@ class Targets(NamedTuple):
 def _target_options(command: Callable[..., None]) -> Callable[..., None]:
     """--device, --adb, --ssh, --units and --web, given to the command as one `targets`."""
 
-    @click.option("--device", "names", multiple=True, metavar="NAME", help="May be given again.")
+    @click.option(
+        "--device",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        help="May be given again.",
+        shell_complete=complete_device,
+    )
     @click.option("--adb", multiple=True, metavar="SERIAL", help=ADB_HELP)
     @click.option("--ssh", multiple=True, metavar="HOST", help=SSH_HELP)
     @click.option("--units", type=click.IntRange(1), help="Of a board that is not there.")
@@ -97,7 +113,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command(help=__doc__)
-@click.argument("models", nargs=-1, required=True, type=FILE)
+@click.argument("models", nargs=-1, required=True, type=ModelPath())
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False, path_type=Path))
 @_target_options
 @click.option("--precision", type=click.Choice(PRECISIONS), help="How values are kept.")
@@ -115,7 +131,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
 @postprocess_option
 @json_option
 def command(
-    models: tuple[Path, ...],
+    models: tuple[str, ...],
     output: Path,
     targets: Targets,
     add: bool,
@@ -134,7 +150,7 @@ def command(
     kinds = [*GENERIC] if everywhere and found else [device.kind for device in found]
     rows, generic = [], []
     for path in models:
-        with readable_file(str(path), store, config.conversion_limit) as readable:
+        with readable_file(path, store, config.conversion_limit) as readable:
             model = Path(readable)
             rows += [_prepare(draft, model, device, options, level, store) for device in found]
             generic += prepare_generic(draft, model, options, kinds)
@@ -180,14 +196,15 @@ def _prepare(
 ) -> dict[str, Any]:
     began = time.perf_counter()
     with _tuning(f"tuning {model.name}") as report:
-        choices = tune_model(str(model), device, options, level, store, report)
+        found = tune_model(str(model), device, options, level, store, report)
     tuned = time.perf_counter() - began
     with progress() as bar:
         bar.add_task(f"building {model.name} on {device.name}", total=None)
-        facts = prepare_model(draft, model, device, options, choices, store)
+        facts = prepare_model(draft, model, device, options, found.choices, store)
     seconds = time.perf_counter() - began
     names = {"model": model.stem, "device": device.name, "precision": options.precision}
-    return {**names, "tuning": tuned, "seconds": seconds, **facts}
+    search = None if found.summary is None else asdict(found.summary)
+    return {**names, "tuning": tuned, "search": search, "seconds": seconds, **facts}
 
 
 @contextmanager
@@ -203,19 +220,25 @@ def _tuning(title: str) -> Iterator[Progress]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    columns = ("model", "device", "precision", ">launches", ">binary", ">tuning", ">in all")
-    rows = [
+    size, took = byte_count(report["bytes"]), duration(report["seconds"])
+    show_line(f"{report['file']}: {size} in {took}\n")
+    rows = [*report["prepared"], *report["generic"]]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        _show_plans(model, [row for row in rows if row["model"] == model])
+    for row in report["prepared"]:
+        if row["search"]:
+            show_line(f"{row['model']} on {row['device']}: {TuningSummary(**row['search'])}")
+
+
+def _show_plans(model: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The plans of a model; generic ones are built where they are opened."""
+    columns = ("made for", "precision", ">launches", ">binary", ">tuning", ">in all")
+    cells = [
         (
-            *(row[name] for name in ("model", "device", "precision", "launches")),
-            byte_count(row["binary"]),
-            duration(row["tuning"]),
-            duration(row["seconds"]),
+            *(row[name] for name in ("device", "precision", "launches")),
+            byte_count(row["binary"]) if "binary" in row else "-",
+            *(duration(row[name]) if name in row else "-" for name in ("tuning", "seconds")),
         )
-        for row in report["prepared"]
+        for row in rows
     ]
-    rows += [
-        (*(row[name] for name in ("model", "device", "precision", "launches")), "-", "-", "-")
-        for row in report["generic"]
-    ]
-    title = f"{report['file']}: {byte_count(report['bytes'])} in {duration(report['seconds'])}"
-    show_table(title, columns, rows)
+    show_table(model, columns, cells)

@@ -1,9 +1,10 @@
-"""Run a model once, and show or save what comes out.
+"""Run a model once, and say what it says.
 
 Inputs are arrays (.npy), pictures, raw frames of a camera (.yuv, with --pixels and --frame-size) or
 text files of a text a line, by name; those that are not given are random. A picture is resized to
-the input's height and width, and scaled as the model's metadata say, or to 0..1. Outputs are shown
-by the labels that the model comes with.
+the input's height and width, and scaled as the model's metadata say, as is usual for models of its
+kind, or to 0..1. What comes out is shown as classes by their labels, boxes, masks or key points,
+where the model's metadata or its shapes tell that it is such; --draw draws it on the picture.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import Any
 import click
 import numpy as np
 
+from fourfold.cli._answers import AnswerOptions, answer_options, draw_answer, show_answer
 from fourfold.cli._images import Scaling, scaling_options
-from fourfold.cli._inputs import gather_inputs
+from fourfold.cli._inputs import GatheredInputs, gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
     json_option,
@@ -30,54 +32,83 @@ from fourfold.cli._options import (
     postprocess_options,
     seed_option,
 )
-from fourfold.cli._outputs import TOP, summarise
+from fourfold.cli._outputs import summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
+from fourfold.cli._trace import trace_option, traced
 from fourfold.errors import InputError
+from fourfold.results import Answer, find_meaning, find_picture_input, read_answer
+from fourfold.results.meaning import Described
+from fourfold.results.shapes import before_frames
 
 
 @click.command(help=__doc__)
 @model_options
 @click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
-@click.option(
-    "--top", type=click.IntRange(0), default=TOP, show_default=True, help="Classes that are shown."
-)
+@answer_options
 @scaling_options
 @postprocess_options
 @seed_option
+@trace_option
 @json_option
 def command(
     arguments: ModelArguments,
     files: tuple[str, ...],
     output: Path | None,
-    top: int,
+    wanted: AnswerOptions,
     scaling: Scaling,
     seed: int,
     as_json: bool,
 ) -> None:
+    wanted.check(files)
     began = time.perf_counter()
     with replace(arguments, pixels=scaling.pixels).open() as session:
         start = time.perf_counter() - began
-        inputs = gather_inputs(session.inputs, files, scaling, seed)
-        began = time.perf_counter()
-        results = session.run(inputs)
-        seconds = time.perf_counter() - began
+        model = before_frames(session)
+        picture = find_picture_input(model, find_meaning(model))
+        inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
+        with traced(arguments, session):
+            began = time.perf_counter()
+            results = session.run(inputs.arrays)
+            seconds = time.perf_counter() - began
         device, precision = str(session.device), session.precision
         stages = dict(session.timings)
-        outputs = summarise(results, session.outputs, top)
+        answer = _answer(model, results, inputs, wanted)
+        outputs = summarise(results, session.outputs, answer.unknown, wanted.top)
     saved = {} if output is None else save(output, results)
+    if wanted.drawing is not None and inputs.photograph is not None:
+        draw_answer(answer, inputs.photograph, wanted.drawing)
+        saved["the drawing"] = wanted.drawing
     report = {
         "model": arguments.model,
         "device": device,
         "precision": precision,
         "seconds": {"start": start, "stages": stages, "run": seconds},
         "outputs": outputs,
+        "answer": answer.to_json(),
         "files": {name: str(path) for name, path in saved.items()},
     }
-    (show_json if as_json else _show)(report)
+    show_json(report) if as_json else _show(report, answer)
 
 
-def _show(report: Mapping[str, Any]) -> None:
+def _answer(
+    model: Described,
+    results: Mapping[str, np.ndarray],
+    inputs: GatheredInputs,
+    wanted: AnswerOptions,
+) -> Answer:
+    return read_answer(
+        model,
+        results,
+        wanted.labels,
+        top=wanted.top,
+        score=wanted.score,
+        fit=inputs.fit,
+        frame=inputs.frame,
+    )
+
+
+def _show(report: Mapping[str, Any], answer: Answer) -> None:
     rows = [
         (
             row["name"],
@@ -89,8 +120,9 @@ def _show(report: Mapping[str, Any]) -> None:
     ]
     title = f"{Path(report['model']).name} on {report['device']}, {report['precision']}"
     show_table(title, ("output", ">shape", "type", ">min", ">max", ">mean"), rows)
+    show_answer(answer)
     for row in report["outputs"]:
-        _show_classes(row)
+        _show_contents(row)
     seconds = report["seconds"]
     stages = ", ".join(f"{name} {duration(t)}" for name, t in seconds["stages"].items())
     click.echo(f"start {duration(seconds['start'])}{f' ({stages})' if stages else ''}")
@@ -99,23 +131,13 @@ def _show(report: Mapping[str, Any]) -> None:
         click.echo(f"saved {name} as {path}")
 
 
-def _show_classes(row: Mapping[str, Any]) -> None:
-    """What an output means: classes with labels and scores, or text."""
-    titles = {"top": "best of", "shares": "most of", "labels": "labels of"}
-    for key, title in titles.items():
-        if row.get(key):
-            names = [name for name in ("class", "label", "score", "share") if name in row[key][0]]
-            columns = [name if name == "label" else f">{name}" for name in names]
-            cells = ([_cell(name, item[name]) for name in names] for item in row[key])
-            show_table(f"{title} {row['name']}", columns, cells)
+def _show_contents(row: Mapping[str, Any]) -> None:
+    """Of an output of which nothing is known the largest numbers, and of texts the first."""
+    if "largest" in row:
+        cells = [(one["place"], number_text(one["number"])) for one in row["largest"]]
+        show_table(f"largest of {row['name']}", (">place", ">number"), cells)
     if "values" in row:
         show_table(f"first of {row['name']}", ("text",), ((text,) for text in row["values"]))
-
-
-def _cell(name: str, item: Any) -> str:
-    if name == "share":
-        return f"{item:.1%}"
-    return number_text(item) if name in ("score", "class") else str(item)
 
 
 def save(folder: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Path]:

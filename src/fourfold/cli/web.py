@@ -18,6 +18,7 @@ import click
 from fourfold.cli._images import RANGE_HELP, parse_numbers
 from fourfold.cli._options import (
     Command,
+    ModelPath,
     json_option,
     parse_shape,
     postprocess_option,
@@ -34,7 +35,6 @@ from fourfold.store.store import configured_store
 from fourfold.web.page import make_page
 from fourfold.web.tasks import KINDS
 
-FILE = click.Path(exists=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 PICTURE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -68,7 +68,7 @@ def _spread(low: float, high: float) -> dict[str, float]:
 
 
 @click.command(help=__doc__)
-@click.argument("model", type=FILE)
+@click.argument("model", type=ModelPath())
 @click.option("-o", "--output", required=True, type=FOLDER, help="The page's folder.")
 @click.option("--task", type=click.Choice(KINDS), help="What is drawn, if not as the model tells.")
 @click.option("--picture", type=PICTURE, help="Shown first; the browser must know its format.")
@@ -79,7 +79,7 @@ def _spread(low: float, high: float) -> dict[str, float]:
 @postprocess_option
 @json_option
 def command(
-    model: Path,
+    model: str,
     output: Path,
     task: str | None,
     picture: Path | None,
@@ -89,7 +89,7 @@ def command(
 ) -> None:
     config = Config.from_environment()
     options = _read_options(config, **stated)
-    with readable_file(str(model), configured_store(config), config.conversion_limit) as readable:
+    with readable_file(model, configured_store(config), config.conversion_limit) as readable:
         path = Path(readable)
         made = make_page(path, output, options, task, picture, scaling)
     (show_json if as_json else _show)(made)

@@ -25,6 +25,7 @@ from fourfold.compile.pipeline import (
 from fourfold.compile.recorded_choices import RecordedChoices
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
+from fourfold.log import Log
 from fourfold.ops.custom import Custom
 from fourfold.options import CompileOptions
 from fourfold.plan import Compiled, Plan
@@ -42,6 +43,7 @@ __all__ = [
     "share_left_out",
     "stage_text",
 ]
+log = Log("compile")
 STAGES = ("graph", "rewritten", "plan", "kernels")
 
 
@@ -70,6 +72,7 @@ def compile_model(
     """The plan of a model for a device; notes how long each stage took."""
     with timings.stage("read"):
         loaded = load_model(model, options)
+    log.debug("read %d nodes", len(loaded.model.main.nodes))
     lowering = prepare_lowering(loaded.graph, device, options, timings)
 
     def make(smaller: CompileOptions) -> tuple[Plan, RecordedChoices]:
@@ -79,6 +82,7 @@ def compile_model(
     title = "the model" if isinstance(model, bytes) else os.path.basename(model)
     with timings.stage("lower"):
         plan, recorded = within_limit(title, options, make, lambda made: made[0])
+    _log_plan(plan, recorded)
     names = (loaded.model.input_names, loaded.model.output_names)
     lasts = not any(isinstance(node.attributes, Custom) for node in loaded.model.main.nodes)
     return Compiled(
@@ -92,6 +96,15 @@ def compile_model(
         signature=options.signature or "",
         postprocess=loaded.postprocess,
     )
+
+
+def _log_plan(plan: Plan, recorded: RecordedChoices) -> None:
+    tuned = {key: choice for key, choice in recorded.answers.items() if choice is not None}
+    for key, choice in tuned.items():
+        log.debug("tuned before: %s for %s", choice, key)
+    line = "planned: launches %d, stages %d, bytes on the device %d; %d of %d choices are tuned"
+    sizes = (len(plan.launches), plan.stages, plan.device_bytes)
+    log.debug(line, *sizes, len(tuned), len(recorded.answers))
 
 
 def stage_text(model: str | bytes, stage: str, device: DeviceInfo, options: CompileOptions) -> str:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fourfold.errors import DeviceError
+from fourfold.log import Log
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
-from fourfold.store.log import log_once
+
+log = Log("compile")
 
 T = TypeVar("T")
 
@@ -48,7 +50,7 @@ def within_limit(
         plan = plan_of(made)
         if plan.device_bytes <= limit.bytes:
             if given_up:
-                log_once(f"{title} keeps memory_limit={limit.bytes} with {given_up}")
+                log.warn_once(f"{title} keeps memory_limit={limit.bytes} with {given_up}")
             return made
         if smallest is None or plan.device_bytes < smallest.device_bytes:
             smallest = plan

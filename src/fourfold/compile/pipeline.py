@@ -10,12 +10,16 @@ from fourfold import players
 from fourfold.device import DeviceInfo
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.log import Log
 from fourfold.lower import make_plan
+from fourfold.lower.details import LoweringDetails, lowering_details
 from fourfold.lower.specialise import has_quantised_steps
 from fourfold.options import CompileOptions
 from fourfold.plan import Plan
 from fourfold.rewrite import rewrite
 from fourfold.timings import Timings
+
+log = Log("compile")
 
 
 class LoweringInput(NamedTuple):
@@ -39,6 +43,11 @@ class LoweringInput(NamedTuple):
         smaller = replace(self.options, saves_memory=True)
         return make_plan(self.graph, self.device, smaller, choices)
 
+    def details(self, choices: Mapping[str, str] | None = None) -> LoweringDetails:
+        """What the plan does not say of itself."""
+        known = {} if choices is None else choices
+        return lowering_details(self.graph, self.device, self.options, known)
+
 
 def kernel_options(options: CompileOptions) -> KernelOptions:
     """What kernels are told of the options; lowering adds what graph and device make of it."""
@@ -47,6 +56,7 @@ def kernel_options(options: CompileOptions) -> KernelOptions:
         options.literal_sizes,
         options.launches,
         saves_memory=options.saves_memory,
+        clocked=options.clocked,
     )
 
 
@@ -56,7 +66,9 @@ def prepare_lowering(
     """All that comes before lowering."""
     timings = Timings() if timings is None else timings
     with timings.stage("rewrite"):
-        graph = rewrite(graph)
+        rewritten = rewrite(graph)
+    log.debug("rewrote %d nodes as %d", len(graph.nodes), len(rewritten.nodes))
+    graph = rewritten
     with timings.stage("probe"):
         device = players.probe(device, has_quantised_steps(graph))
     return LoweringInput(graph, device, kernel_options(options))

@@ -117,7 +117,7 @@ def _describe(
     engine, asked = problem.model.cpu_engine, problem.placement_options.placement
     title = "" if engine is None else find_engine(engine).title
     found = describe_placement(units, assignment, problem.device.name, asked, title)
-    return replace(found, origin=problem.origin)
+    return replace(found, origin=problem.origin, kind=problem.device.kind)
 
 
 def _assignment_problem(problem: PlacementProblem, support: SupportCheck) -> AssignmentProblem:

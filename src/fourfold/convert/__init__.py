@@ -7,25 +7,20 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fourfold.config import Config
 from fourfold.convert.process import run_converter
 from fourfold.errors import FourfoldError, ModelError
 from fourfold.formats import Format, ModelSource, find_format, identify
 from fourfold.formats.converter import Converter
-from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.store.entry import MODEL
 from fourfold.store.keys import conversion_parts, digest
 from fourfold.store.models import digest_files
 from fourfold.store.store import Store, configured_store
 
-if TYPE_CHECKING:
-    import logging
-else:
-    logging = lazy_import("logging")
-
-LOGGER = "fourfold.convert"
+log = Log("convert")
 
 
 class ReadableModel(NamedTuple):
@@ -82,7 +77,7 @@ class ModelConversion:
         if content is None:
             return None
         origin = self._origin(parts["converter"])
-        self._log(f"{self.source.title} was {origin} before, and what came out is used")
+        log.info("%s was %s before, and what came out is used", self.source.title, origin)
         return ReadableModel(content, origin)
 
     def run(self, store: Store | None, limit: float) -> ReadableModel:
@@ -90,11 +85,11 @@ class ModelConversion:
         self.converter.check_installed(self.source.title)
         version = self.converter.version
         pace = "which takes seconds to a minute" + (", once" if store is not None else "")
-        self._log(f"{self.source.title} is being {self._origin(version)}, {pace}")
+        log.info("%s is being %s, %s", self.source.title, self._origin(version), pace)
         began = time.perf_counter()
         content = run_converter(self.converter, self.source, limit)
         self._check(content)
-        self._log(f"converted in {time.perf_counter() - began:.1f} s")
+        log.info("converted in %.1f s", time.perf_counter() - began)
         if store is not None:
             store.put_converted(self.source.name, self._parts(version), content)
         return ReadableModel(content, self._origin(version))
@@ -115,7 +110,3 @@ class ModelConversion:
             why = f"it made {made} where {self.converter.target} was expected"
             fix = f"convert the model yourself, and pass the {self.converter.target} file"
             raise ModelError(f"{self.converter.name} did not convert {self.source.title}", why, fix)
-
-    @staticmethod
-    def _log(line: str) -> None:
-        logging.getLogger(LOGGER).info("%s", line)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import logging
 from collections.abc import Callable
 from types import TracebackType
 
@@ -32,9 +31,10 @@ from fourfold.delegate.structs import (
     TfLiteRegistration,
 )
 from fourfold.errors import DeviceError, FourfoldError
+from fourfold.log import Log
 
 NAME = b"fourfold"
-log = logging.getLogger("fourfold")
+log = Log("delegate")
 Graphs = Callable[[int], ClaimableGraph | None]
 
 
@@ -129,7 +129,8 @@ class NativeDelegate:
         claims = search.result(subsets)
         if self.claims.get(number) != claims:
             self.claims[number] = claims
-            log.log(logging.INFO if subsets else logging.WARNING, "on the GPU: %s", claims.summary)
+            say = log.info if subsets else log.warning
+            say("on the GPU: %s", claims.summary)
             self.on_claims(claims)
 
     def _init(self, context: int, params: int, size: int) -> int:

@@ -4,6 +4,7 @@ found by being there, and its `FORMAT` says which files it reads.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -14,7 +15,7 @@ from fourfold.formats.format import Format
 from fourfold.formats.model import Model, SourceGraph
 from fourfold.formats.options import DEFAULTS, ReadOptions
 from fourfold.formats.source import ModelSource, PathOrBytes, open_source
-from fourfold.formats.unknown import Look, look_at
+from fourfold.formats.unknown import look_at
 from fourfold.metadata import Signature
 from fourfold.plan.tensor_binding import TensorId
 from fourfold.types import silent_arithmetic
@@ -33,6 +34,8 @@ __all__ = [
     "model_files",
     "read_model",
 ]
+SHOWN = 3  # models in a folder that are named
+AMBIGUOUS = (".json",)  # extensions that most files have for another reason
 
 
 @cache
@@ -84,10 +87,24 @@ def _format_of(source: ModelSource) -> Format:
 
 def _unknown(source: ModelSource) -> FourfoldError:
     names = " or ".join(str(form) for form in formats().values())
+    listed = [one for form in formats().values() for one in form.extensions]
+    extensions = tuple(one for one in listed if one not in AMBIGUOUS)
     if source.is_folder:
-        why = "it is a folder that holds no model of a known format"
-        fix = f"pass the folder of one model, or its file: {names}"
-        return InputError(f"cannot open {source.title}", why, fix)
-    look = look_at(source.content) or Look("something else", f"pass a file of {names}")
+        return _no_model_in(source, extensions, names)
+    look = look_at(source.content, extensions, names)
     what = f"{source.title} is not a model that can be read"
     return ModelError(what, f"it is {look.looks}", look.fix)
+
+
+def _no_model_in(source: ModelSource, extensions: tuple[str, ...], names: str) -> InputError:
+    """A word on a folder that is no model, with the models that lie in it."""
+    folder = source.path or "."
+    inside = sorted(name for name in os.listdir(folder) if name.lower().endswith(extensions))
+    why = "it is a folder that holds no model of a known format"
+    fix = f"pass the folder of one model, or its file: {names}"
+    if inside:
+        more = f" and {len(inside) - SHOWN} more" if len(inside) > SHOWN else ""
+        listed = ", ".join(inside[:SHOWN])
+        why = f"it is a folder, and models of these formats are files: it holds {listed}{more}"
+        fix = f"pass the file: '{os.path.join(folder, inside[0])}'"
+    return InputError(f"cannot open {source.title}", why, fix)

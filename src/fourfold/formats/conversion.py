@@ -19,6 +19,7 @@ DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 EXPORT_AGAIN = "export the model again; if other tools accept the file, report it"
 DAMAGED = "download or export the file again; if other tools accept it, report it"
 SEE_OPS = "'fourfold ops' lists what is supported"
+ON_THE_CPU = "a Session runs these on the CPU, unless it was opened with strict=True"
 
 
 @contextmanager

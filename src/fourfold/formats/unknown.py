@@ -22,9 +22,11 @@ class Look(NamedTuple):
 
 TORCH_PICKLE = Look("a pickle of PyTorch, which holds weights or code but no graph", EXPORT)
 TORCH_SCRIPT = Look("a TorchScript archive, which PyTorch itself no longer exports from", EXPORT)
-ZIP = Look("a zip archive", "unpack it and pass the model file inside")
+CUT_ZIP = Look("a zip archive that is damaged or cut short", "download, copy or save it again")
+PREPARED = Look("a prepared file, which holds plans but no graph", "pass the model it was made of")
 _STARTS = {
-    b"PK\x03\x04": ZIP,
+    b"FOURFOLD": PREPARED,
+    b"PK\x03\x04": CUT_ZIP,
     b"\x80": Look("a pickle, as of PyTorch; it may hold weights or code, but no graph", EXPORT),
     b"\x1f\x8b": Look("a gzip archive", "unpack it first"),
     b"version https://git-lfs": Look(
@@ -43,16 +45,26 @@ _STARTS = {
 }
 
 
-def look_at(content: Content) -> Look | None:
-    """What content seems to be; None for what seems to be nothing."""
+def look_at(content: Content, extensions: tuple[str, ...], names: str) -> Look:
+    """What content seems to be, where models have these extensions and formats these names."""
     start = content[:64]
     if not start:
         return Look("empty", "download or export the file again")
-    members = {name.rpartition("/")[2]: name for name in zip_members(content)}
-    if "data.pkl" in members:
-        script = "constants.pkl" in members
-        return TORCH_SCRIPT if script else TORCH_PICKLE
+    members = zip_members(content)
+    if members:
+        return _look_into_zip(members, extensions, names)
     for magic, found in _STARTS.items():
         if start.lstrip().startswith(magic) or start.startswith(magic):
             return found
-    return None
+    return Look("of no format that is known, by its first bytes", f"pass a file of {names}")
+
+
+def _look_into_zip(members: tuple[str, ...], extensions: tuple[str, ...], names: str) -> Look:
+    """What an archive is by what it holds: PyTorch's are not to be unpacked."""
+    files = {name.rpartition("/")[2] for name in members}
+    if "data.pkl" in files:
+        return TORCH_SCRIPT if "constants.pkl" in files else TORCH_PICKLE
+    found = [name for name in members if name.lower().endswith(extensions)]
+    if not found:
+        return Look("a zip archive in which there is no model", f"pass a file of {names}")
+    return Look("a zip archive with a model in it", f"unpack it, and pass {found[0]}")

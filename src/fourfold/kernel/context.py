@@ -39,6 +39,7 @@ class KernelOptions:
     streams: bool = False  # weights are more than a cache keeps from run to run
     counts_steps: bool = True  # numbers between two bounds may be kept as 16-bit steps
     saves_memory: bool = False  # kernels that buy speed with memory are left out
+    clocked: bool = False  # stages of one launch note their times
 
     @property
     def real(self) -> str:

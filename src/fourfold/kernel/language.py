@@ -14,6 +14,7 @@ from fourfold.kernel.context import KernelOptions, Target
 from fourfold.kernel.kernel import Kernel
 from fourfold.kernel.stage import Stage
 from fourfold.kernel.walk import Node
+from fourfold.plan.stage_clocks import StageClock
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,19 @@ class Persistent(Protocol):
     def state_bytes(self, stages: int, device: DeviceInfo) -> int:
         """By what groups tell each other how far they are: the last buffer."""
 
+    def stage_clock(self, device: DeviceInfo) -> StageClock | None:
+        """By what groups tell the time, if the device has anything for it."""
+
     def join(
         self,
         runs: Sequence[Sequence[Stage]],
         device: DeviceInfo,
         buffers: int,
         host_protocol: int | None,
+        clock: StageClock | None = None,
     ) -> JoinedStages:
         """The kernel that runs all stages; there are so many buffers, by one of which it may speak
-        with the host.
+        with the host. With a clock groups note when they were done with a stage, behind the state.
         """
 
 

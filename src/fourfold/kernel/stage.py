@@ -20,6 +20,7 @@ class Stage:
     arguments: tuple[Argument, ...]
     awaits: bool = True  # whether groups wait here for the last grid barrier
     arrives: bool = True  # whether a group then arrives at the next one
+    node: str = ""  # where it came from, for those who read times
 
     @property
     def buffers(self) -> list[BufferUse]:

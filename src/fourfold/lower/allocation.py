@@ -47,18 +47,22 @@ class Memory:
 
     def allocate(self, levels: Sequence[LevelSpan] | None = None) -> Allocation:
         """Allocation in which no kernel harms what others need; without levels, each runs alone."""
+        arenas = self._arenas(self.spans(levels))
+        allocation = {name: (number, 0) for name, number in self._fixed.items()}
+        numbers = [ARENA, *range(self._buffers, self._buffers + len(arenas) - 1)]
+        for number, arena in zip(numbers, arenas, strict=True):
+            allocation.update({root: (number, at) for root, at in arena.offsets.items()})
+        return Allocation(allocation, arenas[0].size, tuple(arena.size for arena in arenas[1:]))
+
+    def spans(self, levels: Sequence[LevelSpan] | None = None) -> dict[str, Span]:
+        """How long each value that shares the arena lives, by levels or else by kernels."""
         levels = one_by_one(len(self._built)) if levels is None else levels
         spans: dict[str, Span] = {}
         for number, root, size in self._uses:
             if root not in self._fixed:
                 level, span = levels[number], spans.get(root, Span(size, *levels[number]))
                 spans[root] = Span(size, min(span.first, level.first), max(span.last, level.last))
-        arenas = self._arenas(spans)
-        allocation = {name: (number, 0) for name, number in self._fixed.items()}
-        numbers = [ARENA, *range(self._buffers, self._buffers + len(arenas) - 1)]
-        for number, arena in zip(numbers, arenas, strict=True):
-            allocation.update({root: (number, at) for root, at in arena.offsets.items()})
-        return Allocation(allocation, arenas[0].size, tuple(arena.size for arena in arenas[1:]))
+        return spans
 
     def _arenas(self, spans: Mapping[str, Span]) -> list[Arena]:
         """One arena, or as many as the device or its language needs."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from fourfold.kernel.context import Target
 from fourfold.kernel.language import Language
 from fourfold.kernel.stage import Stage
 from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
-from fourfold.lower.program import write_list, write_one
+from fourfold.lower.program import Written, write_list, write_one
 from fourfold.lower.requirements import find_requirements
 from fourfold.plan import CONSTANTS, Buffer, Plan, Port
 from fourfold.plan.shared_constants import share_constants
+from fourfold.plan.stage_clocks import StageClocks, StageTitle
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +37,7 @@ class PlanDraft:
 
 def assemble(draft: PlanDraft, constants: Constants, language: Language, target: Target) -> Plan:
     """The plan, of a model or of trials."""
-    buffers = [*draft.buffers]
+    buffers, clocks = [*draft.buffers], None
     if draft.runs:
         assert language.persistent is not None
         longest = max(map(len, draft.runs))
@@ -44,6 +46,9 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         written = write_one(
             draft.runs, constants, language, target, len(buffers), draft.host_protocol
         )
+        clocks = _stage_clocks(draft, written, len(buffers) - 1, size)
+        if clocks is not None:
+            buffers[-1] = Buffer("state", "state", size + clocks.bytes)
     else:
         written = write_list(draft.bound, language, target)
     blob = share_constants(constants.blob())
@@ -61,4 +66,17 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         precision=target.options.precision,
         requirements=find_requirements(written, buffers, target),
         flops=draft.flops,
+        clocks=clocks,
     )
+
+
+def _stage_clocks(
+    draft: PlanDraft, written: Written, buffer: int, offset: int
+) -> StageClocks | None:
+    """Where stages note their times: behind the state, which takes up so many bytes."""
+    if written.clock is None:
+        return None
+    (stages,), launch = draft.runs, written.launches[0]
+    titles = tuple(StageTitle(stage.kernel.title, stage.node) for stage in stages)
+    groups = prod(launch.grid) // prod(launch.local)
+    return StageClocks(written.clock, titles, groups, buffer, offset, written.claims)

@@ -41,7 +41,8 @@ def in_level_order(bound: Sequence[Bound], levels: Sequence[LevelSpan]) -> tuple
         for number in some:
             first, last = ends and number == some[0], ends and number == some[-1]
             item = bound[number]
-            stages.append(Stage(item.kernel, item.launch.arguments, first, last))
+            what = (item.kernel, item.launch.arguments)
+            stages.append(Stage(*what, first, last, item.launch.node))
     return tuple(stages)
 
 

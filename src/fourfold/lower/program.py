@@ -18,6 +18,7 @@ from fourfold.kernel.walk import Node, special_nodes
 from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
 from fourfold.plan import Argument, BufferUse, Launch, Program
+from fourfold.plan.stage_clocks import StageClock
 
 _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 
@@ -26,7 +27,7 @@ _ANY = "entry_of_any_name"  # stands in a text until it is known to be a new one
 class Written:
     """A program with its launches, one kernel of each text in it, what goes before them, and how
     many groups of a launch wait for each other, so that all of them must be there at once; or
-    whether they wait for what others have claimed.
+    whether they wait for what others have claimed; and by which clock they note their times.
     """
 
     program: Program
@@ -36,6 +37,7 @@ class Written:
     prelude: Prelude
     resident_groups: int = 0
     claims: bool = False
+    clock: StageClock | None = None
 
 
 def write_list(bound: Sequence[Bound], language: Language, target: Target) -> Written:
@@ -81,7 +83,8 @@ def write_one(
     constant.
     """
     assert language.persistent is not None
-    joined = language.persistent.join(runs, target.device, buffers, host_protocol)
+    clock = language.persistent.stage_clock(target.device) if target.options.clocked else None
+    joined = language.persistent.join(runs, target.device, buffers, host_protocol, clock)
     uses = tuple(BufferUse(number, 0) for number in range(buffers))
     launches = []
     for stages, run in zip(runs, joined.runs, strict=True):
@@ -90,8 +93,9 @@ def write_one(
         launches.append(Launch(*form, len(stages), joined.local_bytes))
     special = tuple(special_nodes(joined.kernels))
     prelude = language.prelude(special, target)
-    program = Program(prelude.text + joined.text, prelude.build_options)
+    options = prelude.build_options + ("" if clock is None else clock.build_options)
+    program = Program(prelude.text + joined.text, options)
     shares = language.persistent.shares(target.device)
     groups = prod(joined.grid) // prod(joined.local) if shares else 0
     waits = (groups, not shares)
-    return Written(program, tuple(launches), joined.kernels, special, prelude, *waits)
+    return Written(program, tuple(launches), joined.kernels, special, prelude, *waits, clock)

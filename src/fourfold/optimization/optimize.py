@@ -12,7 +12,7 @@ from fourfold.optimization.options import TARGETS, OptimizeOptions, Quantization
 from fourfold.optimization.report import OptimizeReport
 from fourfold.optimization.run import ModelOption, OptimizationRun, PathName, listed_sources
 from fourfold.pixels import PixelsOfPicture
-from fourfold.prepare import Progress
+from fourfold.progress import ProgressOption, followed
 from fourfold.quantization.samples import SamplesOption
 from fourfold.types import Shape
 
@@ -36,7 +36,7 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
     device: str | int | DeviceInfo | None = None,
     tune: str = "none",
     verify: VerifyOption | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption | None = None,
 ) -> OptimizeReport:
     """Simplify a model of any format, and write it to `output`: a .fourfold, .tflite or .onnx.
 
@@ -48,7 +48,8 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
 
     `quantize` is a method of `fourfold.quantize`, `calibrate` its samples; `ranges`, `max_loss`,
     `keep` and `pixels` are as there. `verify` compares the file with the model as it came, on
-    samples, or on random inputs with a number as their seed.
+    samples, or on random inputs with a number as their seed. `progress=True` shows a bar in a
+    terminal or a notebook; a function is called with (done, total, what, seconds left).
     """
     quantization = QuantizationRequest.of(quantize, calibrate, ranges, max_loss, keep)
     cuts = (tuple(inputs), tuple(outputs))
@@ -56,4 +57,6 @@ def optimize(  # noqa: PLR0913 - each is an option that callers know by name
         tuple(targets), fold_batch, dict(shapes or {}), *cuts, quantization, pixels
     )
     sources, path = listed_sources(model), Path(os.fspath(output))
-    return OptimizationRun(path, sources, asked, precision, tune, device, progress).run(verify)
+    with followed(progress, "optimising") as listener:
+        run = OptimizationRun(path, sources, asked, precision, tune, device, listener)
+        return run.run(verify)

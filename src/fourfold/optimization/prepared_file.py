@@ -55,7 +55,7 @@ def _prepare(
         choices: Mapping[str, str] = {}
         if not placement.only_cpu:
             tuning = (how.options, how.level, how.store, how.listener)
-            choices = tune_model(str(path), how.device, *tuning)
+            choices = tune_model(str(path), how.device, *tuning).choices
         options = (how.options, choices, how.store, placement)
         facts = prepare_model(draft, path, how.device, *options)
         rows.append({**names, **facts})

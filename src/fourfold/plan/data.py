@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.plan.requirements import Requirements
 from fourfold.types import Quantization, Shape, TensorType
+
+if TYPE_CHECKING:
+    from fourfold import display
+    from fourfold.plan.stage_clocks import StageClocks
+else:
+    display = lazy_import("fourfold.display")
 
 ARENA, CONSTANTS = 0, 1  # the numbers of two buffers that every plan has
 CONSTANT_ALIGNMENT = 64  # bytes at which each constant begins in the block of all of them
@@ -111,6 +118,8 @@ class Plan:
     """All that a player needs to run a model on one kind of device.
 
     `flops` is about how many additions and multiplications a run takes; None where nobody counted.
+    `clocks` says where stages note their times, in a plan that is made for profiling; no file holds
+    it.
     """
 
     name: str
@@ -123,6 +132,7 @@ class Plan:
     precision: str
     requirements: Requirements = field(default_factory=Requirements)
     flops: float | None = None
+    clocks: StageClocks | None = None
 
     @property
     def stages(self) -> int:
@@ -163,6 +173,23 @@ class Plan:
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
+    def __repr__(self) -> str:
+        """`print` shows all of it, which may be very long."""
+        return f"<Plan {self.name!r}: {self._summary()}>"
+
+    def _summary(self) -> str:
+        launches = display.count_text(len(self.launches), "launch", "launches")
+        memory = display.size_text(self.device_bytes)
+        kernels = display.count_text(self.stages, "kernel")
+        return f"{kernels} in {launches}, {self.precision}, {memory} on the device"
+
+    def _repr_html_(self) -> str:
+        rows = [(one.kind, one.name, display.size_text(one.bytes)) for one in self.buffers]
+        for kind, ports in (("input", self.inputs), ("output", self.outputs)):
+            rows += [(kind, one.name, str(one.type)) for one in ports]
+        title = f"Plan {self.name}: {self._summary()}"
+        return str(display.html_table(title, ("", "name", ">size or type"), rows))
+
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
@@ -181,10 +208,10 @@ class Compiled:
     plan: Plan
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
-    choices: Mapping[str, str | None] = field(default_factory=dict)
+    choices: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     signatures: tuple[Shape, ...] = ()
     lasts: bool = True
     pixels: Mapping[str, str] = field(default_factory=dict)
-    about: bytes = b""
+    about: bytes = field(default=b"", repr=False)
     signature: str = ""
     postprocess: str = ""

@@ -36,6 +36,7 @@ def claims_of(
         "dot_products": _dot_products(kind, nvidia, extensions, multiplies_bytes),
         "image_texels": image_texels,
         "prefers_images": any(word in maker for word in _IMAGE_READERS),
+        "kernel_clock": "cl_khr_kernel_clock" in extensions,
     }
 
 

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from fourfold.device import DeviceInfo
+from fourfold.device import DeviceInfo, DeviceList
 from fourfold.errors import DeviceError, FourfoldError, InputError, nearest
 from fourfold.forks import check_not_lost
+from fourfold.log import Log
 from fourfold.players import protocol, registry
-from fourfold.store.log import log_once
+
+log = Log("players")
 
 # Which API is preferred where several offer the same GPU; those that are not named come last.
 API_ORDER = ("cuda", "opencl", "webgpu")
@@ -25,7 +27,7 @@ _INSTALL = (
 
 
 @cache
-def devices() -> tuple[DeviceInfo, ...]:
+def devices() -> DeviceList:
     """The facts of every device on this machine, GPUs first, what is known to be slow last.
 
     A GPU that several APIs offer is there once; `others` are its addresses in the other APIs. Some
@@ -39,7 +41,7 @@ def devices() -> tuple[DeviceInfo, ...]:
     if not found and problems:
         raise problems[0]
     once = sorted(merge_devices(found), key=rank_device)
-    return tuple(replace(info, index=index) for index, info in enumerate(once))
+    return DeviceList(replace(info, index=index) for index, info in enumerate(once))
 
 
 def _in_order() -> list[protocol.Backend]:
@@ -55,9 +57,13 @@ def _offered_by(
     problems: list[DeviceError] = []
     for backend in several:
         try:
-            found += backend.devices()
+            offered = backend.devices()
         except DeviceError as error:
+            log.debug("%s has no device: %s", backend.name, error.what)
             problems.append(error)
+            continue
+        log.debug("%s has %s", backend.name, ", ".join(map(str, offered)) or "no device")
+        found += offered
     return found, problems
 
 
@@ -202,7 +208,7 @@ def _with_compiler(device: DeviceInfo) -> DeviceInfo:
 
 def say_other_api(other: DeviceInfo, problem: FourfoldError) -> None:
     """Tells in the log who plays instead of the best API, and why."""
-    log_once(f"{other.name} is played by {other.address}: {problem.what}; {problem.fix}")
+    log.warn_once(f"{other.name} is played by {other.address}: {problem.what}; {problem.fix}")
 
 
 def _shared_device(given: object) -> DeviceInfo:

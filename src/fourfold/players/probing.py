@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from itertools import chain
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from fourfold.device import DeviceInfo, Fact, facts_for_plans, facts_for_players
 from fourfold.forks import ForkSafeLock
+from fourfold.log import Log
 from fourfold.players.registry import backend_of
-from fourfold.store.log import log_once
 
 if TYPE_CHECKING:
     from fourfold.store.store import Store
+
+log = Log("players")
 
 # A trial that hung or died is made again by this many starts. Then only who makes a plan for it
 # asks: a driver that dies of it each time must not make every start slow.
@@ -149,11 +152,22 @@ def _answers(device: DeviceInfo, names: Collection[str], tries: bool) -> dict[st
     known = _known[device]
     missing = [name for name in names if name not in known.facts and name not in known.unanswered]
     if tries and missing:
+        began = time.perf_counter()
         told = backend_of(device).probe(device, missing)
         known.facts.update(told)
+        _log_trial(device, missing, told, time.perf_counter() - began)
         silent = [name for name in missing if name not in told]
         known.unanswered.update(silent)
         if silent:
             told_nothing = f"a trial of {device.name} did not answer"
-            log_once(f"{told_nothing}: {', '.join(silent)} count as absent for now")
+            log.warn_once(f"{told_nothing}: {', '.join(silent)} count as absent for now")
     return {name: known.facts[name] for name in names if name in known.facts}
+
+
+def _log_trial(
+    device: DeviceInfo, asked: Collection[str], told: Mapping[str, Fact], seconds: float
+) -> None:
+    """What was asked of a driver, what it claims, and what trials told."""
+    claims = {name: device.claims[name] for name in asked if name in device.claims}
+    line = "tried %s on %s in %.1f ms: its driver claims %s, trials told %s"
+    log.debug(line, ", ".join(asked), device.name, seconds * 1e3, claims or "nothing", dict(told))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fourfold.device import DeviceInfo, Fact
 from fourfold.plan import Plan, Port, Program
 from fourfold.types import DType
+
+if TYPE_CHECKING:
+    from fourfold.trace import Trace
 
 BuiltProgram = object  # a program as one API holds it; only its back end looks inside
 
@@ -133,6 +136,13 @@ class Player(Protocol):
 
     def close(self) -> None:
         """Give the device's memory back."""
+
+
+class ClockedPlayer(Player, Protocol):
+    """A player of a plan whose stages note their times; see `plan.stage_clocks`."""
+
+    def read_clocks(self) -> np.ndarray:
+        """What each group noted in the last run, as rows of 64-bit numbers."""
 
 
 class LaunchOutput(NamedTuple):
@@ -266,6 +276,14 @@ class Backend(Protocol):
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         """A player of the plan; builds the program where none is given."""
+
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> Player | None:
+        """A `ClockedPlayer` of a plan with clocks; None where the API has none."""
+        return None
+
+    def make_traced_player(self, device: DeviceInfo, plan: Plan, trace: Trace) -> Player | None:
+        """A `TracedPlayer` of the plan; None where the API has none."""
+        return None
 
     def make_memory(self, device: DeviceInfo, size: int) -> DeviceMemory:
         """So many bytes of a device's memory."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fourfold.device import DeviceInfo
+from fourfold.log import Log
 from fourfold.players.registry import backend_of
-from fourfold.store.log import log_once
+
+log = Log("players")
 
 
 def with_threads(device: DeviceInfo, threads: int | None) -> DeviceInfo:
@@ -16,6 +18,8 @@ def with_threads(device: DeviceInfo, threads: int | None) -> DeviceInfo:
     found = backend_of(device).with_threads(device, threads)
     if found is None:
         takes = f"{device} takes all {device.compute_units} cores, for its driver cannot part it"
-        log_once(f"{takes}: set FOURFOLD_THREADS={threads} before the start, which PoCL is told")
+        log.warn_once(
+            f"{takes}: set FOURFOLD_THREADS={threads} before the start, which PoCL is told"
+        )
         return device
     return found

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fourfold.device import LIBERTIES, LONG_LOOPS, MOST_ROUNDS, DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.store.log import log_once
+from fourfold.log import Log
+
+log = Log("players")
 
 # What all plans rest on, whatever their precision.
 _ALWAYS = ("floats", "bytes")
@@ -53,7 +55,7 @@ def check_verdict(device: DeviceInfo, precision: str, loop_rounds: int = 0) -> N
         _check_loops(device, loop_rounds)
     if "staging" in wrong:
         what = "copies through pinned host memory came out wrong in a self-test"
-        log_once(f"{device.name}: {what}; its driver copies arrays without it instead")
+        log.warn_once(f"{device.name}: {what}; its driver copies arrays without it instead")
 
 
 def _check_loops(device: DeviceInfo, loop_rounds: int) -> None:
@@ -65,4 +67,4 @@ def _check_loops(device: DeviceInfo, loop_rounds: int) -> None:
             f"work-items of this model make {loop_rounds}",
             "update its driver, or choose another device: 'fourfold devices' shows all",
         )
-    log_once(f"{device.name}: {what}; models whose sums are as long are refused")
+    log.warn_once(f"{device.name}: {what}; models whose sums are as long are refused")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
-Progress = Callable[[int, int, str, float], None]  # done, of how many, what, seconds left
+from fourfold.progress import Progress
 
 
 class ProgressCounter:

@@ -14,9 +14,10 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.formats import Format, ReadOptions, formats, read_model
 from fourfold.pixels import PixelsOfPicture
+from fourfold.progress import ProgressOption, followed
 from fourfold.quantization.measure import Score
 from fourfold.quantization.method import method_named
-from fourfold.quantization.progress import Progress, ProgressCounter
+from fourfold.quantization.progress import ProgressCounter
 from fourfold.quantization.quantizer import QuantizeOptions, Quantizer
 from fourfold.quantization.report import QuantizeReport
 from fourfold.quantization.running import find_runner
@@ -45,7 +46,7 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
     shapes: Mapping[str, Shape] | None = None,
     integer_ports: bool = False,
     device: str | int | DeviceInfo | None = None,
-    progress: Progress | None = None,
+    progress: ProgressOption | None = None,
 ) -> QuantizeReport:
     """Quantise a float model, and write it to `output`: a .tflite, or an .onnx with QDQ.
 
@@ -54,7 +55,9 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
     `Session.run` takes. `ranges` is 'minmax', 'moving-average', 'percentile', 'mse' or 'entropy'.
     With `max_loss`, the layers that lose the most stay float until the error of the outputs is no
     more; with `score(outputs, number)`, until that falls by no more. `keep` names layers that stay
-    float in any case. The loss is measured on `judge`, or else on the samples.
+    float in any case. The loss is measured on `judge`, or else on the samples. `progress=True`
+    shows a bar in a terminal or a notebook; a function is called with (done, total, what, seconds
+    left).
     """
     began, target = time.perf_counter(), None if output is None else Path(output)
     how = replace(method_named(method), integer_ports=integer_ports)
@@ -66,9 +69,10 @@ def quantize(  # noqa: PLR0913 - each is an option that callers know by name
     needed = samples is not None or how.calibrates or max_loss is not None
     given = read_samples(samples, read, pixels) if needed else None
     judged = given if judge is None else read_samples(judge, read, pixels)
-    counter = ProgressCounter(progress)
-    work = Quantizer(read, options, form, given, judged, find_runner(device), counter)
-    report = replace(work.run(), path=target, seconds=time.perf_counter() - began)
+    with followed(progress, "quantising") as listener:
+        counter = ProgressCounter(listener)
+        work = Quantizer(read, options, form, given, judged, find_runner(device), counter)
+        report = replace(work.run(), path=target, seconds=time.perf_counter() - began)
     if target is not None:
         write_aside(target, report.content)
     return report

@@ -75,11 +75,11 @@ def _subject(problem: PlacementProblem, decision: Decision) -> Subject:
         plans=tuple(part.plan for part in parts),
         placement=decision.placement,
         costs=Costs.of(problem.graph, problem.device, threads, problem.model.cpu_engine),
-        open_inputs=_open_inputs(problem),
+        open_inputs=open_inputs(problem),
     )
 
 
-def _open_inputs(problem: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
+def open_inputs(problem: PlacementProblem) -> Mapping[str, tuple[int, ...]]:
     """Inputs whose sizes the file leaves open and the caller did not set."""
     found = zip(problem.graph.arguments, problem.model.open_sizes, strict=False)
     given = problem.compile_options.shapes

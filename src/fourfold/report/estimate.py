@@ -8,6 +8,7 @@ from typing import Any
 
 from fourfold.config import Config, PlacementName, Precision, count
 from fourfold.device import PROBED, DeviceInfo
+from fourfold.display import count_text, html_table, size_text
 from fourfold.errors import DeviceError
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.pixels import PixelsOption
@@ -33,7 +34,6 @@ from fourfold.timings import Timings
 from fourfold.types import Shape
 
 ANY_GPU = replace(NULL_GPU, probed=PROBED)  # of no particular make: nothing of it is tried
-UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"))
 STATES = ("variable", "state")
 
@@ -73,13 +73,28 @@ class Estimate:
         return {**asdict(self), "total": self.total}
 
     def __str__(self) -> str:
-        rows = [(name, _size(getattr(self, name))) for name in _ON_DEVICE]
-        rows += [("on the device", _size(self.total)), ("largest at once", _size(self.largest))]
-        rows += [("on the host", _size(self.host)), ("operations", _count(self.flops))]
+        rows = self._rows()
         width = max(len(size) for _, size in rows)
-        head = f"{self.device}, {self.precision}, {self.launches} launches"
-        parts = f", {self.cpu_parts} parts on the CPU" if self.cpu_parts else ""
-        return "\n".join([head + parts, *(f"  {name:<16}{size:>{width}}" for name, size in rows)])
+        lines = (f"  {name:<16}{size:>{width}}" for name, size in rows)
+        return "\n".join([self._summary(), *lines])
+
+    def __repr__(self) -> str:
+        return f"<Estimate: {self._summary()}, {size_text(self.total)} on the device>"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"Estimate: {self._summary()}", ("memory", ">size"), self._rows())
+
+    def _summary(self) -> str:
+        head = f"{self.device}, {self.precision}, {count_text(self.launches, 'launch', 'launches')}"
+        parts = f", {count_text(self.cpu_parts, 'part')} on the CPU" if self.cpu_parts else ""
+        return head + parts
+
+    def _rows(self) -> list[tuple[str, str]]:
+        sizes = {name: getattr(self, name) for name in _ON_DEVICE}
+        sizes |= {"on the device": self.total, "largest at once": self.largest}
+        sizes["on the host"] = self.host
+        rows = [(name, size_text(size)) for name, size in sizes.items()]
+        return [*rows, ("arithmetic", _count(self.flops))]
 
 
 _ON_DEVICE = ("weights", "arena", "inputs", "outputs", "states")
@@ -179,13 +194,8 @@ def _allocated(buffers: Sequence[Buffer], kind: str) -> int:
     return sum(buffer.allocated for buffer in buffers if buffer.kind == kind)
 
 
-def _size(count: int) -> str:
-    found = next((pair for pair in UNITS if count >= pair[0]), None)
-    return f"{count} bytes" if found is None else f"{count / found[0]:.2f} {found[1]}"
-
-
 def _count(number: float | None) -> str:
     if number is None:
         return "not known"
     found = next((pair for pair in COUNTS if number >= pair[0]), None)
-    return f"{number:.0f}" if found is None else f"{number / found[0]:.2f} {found[1]}"
+    return f"{number:.0f} FLOP" if found is None else f"{number / found[0]:.2f} {found[1]}FLOP"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fourfold.cpu.protocol import CpuEngine
-from fourfold.cpu.registry import find_engine, usable_engine
+from fourfold.cpu.registry import engine_names, find_engine, usable_engine
 from fourfold.formats import Format, ReadOptions, find_format, read_model
+from fourfold.targets import NUMPY
 
 
 class Rival(NamedTuple):
@@ -20,6 +22,23 @@ def find_rival(model: str | bytes) -> Rival:
     """The CPU runtime of the model's format, else NumPy."""
     form = find_format(model)
     return Rival(usable_engine(form.cpu_engine), _missing(form))
+
+
+def named_rivals(model: str | bytes, names: Sequence[str]) -> list[Rival]:
+    """The runtimes of these names, each with a reason where it cannot run the model."""
+    form = find_format(model)
+    return [Rival(find_engine(name), _unable(form, find_engine(name))) for name in names]
+
+
+def runtime_names() -> tuple[str, ...]:
+    """The names of all runtimes that a model can be compared with."""
+    return tuple(name for name in engine_names() if name != NUMPY)
+
+
+def _unable(form: Format, engine: CpuEngine) -> str:
+    if form.cpu_engine != engine.name:
+        return f"{engine.title} does not run {form.name} models"
+    return _missing(form)
 
 
 def model_of_signature(model: str | bytes, signature: str | None) -> str | bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fourfold.graph import Graph
+from fourfold.log import Log
 from fourfold.rewrite.check_graph import check
 from fourfold.rewrite.drop_identities import drop_identities
 from fourfold.rewrite.drop_roundings import drop_roundings
@@ -38,6 +39,7 @@ from fourfold.rewrite.split_transposed import split_transposed
 from fourfold.rewrite.write_planes import write_planes
 from fourfold.types import silent_arithmetic
 
+log = Log("rewrite")
 Pass = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
@@ -100,6 +102,8 @@ def rewrite(graph: Graph, verify: bool = False) -> Graph:
         check(graph)
     for pass_ in PIPELINE:
         before, graph = graph, pass_(graph)
+        if len(graph.nodes) != len(before.nodes):
+            log.debug("%s: %d nodes, now %d", pass_.__name__, len(before.nodes), len(graph.nodes))
         if verify:
             check(graph)
             _check_ports(before, graph, pass_.__name__)

@@ -9,27 +9,34 @@ from typing import TYPE_CHECKING
 
 from fourfold import players
 from fourfold.errors import FourfoldError
+from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.runtime.request import Request
 from fourfold.store.keys import program_parts
-from fourfold.store.log import log_once
 
 if TYPE_CHECKING:
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
+
+log = Log("runtime")
 
 
 def start_player(
     request: Request, plan: Plan, binary: bytes | None, store: Store | None
 ) -> players.Player:
     """A player of the plan: by its binary where there is a good one, else by the compiler."""
+    request.timings.begins("build")
     device, began = request.device, time.perf_counter()
     program = players.backend_of(device).live_program(device, plan.program)
+    how = "is loaded already"
     if program is None and binary is not None:
-        program = _load_program(request, plan, binary, store)
+        program, how = _load_program(request, plan, binary, store), "comes from its binary"
+    how = "is built from text" if program is None else how
+    log.debug("program of %s, %d bytes, %s", request.title, len(plan.program.text), how)
     player = players.make_player(device, plan, program, store)
     upload = player.timings["upload"]
-    request.timings.add("build", time.perf_counter() - began - upload)
+    built = time.perf_counter() - upload
+    request.timings.add("build", built - began, built)
     request.timings.add("upload", upload)
     return player
 
@@ -46,7 +53,7 @@ def _load_program(
         program = load(device, plan.program, binary) if allowed else None
     if allowed and program is None:
         why = f"{device.name} refused a kept binary"
-        log_once(f"{why}; its kernels are built from text")
+        log.warn_once(f"{why}; its kernels are built from text")
         store.condemn(binary, "the driver refused it")
     return program
 
@@ -87,6 +94,7 @@ class BinaryCache:
                 return  # a driver without binaries costs speed, never a run
             parts = program_parts(player.plan.program, self._request.device)
             self._store.put_binary(self._request.title, parts, binary)
+            log.debug("a binary of %s is kept, %d bytes", self._request.title, len(binary))
 
     def close(self) -> None:
         """Wait for what is under way."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fourfold.errors import InputError
-from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.runtime.tensor_info import TensorInfo
 
-if TYPE_CHECKING:
-    import logging
-else:
-    logging = lazy_import("logging")
-
+log = Log("runtime")
 KINDS = {"f": "floats", "i": "integers", "c": "complex numbers", "b": "booleans"}
 
 
@@ -32,7 +26,6 @@ def converted(info: TensorInfo, array: np.ndarray, told: set[str] | None) -> np.
     if told is not None and info.name not in told:
         told.add(info.name)
         line = "input %r comes as %s and is converted to %s in every run: x.astype(np.%s) saves it"
-        log = logging.getLogger("fourfold")
         log.warning(line, info.name, array.dtype, info.dtype, info.dtype)
     return found
 

@@ -11,6 +11,7 @@ from fourfold.custom import CUSTOM_OPS
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
+from fourfold.log import DEBUG, Log
 from fourfold.plan import Plan, Program
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections, read_hybrid
 from fourfold.players import Player, keep_facts, recall_facts
@@ -24,6 +25,7 @@ from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.store.store import Store
 from fourfold.targets import NUMPY
 
+log = Log("runtime")
 FindBinary = Callable[[Program, DeviceInfo], bytes | None]
 
 if TYPE_CHECKING:
@@ -153,12 +155,19 @@ def _compile(request: Request, store: Store | None) -> HybridPlan:
     with request.timings.stage("place"):
         choices = tuned_choices(request.device, store)
         hybrid = compiler.compile_hybrid(_placement_problem(request), choices)
+        _log_placement(request, hybrid)
         if store is not None:
             keep_facts(request.device, store)  # they are part of the key
         if store is not None and hybrid.is_data and not _has_custom(hybrid):
             parts = hybrid_key_parts(request, store)
             store.put(HYBRID, request.title, parts, hybrid_sections(hybrid))
     return hybrid
+
+
+def _log_placement(request: Request, hybrid: HybridPlan) -> None:
+    if log.hears(DEBUG):
+        for line in placements.Placement.from_record(hybrid.placement).lines():
+            log.debug("%s: %s", request.title, line.strip())
 
 
 def _has_custom(hybrid: HybridPlan) -> bool:

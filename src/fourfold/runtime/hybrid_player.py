@@ -49,6 +49,10 @@ class HybridPlayer(TimedRuns):
         self._last_reader |= dict.fromkeys(self._outputs, len(hybrid.parts))
         self._demands: dict[tuple[str, ...], frozenset[str]] = {}
 
+    def with_runners(self, wrap: Callable[[str, Runner], Runner]) -> HybridPlayer:
+        """The same with other runners, made of these; they are told the name of who runs a part."""
+        return HybridPlayer(self._hybrid, [wrap(part.target, one) for part, one in self._steps()])
+
     def _steps(self) -> zip[tuple[HybridPart, Runner]]:
         return zip(self._hybrid.parts, self._runners, strict=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from fourfold import players
 from fourfold.cpu.protocol import Results
 from fourfold.errors import UnsupportedError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.plan import Compiled
 from fourfold.runtime.about import About
 from fourfold.runtime.binary_cache import BinaryCache, start_player
@@ -22,9 +23,7 @@ from fourfold.runtime.inputs import Inputs
 from fourfold.runtime.loading import (
     LoadedPlan,
     PlanLoader,
-    compile_request,
     load_prepared,
-    tuned_choices,
 )
 from fourfold.runtime.request import Request
 from fourfold.runtime.tensor_info import TensorInfo, describe_ports
@@ -36,10 +35,14 @@ if TYPE_CHECKING:
     from fourfold.placement import Placement
     from fourfold.players import thread_slot
     from fourfold.runtime import cutting, hybrid_loading, in_flight, race, views
+    from fourfold.runtime import other_plans as variants
+    from fourfold.runtime import profile as profiles
     from fourfold.runtime.hybrid_player import HybridPlayer
     from fourfold.store.store import Store
 else:
     hybrid_loading = lazy_import("fourfold.runtime.hybrid_loading")
+    variants = lazy_import("fourfold.runtime.other_plans")
+    profiles = lazy_import("fourfold.runtime.profile")
     race, cutting = lazy_import("fourfold.runtime.race"), lazy_import("fourfold.runtime.cutting")
     in_flight, views = (lazy_import(f"fourfold.runtime.{name}") for name in ("in_flight", "views"))
     thread_slot, futures = (
@@ -47,14 +50,10 @@ else:
         lazy_import("concurrent.futures"),
     )
 
+log = Log("runtime")
 
-@dataclass(frozen=True)
-class KernelTime:
-    """How long one launch takes: its kernel, the node it came from, and the seconds."""
 
-    kernel: str
-    node: str
-    seconds: float
+Direct = Callable[[Inputs], Results | None]
 
 
 class ModelInstance:
@@ -75,7 +74,7 @@ class ModelInstance:
         self.player: players.Player | HybridPlayer
         self.inputs: tuple[TensorInfo, ...]
         self.outputs: tuple[TensorInfo, ...]
-        self.direct: Callable[[Inputs], Results | None] = not_direct
+        self.direct: Direct = not_direct
         loaded = load_whole(request, store)
         if loaded is None:
             hybrid = hybrid_loading.load_hybrid(request, store, make_room)
@@ -133,6 +132,11 @@ class ModelInstance:
         if self._explained is None:
             self._explained = hybrid_loading.explain_placement(self.request)
         return self._explained
+
+    @property
+    def store(self) -> Store | None:
+        """Where plans, binaries and tuned choices are kept."""
+        return self._store
 
     @property
     def in_parts(self) -> bool:
@@ -208,32 +212,32 @@ class ModelInstance:
             if name in vars(self):
                 getattr(self, name).drain()
 
-    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> list[KernelTime]:
-        """The shortest time of every launch; one launch in all is made a list of them for this."""
-        listed = self._as_list()
-        player = listed or self.player
+    def profile(self, arrays: Sequence[np.ndarray], runs: int) -> profiles.Profile:
+        """The times of all kernels, launched or within one launch."""
         with self._playing:
-            times = player.profile(arrays, runs)
-        launches = player.plan.launches
-        if listed is not None:
-            listed.close()
-        pairs = zip(launches, times, strict=True)
-        return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
+            return profiles.profile_model(self.player, self.other_plans, arrays, runs)
+
+    @property
+    def other_plans(self) -> variants.OtherPlans:
+        """What else can be made of the model, to look into it."""
+        return variants.OtherPlans(self.plan, self.request, self._store, self.origin)
 
     def run_seconds(self, arrays: Sequence[np.ndarray], runs: int) -> list[float]:
         """How long runs take where the device is."""
         with self._playing:
             return self.player.run_seconds(arrays, runs)
 
-    def _as_list(self) -> players.Player | None:
-        """Another player with one launch a kernel, where this one has all in one."""
-        in_parts = self._hybrid is not None
-        if in_parts or self.plan.stages == len(self.plan.launches) or self.origin == "file":
-            return None
-        options = replace(self.request.compile_options, launches="list")
-        request = self.request._replace(compile_options=options)
-        compiled = compile_request(request, tuned_choices(request.device, self._store))
-        return players.make_player(request.device, compiled.plan, store=self._store)
+    def use_player(self, player: players.Player | HybridPlayer, direct: Direct) -> None:
+        """Go on with another player, whose slots are its own, and with its shorter way."""
+        self._close_slots()
+        with self._playing:
+            self.player, self.direct = player, direct
+
+    def _close_slots(self) -> None:
+        """After what has begun has ended."""
+        for name in ("flights", "views"):
+            if name in vars(self):
+                vars(self).pop(name).close()
 
     def reset(self) -> None:
         """Forget what was kept from run to run."""
@@ -244,9 +248,7 @@ class ModelInstance:
 
     def close(self) -> None:
         """Free the device's memory, after what has begun has ended, and what is kept is kept."""
-        for name in ("flights", "views"):
-            if name in vars(self):
-                vars(self).pop(name).close()
+        self._close_slots()
         if self._thread is not None:
             self._thread.shutdown()
         self._binaries.close()
@@ -278,7 +280,8 @@ def load_whole(request: Request, store: Store | None) -> LoadedPlan | None:
         return None
     try:
         return loader.compile()
-    except UnsupportedError:
+    except UnsupportedError as error:
         if request.placement_options.strict:
             raise
+        log.debug("%s runs in parts: %s: %s", request.title, error.what, error.why)
         return None

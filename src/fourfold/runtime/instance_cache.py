@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fourfold.errors import DeviceError, FourfoldError
+from fourfold.lazy import lazy_import
+from fourfold.log import INFO, Log
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.request import Request
-from fourfold.store.log import log_once
 from fourfold.timings import Timings
 from fourfold.types import Shape
+
+if TYPE_CHECKING:
+    from fourfold.runtime import opened
+else:
+    opened = lazy_import("fourfold.runtime.opened")
+
+log = Log("runtime")
 
 ShapesKey = tuple[tuple[str, Shape], ...]
 
@@ -31,7 +39,7 @@ class InstanceCache:
     def __init__(self, first: Request, make: MakeInstance, limit: int) -> None:
         self._first, self._make, self._limit = first, make, max(limit, 1)
         self._instances: OrderedDict[ShapesKey, ModelInstance] = OrderedDict()
-        self.current = make(first, make_room=self._make_room)
+        self.current = self._make_ready(first)
         self._own_shapes = {info.name: info.shape for info in self.current.inputs}
         self._instances[_key(first)] = self.current
         # Cut ones are beside those, and do not count among them; None where cutting does not pay.
@@ -58,12 +66,19 @@ class InstanceCache:
         """A new instance. Where it fails after the current one gave way, that one comes back."""
         before = self.current.request
         try:
-            return self._make(request, make_room=self._make_room)
+            return self._make_ready(request)
         except FourfoldError:
             if _key(before) not in self._instances:
-                self.current = self._make(before, make_room=self._make_room)
+                self.current = self._make_ready(before)
                 self._instances[_key(before)] = self.current
             raise
+
+    def _make_ready(self, request: Request) -> ModelInstance:
+        made = self._make(request, make_room=self._make_room)
+        if log.hears(INFO):
+            placed = made.placement if made.in_parts else None
+            log.info("%s", opened.describe_opening(request, made.plan, made.origin, placed))
+        return made
 
     def _make_room(self, needed: int) -> None:
         """Close what was not used for the longest time until the rest and what is needed keep the
@@ -96,9 +111,9 @@ class InstanceCache:
             return None  # the whole would have to give way to it, and come back
         request = self.current.cut_request(outputs)
         try:
-            return None if request is None else self._make(request, make_room=self._make_room)
+            return None if request is None else self._make_ready(request)
         except DeviceError as error:  # there may be no room for it beside the whole
-            log_once(f"{self._first.title} runs whole for {list(outputs)}: {error.what}")
+            log.warn_once(f"{self._first.title} runs whole for {list(outputs)}: {error.what}")
             return None
 
     def _request(self, shapes: Mapping[str, Shape]) -> Request:

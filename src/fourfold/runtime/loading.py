@@ -10,10 +10,10 @@ from fourfold import players
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.plan import Compiled
 from fourfold.runtime.request import Request, plan_key_parts
 from fourfold.store.keys import device_key, program_parts
-from fourfold.store.log import log_once
 from fourfold.store.prepared import Prepared, Wanted, facts_in_row, is_for
 from fourfold.store.shipped import known_choices
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fourfold.store.store import Store
 else:
     compiler = lazy_import("fourfold.compile")
+
+log = Log("runtime")
 
 
 class LoadedPlan(NamedTuple):
@@ -73,10 +75,10 @@ def log_missing(
     """Says in the log what a file lacks for a device."""
     if not is_for(row, device):
         made = f"{prepared.file.title} was not prepared for {device.name}"
-        log_once(f"{made}: it runs as for {row['device']}, built from text")
+        log.warn_once(f"{made}: it runs as for {row['device']}, built from text")
     elif binary is None and players.backend_of(device).has_binaries:
         why = f"{prepared.file.title} has no binary for driver {device.driver} of {device.name}"
-        log_once(f"{why}: its kernels are built from text")
+        log.warn_once(f"{why}: its kernels are built from text")
 
 
 class PlanLoader:
@@ -99,7 +101,9 @@ class PlanLoader:
         with self._request.timings.stage("open"):
             compiled = self._store.find_plan(plan_key_parts(self._request, self._store))
             device = players.recall_facts(self._request.device, self._store)
-            if compiled is None or why_outdated(compiled, self._choices, device):
+            outdated = () if compiled is None else why_outdated(compiled, self._choices, device)
+            if compiled is None or outdated:
+                log.debug("%s is compiled: %s", self._request.title, outdated or "no plan is kept")
                 return None
             return LoadedPlan(compiled, self._binary(self._store, compiled), "store")
 

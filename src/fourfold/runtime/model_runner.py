@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -12,15 +14,17 @@ from fourfold.lazy import lazy_import
 from fourfold.players import backend_of
 from fourfold.runtime.async_runs import AsyncRuns, Results
 from fourfold.runtime.inputs import Inputs, Shapes, name_of, name_shapes
-from fourfold.runtime.instance import KernelTime
 from fourfold.types import Shape
 
 if TYPE_CHECKING:
-    from fourfold.runtime import device_memory
+    from fourfold import trace as traces
+    from fourfold.runtime import device_memory, tracing
     from fourfold.runtime import results as wanted_results
+    from fourfold.runtime.profile import Profile
 else:
     wanted_results = lazy_import("fourfold.runtime.results")
     device_memory = lazy_import("fourfold.runtime.device_memory")
+    tracing, traces = lazy_import("fourfold.runtime.tracing"), lazy_import("fourfold.trace")
 
 Names = str | Sequence[str]
 
@@ -143,14 +147,46 @@ class ModelRunner(AsyncRuns):
             self._instance.reset()
             self._direct = self._instance.direct
 
-    def profile(self, inputs: Inputs, runs: int = 10) -> list[KernelTime]:
+    def profile(self, inputs: Inputs, runs: int = 10) -> Profile:
         """The shortest time of every launch over some runs, by the device's own clock.
 
-        A plan that is played as one launch is made anew as a list of them for this.
+        A plan that is played as one launch is built once more with clocks in it, and the list is of
+        its stages in the shortest run. Where kernels have no clock, it is made anew as a list of
+        launches. `profile(...).form` says which of these it is.
         """
         with self._lock:
             arrays = self._arrays(inputs)
             return self._instance.profile(arrays, runs)
+
+    @contextmanager
+    def trace(
+        self, path: str | os.PathLike[str] | None = None, opening: bool = False
+    ) -> Iterator[traces.Trace]:
+        """Write down what the host and the device do in the runs inside: a `with` gives the trace,
+        which is saved at its end where a path is given, for Perfetto and chrome://tracing.
+
+        It holds runs for the shapes that the model has now, and with `opening` how the session was
+        opened, too. A plan of one launch is played with clocks in it, and a list launch by launch,
+        so runs inside take a little longer than others. Arrays that `input_array` gave before are
+        not those that are played.
+        """
+        with self._lock:
+            self._check_open()
+            instance = self._instance
+            spans = tracing.opening_spans(self.timings.spans) if opening else []
+            found = traces.Trace(str(self.device), spans[0].began if spans else None)
+            found.add(*spans)
+            traced = tracing.trace_instance(instance, found)
+            traced.__enter__()
+            self._direct = instance.direct
+        try:
+            yield found
+        finally:
+            with self._lock:
+                traced.__exit__(None, None, None)
+                self._direct = self._instance.direct
+            if path is not None:
+                found.save(path)
 
     def device_seconds(self, inputs: Inputs, runs: int = 10) -> float:
         """What all launches of a run take by the device's own clock, in the plan that is played."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache as cache_once
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union, cast
 
 from fourfold import players
 from fourfold.config import Config
@@ -16,23 +16,78 @@ from fourfold.lazy import lazy_import
 from fourfold.options import PlacementOptions
 
 if TYPE_CHECKING:
+    import mmap
+
     from fourfold import convert as conversions
     from fourfold.store import store as stores
 else:
     conversions, stores = lazy_import("fourfold.convert"), lazy_import("fourfold.store.store")
 
+
+class ModelFile(Protocol):
+    """A file that is open for reading bytes."""
+
+    def read(self) -> Any: ...
+
+
 PathName = str | os.PathLike[str]
-Model = PathName | bytes | tuple[PathName, ...]
+Buffer = Union[bytes, bytearray, memoryview, "mmap.mmap"]
+Model = PathName | Buffer | ModelFile | Sequence[PathName]
 Cache = Union[PathName, "stores.Store", None]
 AUTO, MEMORY = "auto", "memory"
 
 
 def path_or_bytes(model: Model) -> str | bytes:
-    """Several paths are one, as lists of folders are in the environment."""
+    """A model by its path, or all of its bytes. Several paths are one, as lists of folders are in
+    the environment.
+    """
     if isinstance(model, bytes):
         return model
-    paths = model if isinstance(model, tuple) else (model,)
-    return os.pathsep.join(os.fspath(path) for path in paths)
+    if isinstance(model, str | os.PathLike):
+        return model_path(model)
+    if isinstance(model, tuple | list):
+        return os.pathsep.join(map(model_path, model))
+    try:
+        return bytes(memoryview(model))  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    if not callable(getattr(model, "read", None)):
+        what = f"an object of type {type(model).__name__} is no model"
+        why = "it is no path, no bytes and no file"
+        raise InputError(what, why, "pass the model's path, its bytes, or a file opened as 'rb'")
+    return _path_of_file(model) or _rest_of_file(cast("ModelFile", model))
+
+
+def model_path(path: PathName) -> str:
+    """A path as it is opened: '~' is the home, and what names no file of a machine is refused."""
+    text = os.fspath(path)
+    if "://" in text and not os.path.exists(text):
+        why = "models are opened from files, and nothing is fetched"
+        fix = "download it first, and pass the path of the file"
+        raise InputError(f"'{text}' is an address on a network", why, fix)
+    return os.path.expanduser(text) if text.startswith("~") else text
+
+
+def _path_of_file(file: Any) -> str | None:
+    """The path of an open file of which nothing was read yet: files beside it are found by that,
+    and it is mapped instead of copied. None for what is no such file, or no longer.
+    """
+    try:
+        same = os.path.samestat(os.fstat(file.fileno()), os.stat(file.name))
+        return os.path.abspath(file.name) if same and file.tell() == 0 else None
+    except (AttributeError, OSError, TypeError, ValueError):
+        return None
+
+
+def _rest_of_file(file: ModelFile) -> bytes:
+    content = file.read()
+    if not isinstance(content, bytes):
+        why = f"it gives {type(content).__name__}, and a model is bytes"
+        raise InputError("the file cannot be read as a model", why, "open it with mode 'rb'")
+    if not content:
+        why = "nothing is left to read of it"
+        raise InputError("the file holds no model", why, "go to its start first: file.seek(0)")
+    return content
 
 
 def model_reader(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fourfold.cpu.registry import runtime_versions
+from fourfold.log import Log
 from fourfold.plan import Plan
 from fourfold.runtime.hybrid_loading import LoadedHybrid, hybrid_key_parts, load_hybrid
 from fourfold.runtime.request import Request
@@ -18,6 +19,7 @@ from fourfold.store.keys import device_key, key_of
 from fourfold.store.store import Store
 from fourfold.types import blank_array
 
+log = Log("runtime")
 GAIN = 0.95  # the CPU must be clearly faster, since the caller named a device
 ROUNDS, SECONDS = 25, 2.0
 RUNS = 3  # in a row, of which the first does not count: the other one's threads come to rest
@@ -60,6 +62,9 @@ def _race(request: Request, player: Runnable) -> tuple[str, float]:
         return ON_DEVICE, 0.0
     device, cpu = _times(player, rival.player)
     rival.player.close()
+    log.debug(
+        "%s: %.2f ms on the device, %.2f ms on the CPU", request.title, device * 1e3, cpu * 1e3
+    )
     if cpu >= GAIN * device:
         return ON_DEVICE, min(device, cpu)
     reason = f"it took {cpu * 1e3:.2f} ms on the CPU and {device * 1e3:.2f} ms on the device"

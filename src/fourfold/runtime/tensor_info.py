@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.lazy import lazy_import
 from fourfold.plan import Port
-from fourfold.types import Quantization, Shape
+from fourfold.types import DType, Quantization, Shape, dequantize, to_integers
 
 if TYPE_CHECKING:
+    from fourfold import display
     from fourfold.metadata import TensorMetadata
 
     ReadMetadata = Callable[[], TensorMetadata | None]
+else:
+    display = lazy_import("fourfold.display")
 
 
 def _nothing() -> None:
@@ -66,9 +70,44 @@ class TensorInfo:
         """Whether an array of this shape can be passed: the model has it, or changes to it."""
         return shape == self.shape or self.admits(shape)
 
+    def dequantize(self, array: np.ndarray) -> np.ndarray:
+        """The real numbers that an array of it stands for, as floats; others are as they are."""
+        if self.quantization is None or array.dtype.kind not in "iu":
+            return array
+        return dequantize(array, self.quantization)
+
+    def quantize(self, array: np.ndarray) -> np.ndarray:
+        """An array of it for real numbers, the nearest where a number is none of its own; others
+        are as they are.
+        """
+        if self.quantization is None or self.dtype.kind not in "iu":
+            return array
+        return to_integers(array, self.quantization, DType.of(np.empty(0, self.dtype)))
+
     @property
     def is_text(self) -> bool:
         return self.dtype.kind == "O"
+
+    @property
+    def type_text(self) -> str:
+        """'float32[1, 224, 224, 3]', with a question mark where the model leaves a size open."""
+        open_sizes = self.signature or self.shape
+        pairs = zip(self.shape, open_sizes, strict=False)
+        sizes = ", ".join(f"{size}?" if own == -1 else str(size) for size, own in pairs)
+        return f"{'text' if self.is_text else self.dtype}[{sizes}]"
+
+    def __repr__(self) -> str:
+        return f"<TensorInfo {self.name}: {', '.join(text for _, text in self._facts())}>"
+
+    def _repr_html_(self) -> str:
+        return str(display.html_table(self.name, (), self._facts()))
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        yield "type", self.type_text
+        if self.quantization is not None:
+            yield "quantised", f"quantised {self.quantization}"
+        if self.pixels:
+            yield "pixels", f"pixels {self.pixels}"
 
 
 def describe_ports(

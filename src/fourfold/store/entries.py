@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from fourfold.errors import ModelError
+from fourfold.log import Log
 from fourfold.plan import Container, Section
 from fourfold.store import choices, facts
 from fourfold.store.contents import Contents, FolderContents, MemoryContents
@@ -25,7 +26,8 @@ from fourfold.store.database import (
 )
 from fourfold.store.entry import COLUMNS, Entry, entry_sections, read_head
 from fourfold.store.keys import Parts, key_of
-from fourfold.store.log import log_once
+
+log = Log("store")
 
 LIMIT = 2 << 30
 TABLES = ("entries", "choices", "facts", "digests", "loading", "loaded", "quarantine")
@@ -48,7 +50,7 @@ def never_fails(otherwise: Callable[[], Any]) -> Callable[[F], F]:
                 self.renew(error)
             except (OSError, sqlite3.Error) as error:
                 line = f"the store in {self.place} cannot be used: {error}; going on without it"
-                log_once(line, about=self.place)
+                log.warn_once(line, about=self.place)
             return otherwise()
 
         return cast(F, guarded)
@@ -75,6 +77,7 @@ class Entries:
         """What is kept for these parts; that it was used is noted if `counted`."""
         key = key_of(parts)
         name = self._name(key)
+        log.debug("%s %s: %s", kind, key, "not kept" if name is None else f"kept as {name}")
         if name is None:
             return None
         try:
@@ -86,7 +89,7 @@ class Entries:
             found = read(file)
         except (ModelError, OSError) as error:
             reason = f"{error.what}: {error.why}" if isinstance(error, ModelError) else str(error)
-            log_once(f"a kept {kind} is made anew: {reason}")
+            log.warn_once(f"a kept {kind} is made anew: {reason}")
             self.forget(key)
             return None
         if counted:
@@ -125,6 +128,7 @@ class Entries:
             raise
         for one in old:
             self.contents.remove(one)
+        log.debug("%s %s of %s is now kept, %d bytes", kind, key, title, size)
 
     def _insert(self, database: sqlite3.Connection, row: tuple[Any, ...]) -> list[str]:
         key, kind, title, parts, name, size = row
@@ -207,7 +211,7 @@ class Entries:
         """A new database in place of a damaged one, with every entry whose file is still good."""
         if not self.database.put_aside(damaged):
             return
-        log_once(f"the store in {self.place} was damaged ({damaged}); it was made anew")
+        log.warn_once(f"the store in {self.place} was damaged ({damaged}); it was made anew")
         with suppress(OSError, sqlite3.Error, Damaged):
             self._adopt()
 

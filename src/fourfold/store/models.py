@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from fourfold.errors import FourfoldError
 from fourfold.lazy import lazy_import
 from fourfold.store.digests import RACY_NS, Name, digest_file
 from fourfold.store.keys import digest
@@ -20,15 +19,10 @@ else:
 
 
 def files_of(path: Name) -> tuple[str, ...]:
-    """All files of a model, which is read for it; of what is no model, the file itself. A folder
-    that is none is an InputError.
+    """All files of a model. What is no model is an error, told by its first bytes: nobody waits for
+    a large file to be read that cannot be opened anyway.
     """
-    try:
-        return tuple(map(os.path.abspath, formats.model_files(path)))
-    except FourfoldError:
-        if os.path.isdir(path):
-            raise
-        return (os.path.abspath(path),)
+    return tuple(map(os.path.abspath, formats.model_files(path)))
 
 
 def state_of(files: Sequence[str]) -> str:

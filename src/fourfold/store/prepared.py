@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fourfold.device import DeviceInfo, Fact, is_fact
 from fourfold.errors import DeviceError, InputError, ModelError, nearest
+from fourfold.lazy import lazy_import
 from fourfold.plan import Compiled, Container, Program, read_plan
 from fourfold.plan.container import MAGIC
 from fourfold.plan.record import device_bytes, read_requirements
 from fourfold.store.keys import key_of, loadable_parts
 from fourfold.types import Shape
+
+if TYPE_CHECKING:
+    from fourfold import display
+else:
+    display = lazy_import("fourfold.display")
 
 LISTS = ("models", "plans", "hybrid_plans", "binaries", "choices")
 AskFacts = Callable[[DeviceInfo, Collection[str]], DeviceInfo]
@@ -69,6 +75,27 @@ class Prepared:
         except _WRONG as error:
             raise self._damaged(error) from error
 
+    def __repr__(self) -> str:
+        devices = dict.fromkeys(device for _, device, _ in self._listed())
+        models, plans = ", ".join(self.models), display.count_text(len(self._rows()), "plan")
+        return f"<Prepared {self.file.title}: {models}; {plans} for {', '.join(devices)}>"
+
+    def _repr_html_(self) -> str:
+        title = f"{self.file.title}: {display.count_text(len(self._rows()), 'plan')}"
+        return str(display.html_table(title, ("model", "device", "precision"), self._listed()))
+
+    def _listed(self) -> list[tuple[str, str, str]]:
+        """Model, device and precision of every plan; none where the index is damaged."""
+        try:
+            rows = self._rows()
+            return [(self.models[one["model"]], one["device"], one["precision"]) for one in rows]
+        except _WRONG:
+            return []
+
+    def _rows(self) -> list[Any]:
+        """The rows of all plans, whole or in parts."""
+        return [*self.index["plans"], *self.index["hybrid_plans"]]
+
     @staticmethod
     def open(source: str | bytes) -> Prepared:
         if isinstance(source, bytes):
@@ -89,7 +116,7 @@ class Prepared:
         if name is None:
             what = f"{self.file.title} has {len(self.models)} models"
         fix = nearest(name or "", self.models)
-        raise InputError(what, "one is chosen by its name", f"pass model=...; {fix}")
+        raise InputError(what, "one is chosen by its name", f"pass model=, or --model; {fix}")
 
     def best(
         self,
@@ -103,8 +130,7 @@ class Prepared:
         What must be known of the device to decide, and is not known yet, is asked of `ask`.
         """
         try:
-            rows = [*self.index["plans"], *self.index["hybrid_plans"]]
-            rows = [one for one in rows if one["model"] == model]
+            rows = [one for one in self._rows() if one["model"] == model]
             rows = self._for_pixels(self._for_signature(rows, wanted.signature), wanted.pixels)
             rows = self._for_postprocess(rows, wanted.postprocess)
             rows = self._suitable(rows, wanted.precision, wanted.shapes)

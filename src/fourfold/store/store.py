@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fourfold.config import Config
 from fourfold.device import DeviceInfo, Fact
+from fourfold.log import Log
 from fourfold.plan import Compiled, Section
 from fourfold.store import choices, digests, facts, models, sentinel
 from fourfold.store.choices import Choice
@@ -25,9 +26,10 @@ from fourfold.store.entry import (
 )
 from fourfold.store.facts import FactRow, KeptFacts
 from fourfold.store.keys import Parts, digest, engine_parts, facts_key
-from fourfold.store.log import log_once
 from fourfold.store.package import ROOT
 from fourfold.store.sources import digest_sources, sources_state
+
+log = Log("store")
 
 
 class Store(Entries):
@@ -125,6 +127,11 @@ class Store(Entries):
             return known.digest
         return self._fresh_digest(path, models.files_of(path) if known is None else known.files)
 
+    def knows_model(self, path: digests.Name) -> bool:
+        """Whether this very model was opened before, told without reading it."""
+        known = self._known_model(path)
+        return known is not None and bool(known.digest)
+
     @never_fails(lambda: None)
     def _known_model(self, path: digests.Name) -> models.KnownModel | None:
         with self.database.reading() as database:
@@ -175,7 +182,7 @@ class Store(Entries):
             elif why == sentinel.KILLED:
                 sentinel.condemn(database, name, "its load killed a process", now)
         if why is not None:
-            log_once(f"a kept binary is not used, because {sentinel.REASONS.get(why, why)}")
+            log.warn_once(f"a kept binary is not used, because {sentinel.REASONS.get(why, why)}")
         return why is None
 
     @never_fails(lambda: None)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from fourfold.errors import InputError, ModelError
+from fourfold.log import Log
 from fourfold.plan import Container, Section, write_container
 from fourfold.store.choices import Choice
 from fourfold.store.entry import BINARY, PLAN, read_head
 from fourfold.store.facts import FactRow
-from fourfold.store.log import log_once
 from fourfold.store.store import Store
+
+log = Log("store")
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 _PLAN = ("plan", "text", "constants")
@@ -79,7 +81,7 @@ def _take(store: Store, file: Container, numbers: list[Any]) -> int:
     kind, title, parts = read_head(file, numbers[0])
     names = [file.names[number] for number in numbers[1:]]
     if kind in CONTENT and tuple(names) not in CONTENT[kind]:
-        log_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
+        log.warn_once(f"an entry of {file.title} is left out: it has {len(numbers)} sections")
         return 0
     data = [
         Section(name, file.section(at, name)) for at, name in zip(numbers[1:], names, strict=True)

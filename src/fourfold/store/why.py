@@ -45,7 +45,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Explanation:
     """Whether there is an entry for the parts; if not, the nearest one and where it differs."""
 
     hit: bool
@@ -53,19 +53,19 @@ class Answer:
     differences: tuple[Difference, ...] = ()
 
 
-def explain(parts: Parts, entries: Sequence[Entry], title: str) -> Answer:
+def explain(parts: Parts, entries: Sequence[Entry], title: str) -> Explanation:
     """What the store has for a plan, or a model in parts, with these labelled parts."""
     plans = [entry for entry in entries if entry.kind == parts["kind of entry"]]
     key = key_of(parts)
     for entry in plans:
         if entry.key == key:
-            return Answer(True, entry)
+            return Explanation(True, entry)
     # The same model under other conditions is nearer than another model under the same.
     near = [one for one in plans if one.parts.get("model") == parts["model"] or one.title == title]
     if not near:
-        return Answer(False, None)
+        return Explanation(False, None)
     best = min(near, key=lambda one: len(differences(parts, one.parts)))
-    return Answer(False, best, tuple(differences(parts, best.parts)))
+    return Explanation(False, best, tuple(differences(parts, best.parts)))
 
 
 def differences(wanted: Mapping[str, str], kept: Mapping[str, str]) -> list[Difference]:

@@ -16,9 +16,12 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, nearest
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.log import Log
 from fourfold.tune.form import race_forms
 from fourfold.tune.race import Race, Result
 from fourfold.tune.search import Known, Search, searches
+
+log = Log("tune")
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ def tune(
                     break
                 result = race.run(search, level.runs)
                 done += 1
+                log.debug("%s: %s", search.title, result or "nothing could be timed")
                 if result is not None:
                     found[search.key] = result.choice
                     listener.found(search.key, result)
@@ -113,10 +117,13 @@ def tune(
         listener.progress(done, len(todo), "one launch or several", clock.left(done))
         settled = [key for key, effort in tried.items() if effort >= level.candidates]
         formed = race_forms(graph, device, options, found, settled, 4 * level.runs)
+        log.debug("one launch or several: %s", formed and formed[1])
         if formed is not None:
             found[formed[0]] = formed[1].choice
             listener.found(*formed)
     listener.progress(done, len(todo), "", 0.0)
+    seconds = time.monotonic() - began
+    log.info("tuned %d of %d things on %s in %.1f s", done, len(todo), device.name, seconds)
     return found
 
 

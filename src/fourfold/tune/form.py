@@ -17,6 +17,8 @@ from fourfold.tune.race import Result
 
 WARM_UP = 3
 
+FORMS = ("list", "one")  # of a plan: several launches, or one
+
 
 def race_forms(
     graph: Graph,

@@ -74,7 +74,8 @@ def check_folder(folder: Path) -> None:
 
 def _settings(model: Path, task: Task, scaling: Mapping[str, Any]) -> dict[str, Any]:
     picture = {**task.picture, **scaling}
-    return {"title": model.stem, "model": MODEL, "task": task.kind, "picture": picture}
+    shown = {"task": task.kind, "picture": picture, "edges": task.edges}
+    return {"title": model.stem, "model": MODEL, **shown}
 
 
 def _copy(source: Path, target: Path) -> None:

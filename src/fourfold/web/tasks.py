@@ -8,17 +8,19 @@ from typing import Any
 from fourfold.errors import InputError
 from fourfold.formats import Model
 from fourfold.graph import Graph
-from fourfold.processing import ArgMax, MediaPipeBoxes
-from fourfold.processing.boxes import FAMILIES
+from fourfold.processing import ArgMax
 from fourfold.processing.option import PostprocessOption
+from fourfold.results.described import describe_model
+from fourfold.results.families.body import POINTS
+from fourfold.results.families.body import ROW as KEY_POINT
+from fourfold.results.families.mediapipe import mediapipe_detector
+from fourfold.results.families.segmentation import MOST_CLASSES
+from fourfold.results.families.ssd import DETECTIONS
+from fourfold.results.found import Edge
+from fourfold.results.shapes import LEAST_SIDE
+from fourfold.results.skeletons import BODY
 from fourfold.types import DType, TensorType
 
-# Columns of the boxes of MediaPipe's detectors: four of the box, two of each key point.
-MEDIAPIPE_COLUMNS = {16: ("face", "face_full_range"), 18: ("hand",), 12: ("pose",)}
-DETECTIONS = 4  # outputs of a detector that picks its boxes itself
-KEY_POINT = 3  # y, x and a score
-LEAST_SIDE = 16  # of a mask or a picture
-MOST_MASK_CLASSES = 256
 KINDS = (
     "boxes",
     "detections",
@@ -37,12 +39,13 @@ class Task:
     """What is drawn, and what the model's outputs become for that on the GPU.
 
     `kind` is 'boxes', 'detections', 'keypoints', 'mask', 'classmap', 'picture', 'classes' or
-    'numbers'; `picture` are options with which pictures go in.
+    'numbers'; `picture` are options with which pictures go in. `edges` join key points.
     """
 
     kind: str
     postprocess: PostprocessOption | None = None
     picture: dict[str, Any] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
 
 
 def find_task(model: Model) -> Task:
@@ -51,7 +54,7 @@ def find_task(model: Model) -> Task:
     if not takes_picture(graph):
         return Task("numbers")
     outputs = [graph.types[name] for name in graph.results]
-    return _detector(graph, outputs) or _single(model, outputs) or Task("numbers")
+    return _detector(model, outputs) or _single(model, outputs) or Task("numbers")
 
 
 def takes_picture(graph: Graph) -> bool:
@@ -67,24 +70,14 @@ def takes_picture(graph: Graph) -> bool:
     return last in (1, 3, 4) or first in (1, 3)
 
 
-def _detector(graph: Graph, outputs: list[TensorType]) -> Task | None:
-    shapes = [kind.shape for kind in outputs]
-    if len(shapes) == DETECTIONS and _are_detections(shapes):
+def _detector(model: Model, outputs: list[TensorType]) -> Task | None:
+    if len(outputs) == DETECTIONS and _are_detections([kind.shape for kind in outputs]):
         return Task("detections")
-    if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes):
+    found = mediapipe_detector(describe_model(model))
+    if found is None or found.scaling is None:
         return None
-    boxes, scores = sorted(shapes, key=lambda shape: -shape[2])
-    side = graph.types[graph.arguments[0]].shape[1]
-    if boxes[:2] != scores[:2] or scores[2] != 1:
-        return None
-    for family in MEDIAPIPE_COLUMNS.get(boxes[2], ()):
-        strides, in_cell = FAMILIES[family]
-        if sum(in_cell * (side // stride) ** 2 for stride in strides) == boxes[1]:
-            picking = MediaPipeBoxes(family=family, score=0.5, most=20)
-            # MediaPipe's detectors have seen pictures from -1 to 1, hands from 0 to 1.
-            low = 0.0 if family == "hand" else -1.0
-            return Task("boxes", picking, {"fit": "letterbox", "fill": 0, **_scaling(low)})
-    return None
+    how = {"fit": found.scaling.fit, "fill": found.scaling.fill, **_scaling(found.scaling.low)}
+    return Task("boxes", found.postprocess, how)
 
 
 def _are_detections(shapes: list[tuple[int, ...]]) -> bool:
@@ -107,7 +100,7 @@ def _single(model: Model, outputs: list[TensorType]) -> Task | None:
     if kind.rank == 4 and min(kind.shape[1:3]) >= LEAST_SIDE:
         return _image(model, kind)
     if shape[-1] == KEY_POINT and len(shape) == 2:
-        return Task("keypoints")
+        return Task("keypoints", edges=BODY.edges if shape[0] == POINTS else ())
     return Task("classes") if len(shape) == 1 and shape[0] > 1 else None
 
 
@@ -119,7 +112,7 @@ def _image(model: Model, kind: TensorType) -> Task | None:
         return Task("mask")
     if channels == KEY_POINT and not labelled:
         return Task("picture")
-    if channels <= MOST_MASK_CLASSES:
+    if channels <= MOST_CLASSES:
         return Task("classmap", ArgMax())
     return None
 

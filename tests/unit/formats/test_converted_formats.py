@@ -77,14 +77,18 @@ def test_a_saved_model_is_a_folder_and_what_lies_there(tmp_path: Path) -> None:
             "a TorchScript archive",
             "fourfold.from_torch",
         ),
-        (archive("model.tflite"), "a zip archive", "unpack it"),
-        (archive("config.json"), "a zip archive", "unpack it"),
-        (KERAS[:200], "a zip archive", "unpack it"),
+        (archive("net/model.tflite"), "with a model in it", "unpack it, and pass net/model.tflite"),
+        (archive("config.json"), "there is no model", "pass a file of"),
+        (KERAS[:200], "damaged or cut short", "save it again"),
+        (b"FOURFOLD and more", "a prepared file", "pass the model"),
         (b"", "empty", "again"),
         (NO_GRAPH, "no graph of TensorFlow", "under its own name"),
         (b"\x08\x01\x12\x00", "no ONNX model", "SavedModel as its folder"),
     ],
-    ids=["zip pickle", "pickle", "script", "zip", "other zip", "cut", "empty", "graph", "saved"],
+    ids=[
+        *("zip pickle", "pickle", "script", "zip", "other zip", "cut", "prepared"),
+        *("empty", "graph", "saved"),
+    ],
 )
 def test_what_is_refused_has_a_reason_and_a_way_out(content: bytes, why: str, fix: str) -> None:
     with pytest.raises(ModelError, match="not a model that can be read") as caught:

@@ -24,8 +24,8 @@ SIMPLE = write([Tensor("x", (1, 3)), Tensor("y", (1, 3))], [RELU], ["x"], ["y"])
         (b"  <!doctype html>", "HTML"),
         (b"\x08\x07\x12\x07pytorch", "ONNX"),
         (b"version https://git-lfs.github.com", "Git LFS"),
-        (b"anything at all", "something else"),
-        (b"TFL", "something else"),
+        (b"anything at all", "no format that is known"),
+        (b"TFL", "no format that is known"),
     ],
 )
 def test_other_content_is_named(content: bytes, word: str) -> None:
@@ -36,7 +36,10 @@ def test_other_content_is_named(content: bytes, word: str) -> None:
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         read_model(tmp_path / "missing.tflite")
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="no model of a known format"):
+        read_model(tmp_path)
+    (tmp_path / "one.tflite").touch()
+    with pytest.raises(InputError, match=r"it holds one\.tflite\n.*pass the file: '.*one\.tflite'"):
         read_model(tmp_path)
 
 

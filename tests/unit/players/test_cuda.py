@@ -30,6 +30,7 @@ from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.boards import BOARDS, find_board
 from fourfold.players.cuda.image import Image, unpack
 from fourfold.rewrite import rewrite
+from fourfold.runtime.stage_times import read_notes
 from fourfold.store.keys import loadable_parts, program_parts
 
 IMAGE = Image("sm_90", "NVRTC 13.0", b"code", b"ptx")
@@ -113,13 +114,14 @@ class Played:
         op: str = "softmax",
         limit: int | None = None,
         form: str = "list",
+        clocked: bool = False,
     ) -> None:
         """`limit` is how much the GPU allocates at once, if less than it says."""
         self.op = registry()[op]
         self.device = ask_facts(find_device("cuda:0"), PROBED)
         self.item = trial(self.op, self.op.cases)
         small = replace(self.device, max_allocation=limit or self.device.max_allocation)
-        options = KernelOptions(form=form)
+        options = KernelOptions(form=form, clocked=clocked)
         self.plan: Plan = make_plan(rewrite(self.item.graph), small, options)
         driver.images[IMAGE.cubin] = HostKernels(self.plan.program, folder)
 
@@ -169,6 +171,32 @@ def test_kernels_that_ask_the_host(install: Install, tmp_path: Path) -> None:
     assert player.profile(case.item.inputs, 1) == pytest.approx([2e-3])
     player.close()
     assert driver.held == {}
+
+
+@needs_compiler
+def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> None:
+    """The imagined GPU's clock counts nanoseconds, that of a unit two for each."""
+    case = Played(install(FakeCuda()), tmp_path, form="one", clocked=True)
+    clocks = case.plan.clocks
+    assert clocks is not None
+    player = backends()["cuda"].make_clocked_player(case.device, case.plan)
+    assert player is not None
+    player.profile(case.item.inputs, 1)
+    (row,) = notes = player.read_clocks()  # type: ignore[attr-defined]
+    assert notes.shape == (1, 4 + 3 * case.plan.stages)
+    assert 0 < row[0] < row[2]
+    assert row[3] - row[1] == pytest.approx(2 * (row[2] - row[0]), rel=0.5)
+    ended = [row[1], *row[6::3], row[3]]
+    assert ended == sorted(ended)
+    times = read_notes(clocks, notes, 1e9)
+    assert times is not None
+    assert {"fetch", "softmax"} <= {title.kernel for title in times.stages}
+    assert 0 < times.total <= (row[2] - row[0]) * 1e-9
+    results = player.run(case.item.inputs)
+    for result, wanted in zip(results, case.item.expected.values(), strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    assert (player.read_clocks()[0, 0]) > row[0]  # type: ignore[attr-defined]
+    player.close()
 
 
 @needs_compiler

@@ -16,6 +16,7 @@ from imagined_gpu import installed
 from small_networks import small_onnx
 
 import fourfold
+from fourfold import log
 from fourfold.cli import main
 from fourfold.errors import DeviceError
 from fourfold.plan import Program
@@ -23,7 +24,6 @@ from fourfold.players import find_device, probe
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.architectures import runs
 from fourfold.players.cuda.image import Image, unpack
-from fourfold.store import log
 from fourfold.store.keys import loadable_parts, program_parts
 from fourfold.store.prepared import Prepared
 

@@ -16,6 +16,7 @@ from imagined_gpu import forget_drivers
 from small_networks import small_onnx
 
 import fourfold
+from fourfold import log
 from fourfold.cli import main
 from fourfold.errors import DeviceError, InputError
 from fourfold.plan import Program
@@ -26,7 +27,6 @@ from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.image import Image
 from fourfold.players.interpret import device as interpreted
 from fourfold.players.interpret.backend import InterpretBackend
-from fourfold.store import log
 from fourfold.store.prepared import Prepared
 
 UUID = "00" * 16  # what the imagined driver says

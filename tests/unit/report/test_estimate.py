@@ -108,7 +108,7 @@ def test_it_prints_itself_and_goes_into_json(tmp_path: Path) -> None:
     found = fourfold.estimate(str(path), "null")
     lines = [line.split() for line in str(found).splitlines()]
     assert ["inputs", str(found.inputs), "bytes"] in lines
-    assert ["operations", "48"] in lines
+    assert ["arithmetic", "48", "FLOP"] in lines
     told = CliRunner().invoke(main, ["estimate", str(path), "--device", "null", "--json"])
     assert json.loads(told.output) == {"model": str(path), **found.to_json()}
     shown = CliRunner().invoke(main, ["estimate", str(path), "--device", "null"])

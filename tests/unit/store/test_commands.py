@@ -92,10 +92,14 @@ def test_prepare_does_not_overwrite_other_files(model: Path) -> None:
     assert model.read_bytes() == before
 
 
-def test_inspect_refuses_other_files(model: Path) -> None:
-    result = call("inspect", model)
-    assert result.exit_code == 2
-    assert "not a prepared file" in result.output
+def test_inspect_takes_models_too(model: Path) -> None:
+    found = ask("inspect", model)
+    assert found["format"] == "TFLite"
+    assert found["outputs"] == [{"name": "scores", "shape": [1, 10], "dtype": "f32"}]
+    shown = call("inspect", model)
+    assert "inputs and outputs" in shown.output
+    (model.parent / "page.html").write_text("<html>")
+    assert call("inspect", model.parent / "page.html").exit_code == 1
 
 
 def test_the_commands_of_the_store(model: Path, device: DeviceInfo, tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ def test_they_survive_a_damaged_database(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.put_facts(NULL_GPU, FACTS)
     change(tmp_path, "DROP TABLE digests")
-    assert store.model_digest(__file__)  # the call that finds out
+    model = tmp_path / "model.tflite"
+    model.write_bytes(b"\0\0\0\0TFL3")
+    assert store.model_digest(model)  # the call that finds out
     assert Store(tmp_path).find_facts(NULL_GPU).facts == FACTS
 
 

@@ -45,7 +45,7 @@ print(session.origin, *(name for name in set(sys.modules) - before if name in sy
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "m.bin"
-    path.write_bytes(b"a model")
+    path.write_bytes(b"\0\0\0\0TFL3 a model")
     monkeypatch.setattr(loading, "compile_request", lambda request, tuned: line())
     return path
 
@@ -125,7 +125,7 @@ def test_nothing_is_kept_where_there_is_no_store(
 
 
 def test_memory_keeps_for_this_process(model: Path, device: DeviceInfo, tmp_path: Path) -> None:
-    model.write_bytes(b"only in memory")
+    model.write_bytes(b"\0\0\0\0TFL3 only in memory")
     origins = []
     for _ in range(2):
         with fourfold.Session(model, device, cache="memory") as session:

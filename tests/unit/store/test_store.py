@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from tiny_plan import line
 
+from fourfold.errors import ModelError
 from fourfold.plan import Section
 from fourfold.players.null import NULL_GPU
-from fourfold.store import database
+from fourfold.store import database, models
 from fourfold.store.keys import device_key, engine_parts, key_of, plan_parts, program_parts
 from fourfold.store.store import Store, memory_store
 from fourfold.store.transfer import export_store, import_store
@@ -170,25 +171,36 @@ def test_the_digest_of_a_model_is_remembered(
 ) -> None:
     store = Store(tmp_path / "store")
     model = tmp_path / "m"
-    model.write_bytes(b"abc")
+    model.write_bytes(b"\0\0\0\0TFL3 abc")
     os.utime(model, (1, 1))  # long ago
     first = store.model_digest(model)
     monkeypatch.setattr(store, "_fresh_digest", lambda *given: "read again")
     assert store.model_digest(model) == first
-    model.write_bytes(b"abd")
+    model.write_bytes(b"\0\0\0\0TFL3 abd")
     assert store.model_digest(model) == "read again"
 
 
 def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     model = tmp_path / "m"
-    model.write_bytes(b"abc")
+    model.write_bytes(b"\0\0\0\0TFL3 abc")
     stamp = time.time_ns()
     os.utime(model, ns=(stamp, stamp))
     first = store.model_digest(model)
-    model.write_bytes(b"abd")
+    model.write_bytes(b"\0\0\0\0TFL3 abd")
     os.utime(model, ns=(stamp, stamp))  # the same size and time, another content
     assert store.model_digest(model) != first
+
+
+def test_what_is_no_model_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(3 << 30)  # a hole: it takes no room, but time to read
+    monkeypatch.setattr(models, "digest_file", lambda path: pytest.fail(f"{path} was read"))
+    with pytest.raises(ModelError, match="not a model that can be read"):
+        Store(tmp_path / "store").model_digest(large)
 
 
 def test_the_digest_of_a_model_covers_all_of_its_files(

@@ -42,7 +42,7 @@ class Litert:
         assert source is not None, "units of a file have a source graph"
         content = source.write([unit.name], source.reads(unit.name), source.writes(unit.name))
         try:
-            interpreter.make_interpreter(content, 1).allocate_tensors()
+            interpreter.allocate(interpreter.make_interpreter(content, 1))
         except (ValueError, RuntimeError) as error:
             return f"LiteRT cannot run it: {first_line(error)}"
         return ""

@@ -11,7 +11,10 @@ import numpy as np
 
 from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
+from fourfold.log import Log
+from fourfold.log.native_output import native_output_logged
 
+log = Log("cpu.litert")
 PACKAGES = ("ai_edge_litert", "tflite_runtime")
 
 
@@ -20,7 +23,8 @@ def runtime() -> Any | None:
     """The module that has LiteRT's interpreter; None where none is installed."""
     for name in PACKAGES:
         try:
-            return import_module(f"{name}.interpreter")
+            with native_output_logged(log):
+                return import_module(f"{name}.interpreter")
         except ImportError:
             continue
     return None
@@ -38,14 +42,18 @@ def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False
             "parts of the model can run nowhere else",
             "install it with 'pip install fourfold[litert]'",
         )
-    if not keep_all:
-        return module.Interpreter(model_content=content, num_threads=threads)
-    return module.Interpreter(
-        model_content=content,
-        num_threads=threads,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-    )
+    more: dict[str, Any] = {}
+    if keep_all:
+        plain = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        more = {"experimental_preserve_all_tensors": True, "experimental_op_resolver_type": plain}
+    with native_output_logged(log):
+        return module.Interpreter(model_content=content, num_threads=threads, **more)
+
+
+def allocate(interpreter: Any) -> None:
+    """Make it ready for the shapes that it has; RuntimeError where it cannot be."""
+    with native_output_logged(log):
+        interpreter.allocate_tensors()
 
 
 def open_file(content: bytes, inputs: Sequence[np.ndarray], threads: int | None) -> RunModel:
@@ -58,7 +66,7 @@ def open_file(content: bytes, inputs: Sequence[np.ndarray], threads: int | None)
     for tensor, array in zip(tensors, inputs, strict=True):
         interpreter.resize_tensor_input(tensor, array.shape)
     try:
-        interpreter.allocate_tensors()
+        allocate(interpreter)
     except RuntimeError as error:
         why = " ".join(str(error).split())
         fix = "compare with it without --shape"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.cpu.litert.direct import failure, make_direct
-from fourfold.cpu.litert.interpreter import make_interpreter
+from fourfold.cpu.litert.interpreter import allocate, make_interpreter
 from fourfold.cpu.protocol import Direct, Lock, Wanted
 from fourfold.cpu.refusal import first_line, refused_part
 from fourfold.plan.tensor_binding import TensorBinding, TensorId
@@ -42,7 +42,7 @@ class LitertPart:
         for binding in self._inputs:
             if binding.type is not None and tuple(shapes[binding.tensor]) != binding.type.shape:
                 interpreter.resize_tensor_input(binding.tensor, binding.type.shape)
-        interpreter.allocate_tensors()
+        allocate(interpreter)
         return interpreter
 
     def run(self, arrays: Sequence[np.ndarray], wanted: Wanted | None = None) -> list[Any]:

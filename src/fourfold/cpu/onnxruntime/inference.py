@@ -12,7 +12,10 @@ import numpy as np
 from fourfold.cpu.protocol import RunModel
 from fourfold.cpu.refusal import first_line
 from fourfold.errors import DeviceError, InputError
+from fourfold.log import Log
+from fourfold.log.native_output import native_output_logged
 
+log = Log("cpu.onnxruntime")
 _ERRORS_ONLY = 3  # of its levels of logging: what it warns of is nothing that a caller can change
 _DTYPES = {
     "tensor(float)": np.float32,
@@ -62,7 +65,8 @@ def open_session(model: str | bytes, threads: int | None) -> Any:
     options.log_severity_level = _ERRORS_ONLY
     if threads is not None:
         options.intra_op_num_threads = threads
-    return module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    with native_output_logged(log):
+        return module.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def open_file(

@@ -14,6 +14,8 @@ import numpy as np
 from fourfold.cpu.protocol import RunModel
 from fourfold.errors import DeviceError, InputError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
+from fourfold.log.native_output import native_output_logged
 from fourfold.packages import installed_version
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 else:
     formats = lazy_import("fourfold.formats")
 
+log = Log("cpu.paddle")
 HEAD = 8  # bytes before a part, which say how long its program is
 # What it raises for a model or inputs that it cannot take.
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, OSError, NotImplementedError)
@@ -48,7 +51,8 @@ def runtime() -> Any:
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of compilers, which nobody needs here
-        return import_module("paddle.inference")
+        with native_output_logged(log):
+            return import_module("paddle.inference")
 
 
 def _prepare(config: Any, threads: int | None, fastest: bool = False) -> Any:
@@ -59,7 +63,9 @@ def _prepare(config: Any, threads: int | None, fastest: bool = False) -> Any:
     config.disable_glog_info()
     if threads is not None:
         config.set_cpu_math_library_num_threads(threads)
-    return runtime().create_predictor(config)
+    create = runtime().create_predictor
+    with native_output_logged(log):
+        return create(config)
 
 
 def open_predictor(content: bytes, threads: int | None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from fourfold.formats.budget import Budget
-from fourfold.formats.conversion import SEE_OPS, sound, unsupported
+from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, sound, unsupported
 from fourfold.formats.inputs import OPEN, open_sizes
 from fourfold.formats.model import Model
 from fourfold.formats.names import unique
@@ -33,7 +33,7 @@ def read(source: ModelSource, options: ReadOptions) -> Model:
         file = read_file(source.content)
         found = convert_graph(file, files, options, Budget.of(len(source.content)))
     if found.graph is None:
-        fix = f"leave strict out, so that the CPU runs these; {SEE_OPS}"
+        fix = f"{ON_THE_CPU}; {SEE_OPS}"
         raise unsupported(source.title, found.refusals, fix)
     taken = {value.name: value.sizes or () for value in file.graph.inputs}
     sizes = [

@@ -9,7 +9,7 @@ from functools import partial
 from fourfold.custom import how_to_register
 from fourfold.errors import ModelError, Refusal, UnsupportedError
 from fourfold.formats.budget import Budget
-from fourfold.formats.conversion import SEE_OPS, unsupported
+from fourfold.formats.conversion import ON_THE_CPU, SEE_OPS, unsupported
 from fourfold.formats.model import Model
 from fourfold.formats.options import ReadOptions
 from fourfold.formats.rule_table import summary
@@ -73,7 +73,7 @@ def _others(file: FileRecord, main: int, quantized: bool) -> Iterator[Converted]
 def _unsupported(
     title: str, record: SubgraphRecord, refusals: tuple[Refusal, ...]
 ) -> UnsupportedError:
-    fix = f"leave strict out, so that the CPU runs these; {SEE_OPS}"
+    fix = f"{ON_THE_CPU}; {SEE_OPS}"
     refused = {refusal.op for refusal in refusals}
     for operator in record.operators:
         if operator.custom_code and operator.title in refused:

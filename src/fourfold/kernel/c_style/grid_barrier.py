@@ -23,7 +23,7 @@ typedef struct {
     ${global}int *state;
     ${global}uint *host;
     uint phase;
-    int due;
+    int due;$wait_fields
 } waiting;
 
 $function void meet_beside(int seat, int items)
@@ -35,7 +35,7 @@ $function waiting begin(${global}int *state, ${global}uint *host)
 {
     uint now;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(state) : "memory");
-    waiting others = { state, host, now & 0x80000000u, 0 };
+    waiting others = { state, host, now & 0x80000000u, 0$wait_zeros };
     return others;
 }
 
@@ -55,16 +55,24 @@ $function void await_others(waiting *others)
 {
     if (!others->due) return;
     others->due = 0;
-    if ($item == 0) {
+    if ($item == 0) {$wait_began
         uint now;
         do {
             asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
                 : "=r"(now) : "l"(others->state) : "memory");
-        } while ((now & 0x80000000u) != others->phase);
+        } while ((now & 0x80000000u) != others->phase);$wait_ended
     }
     asm volatile("bar.sync 0;" ::: "memory");
 }
 """
+
+# What is added where waiting is timed; `stage_clock` has the functions.
+_CLOCKED = {
+    "wait_fields": "\n    $long wait_began;\n    $long wait_ended;",
+    "wait_zeros": ", 0, 0",
+    "wait_began": "\n        others->wait_began = own_ticks();",
+    "wait_ended": "\n        others->wait_ended = own_ticks();",
+}
 
 # Words of the state, behind the barrier's own: how far the host is, how many groups have left.
 _PASSED, _LEFT = 32, 33
@@ -113,9 +121,10 @@ $function void tell_host(waiting *others, int groups)
 """
 
 
-def grid_barrier(dialect: Dialect) -> str:
-    """How groups wait for each other."""
-    return dialect.fill(_GRID_BARRIER)
+def grid_barrier(dialect: Dialect, clocked: bool = False) -> str:
+    """How groups wait for each other; `clocked`, one work-item remembers from when to when."""
+    lines = {name: dialect.fill(text) if clocked else "" for name, text in _CLOCKED.items()}
+    return dialect.fill(_GRID_BARRIER, **lines)
 
 
 def host_handshake(dialect: Dialect) -> str:

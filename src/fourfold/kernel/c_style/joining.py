@@ -44,8 +44,11 @@ def join_shared(
     buffers: int,
     dialect: Dialect,
     host_protocol: int | None,
+    clocked: bool = False,
 ) -> JoinedStages:
-    """The kernel whose groups share all stages, and what each run of them is."""
+    """The kernel whose groups share all stages, and what each run of them is; `clocked`, they note
+    when they were done with each.
+    """
     functions, number_of = stage_functions(runs, dialect, shares=True)
     kernels = tuple(function.kernel for function in functions)
     stride, joined = row_stride(kernels), []
@@ -55,7 +58,7 @@ def join_shared(
         title = f"{len(run)} stages, {barriers} grid barriers, {crossed} of them crossed"
         called = [number_of[id(stage)] for stage in run]
         joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
-    text = sharing_text(functions, buffers, GPU_ITEMS, dialect, host_protocol)
+    text = sharing_text(functions, buffers, GPU_ITEMS, dialect, host_protocol, clocked)
     asked = asked_memory(functions, GPU_ITEMS, dialect)
     sizes = (groups * GPU_ITEMS,), (GPU_ITEMS,)
     return JoinedStages(text, ENTRY, *sizes, tuple(joined), kernels, asked)

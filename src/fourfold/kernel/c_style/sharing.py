@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
+from fourfold.kernel.c_style.stage_clock import clock_functions, note_functions, note_lines
 from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
 from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride
 
@@ -23,7 +24,7 @@ _SHARE = """
     const int groups = $groups;
     waiting others = begin(state, $host);
     for (int i = item; i < min(stages, 2) * $stride; i += $items) rows[i] = table[i];
-    $barrier;
+    $barrier;$notes_begin
     for (int stage = 0; stage < stages; stage++) {
         ${local}int *row = rows + stage % 2 * $stride;
         const int start = group + row[2] < groups ? group + row[2] : group + row[2] - groups;
@@ -31,14 +32,14 @@ _SHARE = """
         switch (row[0]) {
 $cases
         }
-        await_others(&others);
+        await_others(&others);$notes_last
         if (stage + 1 == stages) break;
         if (row[5] & $arrives) arrive(&others, group, groups);
-        else $barrier;
+        else $barrier;$notes_stage
         // Nobody reads this row any more, and the one after the next takes its place.
         for (int i = item - $last_warp; stage + 2 < stages && i >= 0 && i < $stride; i += 32)
             row[i] = table[(stage + 2) * $stride + i];
-    }
+    }$notes_end
     $told
 """
 
@@ -49,9 +50,11 @@ def sharing_text(
     items: int,
     dialect: Dialect,
     host_protocol: int | None = None,
+    clocked: bool = False,
 ) -> str:
     """The functions of all stages and the kernel that calls them; `items` work-items form a
-    group. `host_protocol` is the buffer by which it speaks with the host, if it does.
+    group. `host_protocol` is the buffer by which it speaks with the host, if it does; `clocked`, it
+    notes when stages were done.
     """
     space, restrict = dialect.words["global"], dialect.words["restrict"]
     lines = [
@@ -61,11 +64,13 @@ def sharing_text(
         f"    {space}const uchar *{restrict} constants = b1;",
         f"    {space}const int *table = ({space}const int *)(b1 + table_at);",
         f"    {space}int *state = ({space}int *)b{buffers - 1};",
-        _body(stages, buffers, items, dialect, host_protocol),
+        _body(stages, buffers, items, dialect, host_protocol, clocked),
         "}",
         "",
     ]
-    before = [grid_barrier(dialect)]
+    before = [clock_functions(dialect)] if clocked else []
+    before.append(grid_barrier(dialect, clocked))
+    before += [note_functions(dialect)] if clocked else []
     before += [] if host_protocol is None else [host_handshake(dialect)]
     return dialect.unit("\n".join([*before, *(stage.named_text for stage in stages), *lines]))
 
@@ -103,6 +108,7 @@ def _body(
     items: int,
     dialect: Dialect,
     host_protocol: int | None,
+    clocked: bool,
 ) -> str:
     cases = "\n".join(_rounds(number, stage, buffers, items) for number, stage in enumerate(stages))
     stride = row_stride([stage.kernel for stage in stages])
@@ -121,6 +127,7 @@ def _body(
         cases=cases,
         host=host,
         told="" if host_protocol is None else "tell_host(&others, groups);",
+        **note_lines(dialect, clocked),
     )
 
 

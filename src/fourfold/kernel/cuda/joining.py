@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.c_style.joining import join_shared, refuses_sizes
+from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.cuda.dialect import CUDA
 from fourfold.kernel.language import JoinedStages
 from fourfold.kernel.stage import GPU_ITEMS, Stage
+from fourfold.plan.stage_clocks import StageClock
 
 
 class PersistentKernel:
@@ -30,11 +32,16 @@ class PersistentKernel:
     def state_bytes(self, stages: int, device: DeviceInfo) -> int:
         return STATE_WORDS * 4
 
+    def stage_clock(self, device: DeviceInfo) -> StageClock | None:
+        return GLOBAL_TIMER
+
     def join(
         self,
         runs: Sequence[Sequence[Stage]],
         device: DeviceInfo,
         buffers: int,
         host_protocol: int | None,
+        clock: StageClock | None = None,
     ) -> JoinedStages:
-        return join_shared(runs, device.compute_units, buffers, CUDA, host_protocol)
+        how = (device.compute_units, buffers, CUDA, host_protocol, clock is not None)
+        return join_shared(runs, *how)

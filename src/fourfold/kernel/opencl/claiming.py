@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 from fourfold.kernel.c_style.sharing import buffer_bases, entry_head
 from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
+from fourfold.kernel.opencl.claiming_clock import clock_function, note_lines
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.stage_table import row_stride
+from fourfold.plan.stage_clocks import StageClock
 
 STATE_STRIDE = 32  # words between counters, so that no two share a line of the cache
 GROUPS_EACH = 4  # groups a unit gets where they claim: a driver may hand out several at once
@@ -33,13 +35,13 @@ static __attribute__((noinline)) void walk(
     __global const int *table,
     volatile __global int *state,
     int stages,
-    int groups)
+    int groups{notes_parameter})
 {{
     const int parts = groups / {each};
     const int mine = part_of_thread(state + {apart}, parts);
     const int before = 2 + parts / {apart}, end = stages - 1, whole = table[end * {stride} + 1];
     const int late = whole > 0 && state[(before + end * (parts + 1)) * {apart}] >= whole;
-    const ulong began = ticks();
+    const ulong began = ticks();{notes_begin}
     int alone = atomic_inc(state + 1) + 1 < parts;
     for (int stage = late ? stages : 0; stage < stages; stage++) {{
         __global const int *row = table + stage * {stride};
@@ -76,10 +78,10 @@ static __attribute__((noinline)) void walk(
                 mem_fence(CLK_GLOBAL_MEM_FENCE);
                 atomic_add(done, made);
             }}
-        }}
+        }}{notes_work}
         for (int turn = 0; *done < row[1]; turn++) wait_a_while(turn);
-        mem_fence(CLK_GLOBAL_MEM_FENCE);
-    }}
+        mem_fence(CLK_GLOBAL_MEM_FENCE);{notes_stage}
+    }}{notes_end}
     // The last group to leave makes the counters ready for the next run.
     if (atomic_inc(state) == groups - 1) {{
         state[0] = state[1] = 0;
@@ -89,7 +91,7 @@ static __attribute__((noinline)) void walk(
 """
 _WALK = """
     __global uchar *const bases[] = {{ {bases} }};
-    walk(bases, table, state, stages, (int)get_num_groups(0));
+    walk(bases, table, state, stages, (int)get_num_groups(0){group});
 """
 
 # What a group claims: virtual groups from one number to another, in a box of the grid. Which part
@@ -141,22 +143,30 @@ static void wait_a_while(int turn) { }
 """
 
 
-def claiming_text(stages: Sequence[StageFunction], buffers: int) -> str:
-    """The functions of all stages and the kernel that calls them, with groups of one work-item."""
+def claiming_text(
+    stages: Sequence[StageFunction], buffers: int, clock: StageClock | None = None
+) -> str:
+    """The functions of all stages and the kernel that calls them, with groups of one work-item.
+    With a clock they note when stages were done.
+    """
     lines = [
         entry_head(buffers, 1, OPENCL),
         "{",
         *buffer_bases(buffers, OPENCL),
         "    __global const int *table = (__global const int *)(b1 + table_at);",
         f"    volatile __global int *state = (volatile __global int *)b{buffers - 1};",
-        _WALK.format(bases=", ".join(f"b{number}" for number in range(buffers))),
+        _WALK.format(
+            bases=", ".join(f"b{number}" for number in range(buffers)),
+            group=", (int)get_group_id(0)" if clock else "",
+        ),
         "}",
         "",
     ]
-    return "\n".join([THREAD, *_claim_functions(stages), *lines])
+    reading = [clock_function(clock)] if clock else []
+    return "\n".join([THREAD, *reading, *_claim_functions(stages, clock), *lines])
 
 
-def _claim_functions(stages: Sequence[StageFunction]) -> list[str]:
+def _claim_functions(stages: Sequence[StageFunction], clock: StageClock | None) -> list[str]:
     """All that happens where groups claim. None of it is part of the kernel's own body, which PoCL
     compiles three times: as such, and for two ways to start a group.
     """
@@ -170,6 +180,7 @@ def _claim_functions(stages: Sequence[StageFunction]) -> list[str]:
         each=GROUPS_EACH,
         alone_ticks=ALONE_TICKS,
         cases=cases,
+        **note_lines(clock, STATE_STRIDE),
     )
     return [*(text for stage in stages for text in (stage.named_text, _some(stage))), walk]
 

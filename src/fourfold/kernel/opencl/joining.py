@@ -11,12 +11,15 @@ from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.c_style.joining import join_shared, refuses_sizes, stage_functions
 from fourfold.kernel.c_style.sharing import ENTRY
+from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.opencl.claiming import GROUPS_EACH, STATE_STRIDE, claiming_text
+from fourfold.kernel.opencl.claiming_clock import KERNEL_CLOCK, PROCESSOR_TICKS
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.stage import GPU_ITEMS, Stage
 from fourfold.kernel.stage_table import claimed, fill_table, row_stride
 from fourfold.kernel.statement import LocalArray
+from fourfold.plan.stage_clocks import StageClock
 
 
 class PersistentKernel:
@@ -44,19 +47,31 @@ class PersistentKernel:
         parts = device.compute_units
         return (2 + parts // STATE_STRIDE + stages * (1 + parts)) * STATE_STRIDE * 4
 
+    def stage_clock(self, device: DeviceInfo) -> StageClock | None:
+        """A GPU's own, the extension's, or that of a processor which the text knows how to read."""
+        if self.shares(device):
+            return GLOBAL_TIMER
+        if device.claims.get("kernel_clock"):
+            return KERNEL_CLOCK
+        return PROCESSOR_TICKS if self.waits_cheaply(device) else None
+
     def join(
         self,
         runs: Sequence[Sequence[Stage]],
         device: DeviceInfo,
         buffers: int,
         host_protocol: int | None,
+        clock: StageClock | None = None,
     ) -> JoinedStages:
         if self.shares(device):
-            return join_shared(runs, device.compute_units, buffers, OPENCL, host_protocol)
-        return _join_claimed(runs, device.compute_units, buffers)
+            how = (device.compute_units, buffers, OPENCL, host_protocol, clock is not None)
+            return join_shared(runs, *how)
+        return _join_claimed(runs, device.compute_units, buffers, clock)
 
 
-def _join_claimed(runs: Sequence[Sequence[Stage]], units: int, buffers: int) -> JoinedStages:
+def _join_claimed(
+    runs: Sequence[Sequence[Stage]], units: int, buffers: int, clock: StageClock | None
+) -> JoinedStages:
     """The kernel whose groups claim chunks of all stages, and what each run of them is."""
     functions, number_of = stage_functions(runs, OPENCL, shares=False)
     kernels = tuple(function.kernel for function in functions)
@@ -66,5 +81,5 @@ def _join_claimed(runs: Sequence[Sequence[Stage]], units: int, buffers: int) -> 
         called = [number_of[id(stage)] for stage in run]
         table = fill_table(run, called, distributions, stride)
         joined.append(JoinedRun(table, f"{len(run)} stages"))
-    text = claiming_text(functions, buffers)
+    text = claiming_text(functions, buffers, clock)
     return JoinedStages(text, ENTRY, (units * GROUPS_EACH,), (1,), tuple(joined), kernels)

@@ -17,6 +17,7 @@ from fourfold.kernel.stage_table import (
 )
 from fourfold.kernel.statement import LocalArray
 from fourfold.kernel.tree.render import render
+from fourfold.plan.stage_clocks import StageClock
 
 ENTRY = "one_launch"
 _ANY = "stage_of_any_name"  # stands in a text until it is known to be a new one
@@ -45,12 +46,16 @@ class StageList:
         """Stages run one after the other: nobody tells anybody."""
         return 0
 
+    def stage_clock(self, device: DeviceInfo) -> StageClock | None:
+        return None
+
     def join(
         self,
         runs: Sequence[Sequence[Stage]],
         device: DeviceInfo,
         buffers: int,
         host_protocol: int | None,
+        clock: StageClock | None = None,
     ) -> JoinedStages:
         kernels: dict[str, tuple[int, Kernel]] = {}
         numbers: dict[int, int] = {}

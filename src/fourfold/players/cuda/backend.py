@@ -11,7 +11,7 @@ from fourfold.plan import Plan, Program
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
-    from fourfold.players.cuda import boards, driver, failures, nvrtc
+    from fourfold.players.cuda import boards, clocked, driver, failures, nvrtc, traced
     from fourfold.players.cuda import devices as found
     from fourfold.players.cuda import import_memory as imports
     from fourfold.players.cuda import memory as memories
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from fourfold.players.cuda import program as programs
     from fourfold.players.cuda import shared_stream as streams
     from fourfold.players.cuda import timer as timers
+    from fourfold.trace import Trace
 else:
     # A start on another device has no use for any of them.
     boards = lazy_import("fourfold.players.cuda.boards")
+    clocked = lazy_import("fourfold.players.cuda.clocked")
     driver = lazy_import("fourfold.players.cuda.driver")
     failures = lazy_import("fourfold.players.cuda.failures")
     found = lazy_import("fourfold.players.cuda.devices")
@@ -32,6 +34,7 @@ else:
     programs = lazy_import("fourfold.players.cuda.program")
     streams = lazy_import("fourfold.players.cuda.shared_stream")
     timers = lazy_import("fourfold.players.cuda.timer")
+    traced = lazy_import("fourfold.players.cuda.traced")
 
 
 class CudaBackend(Backend):
@@ -84,6 +87,14 @@ class CudaBackend(Backend):
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> players.Player:
         return players.Player(device, plan, cast("programs.BuiltModule | None", program))
+
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> clocked.ClockedPlayer:
+        return clocked.ClockedPlayer(device, plan)
+
+    def make_traced_player(
+        self, device: DeviceInfo, plan: Plan, trace: Trace
+    ) -> traced.TracedPlayer:
+        return traced.TracedPlayer(device, plan, trace)
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.CudaMemory:
         return memories.OwnMemory(device, size)

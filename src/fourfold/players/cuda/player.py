@@ -77,11 +77,13 @@ class Player(TimedPlayer):
         self._ports = PortMemory(self._context, self.plan, addresses, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
-        how = (self.info, self.plan, program.module)
-        self._binder = LaunchBinder(*how, addresses)
+        self._binder = self._make_binder(program.module)
         self._own = Replay(self._ports.route(), self._binder)
         self._held.callback(self._own.release)
         self._own.capture()
+
+    def _make_binder(self, module: cu.Module) -> LaunchBinder:
+        return LaunchBinder(self.info, self.plan, module, self._buffers.addresses)
 
     def _make_handshake(self) -> HostHandshake | None:
         """How the host and a kernel that waits for it speak, where the plan has such a kernel."""

@@ -9,11 +9,13 @@ from weakref import WeakValueDictionary
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.plan import Program
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.image import Image, unpack
-from fourfold.store.log import log_once
+
+log = Log("players.cuda")
 
 _NO_NEWER = (
     "update NVIDIA's driver, or build with a compiler that is no newer: "
@@ -89,5 +91,5 @@ def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:
         if not error.refused:
             raise
         why = f"code by {image.compiler} for {image.architecture} is refused by {device.name}"
-        log_once(f"{why}, whose driver has CUDA {device.driver}: {_NO_NEWER}")
+        log.warn_once(f"{why}, whose driver has CUDA {device.driver}: {_NO_NEWER}")
         return None

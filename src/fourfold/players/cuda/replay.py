@@ -33,7 +33,11 @@ class Route(NamedTuple):
 
 
 class LaunchBinder:
-    """Makes launches of a plan's, each with every argument set."""
+    """Makes launches of a plan's, each with every argument set. A run of those that it makes is
+    captured in a graph, unless they are to be put in one by one.
+    """
+
+    captures = True
 
     def __init__(
         self, info: DeviceInfo, plan: Plan, module: cu.Module, addresses: Mapping[int, int]
@@ -95,6 +99,7 @@ class Replay:
 
     def __init__(self, route: Route, binder: LaunchBinder) -> None:
         self.route, self.launches = route, binder.bind(dict(route.places))
+        self._captures = binder.captures
         self._graph: cu.Graph | None = None
         self._was_put = self._was_captured = False
 
@@ -113,6 +118,8 @@ class Replay:
         one.
         """
         self._was_captured = True
+        if not self._captures:
+            return
         try:
             self._graph = cu.Graph(self._put_all)
         except cu.Error as error:

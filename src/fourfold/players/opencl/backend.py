@@ -25,9 +25,13 @@ from fourfold.players.opencl.timer import LaunchTimer
 from fourfold.players.protocol import Backend, BuiltProgram
 
 if TYPE_CHECKING:
+    from fourfold.players.opencl import clocked, traced
     from fourfold.players.opencl import device_memory as memories
+    from fourfold.trace import Trace
 else:
     memories = lazy_import("fourfold.players.opencl.device_memory")
+    clocked = lazy_import("fourfold.players.opencl.clocked")
+    traced = lazy_import("fourfold.players.opencl.traced")
 contexts = lazy_import("fourfold.players.opencl.shared_context")
 imports = lazy_import("fourfold.players.opencl.import_memory")
 probes = lazy_import("fourfold.players.opencl.probe")  # a start from what is kept asks for nothing
@@ -79,6 +83,14 @@ class OpenCLBackend(Backend):
         self, device: DeviceInfo, plan: Plan, program: BuiltProgram | None = None
     ) -> Player:
         return Player(device, plan, cast("cl.Program | None", program))
+
+    def make_clocked_player(self, device: DeviceInfo, plan: Plan) -> clocked.ClockedPlayer:
+        return clocked.ClockedPlayer(device, plan)
+
+    def make_traced_player(
+        self, device: DeviceInfo, plan: Plan, trace: Trace
+    ) -> traced.TracedPlayer:
+        return traced.TracedPlayer(device, plan, trace)
 
     def make_memory(self, device: DeviceInfo, size: int) -> memories.OpenCLMemory:
         return memories.OpenCLMemory.make(device, size)

@@ -19,14 +19,14 @@ class LaunchQueue:
     """A queue for launches. `alone` keeps those of other players away, where they share it."""
 
     def __init__(self, queue: cl.Queue, lock: AbstractContextManager[object]) -> None:
-        self.queue, self._lock = queue, lock
+        self.queue, self.lock = queue, lock
 
     def launch(self, calls: Sequence[cl.Call], after: cl.Event | None = None) -> None:
         """Put launches in, which wait for a command of another queue if one is given."""
         if after is not None:
             first, *others = calls
             calls = [(*first[:-3], 1, byref(after.handle), first[-1]), *others]
-        with self._lock:
+        with self.lock:
             self.queue.replay(calls)
 
     def launch_watched(self, calls: Sequence[cl.Call], after: cl.Event | None) -> cl.Event:
@@ -39,7 +39,7 @@ class LaunchQueue:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """While nothing that was put in here runs, and nobody puts more in."""
-        with self._lock:
+        with self.lock:
             self.queue.finish()
             yield
 

@@ -19,7 +19,7 @@ from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.arguments import BoundKernels, KernelBinder
 from fourfold.players.opencl.devices import context_of, drop_if_lost, reason_of
 from fourfold.players.opencl.images import Images
-from fourfold.players.opencl.launch_queue import launch_queue
+from fourfold.players.opencl.launch_queue import LaunchQueue, launch_queue
 from fourfold.players.opencl.ports import HOST, Ports
 from fourfold.players.opencl.program import build_text, fetch_binary
 from fourfold.players.opencl.shared_constants import upload_constants
@@ -49,10 +49,7 @@ class Player(TimedPlayer):
         self.info, self.plan = info, plan
         self.timings: dict[str, float] = {}
         self._context = context_of(info)
-        self._launches, self._images = (
-            launch_queue(self._context, plan, info.shared_queue),
-            Images(self._context, info),
-        )
+        self._launches, self._images = self._make_queue(), Images(self._context, info)
         self._queue = self._launches.queue
         self._queues: slots.SlotQueues | None = None  # of runs in flight, once there are such
         started = time.perf_counter()
@@ -66,6 +63,9 @@ class Player(TimedPlayer):
         self._guard("setting host memory aside", self._map_ports)
         self._guard("binding the kernels", self._bind_all)
         self.timings["upload"] = time.perf_counter() - started
+
+    def _make_queue(self) -> LaunchQueue:
+        return launch_queue(self._context, self.plan, self.info.shared_queue)
 
     def _upload(self) -> None:
         self._buffers: list[cl.Buffer] = []

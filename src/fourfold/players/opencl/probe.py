@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from fourfold.device import IMAGES, LIBERTIES, WAITING, DeviceInfo, Fact
 from fourfold.kernel.opencl import probes
+from fourfold.log import Log
 from fourfold.players.opencl.liberty_trials import try_liberties
 from fourfold.players.opencl.self_test import open_kernels, try_self_test
 from fourfold.players.opencl.trial_process import TrialProcess, tell_facts
@@ -20,7 +21,8 @@ from fourfold.players.opencl.trials import (
     try_subgroups,
 )
 from fourfold.players.opencl.waiting_trials import try_waiting
-from fourfold.store.log import log_once
+
+log = Log("players.opencl")
 
 _IN_A_PROCESS = {
     "images": lambda info: (try_images(info),),
@@ -40,7 +42,9 @@ def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
             try:
                 answer = trial(info)
             except Unanswered as error:
-                log_once(f"a trial of {', '.join(told)} on {info.name} gave no answer: {error}")
+                log.warn_once(
+                    f"a trial of {', '.join(told)} on {info.name} gave no answer: {error}"
+                )
                 continue
             found |= {name: answer[name] for name in told if name in answer}
     return found

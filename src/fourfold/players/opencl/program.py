@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from fourfold.errors import BuildError, DeviceError
 from fourfold.lazy import lazy_import
+from fourfold.log import Log
 from fourfold.plan import Program
 from fourfold.players.opencl import binding as cl
 
 if TYPE_CHECKING:
     from fourfold.kernel.opencl import probes
+    from fourfold.log import native_output
 else:
     probes = lazy_import("fourfold.kernel.opencl.probes")
+    native_output = lazy_import("fourfold.log.native_output")
+
+log = Log("players.opencl")
 
 _POCL = "portable computing language"
 _NO_HEADER = "-D_OPENCL_H_"  # PoCL's header of all functions stands behind this name
@@ -21,11 +27,15 @@ _NO_HEADER = "-D_OPENCL_H_"  # PoCL's header of all functions stands behind this
 def build_text(context: cl.Context, program: Program) -> cl.Program:
     """The program, by the device's compiler."""
     made = cl.Program.of_text(context, program.text)
+    began = time.perf_counter()
     try:
-        made.build(program.options)
+        with native_output.native_output_logged(log):
+            made.build(program.options)
     except cl.Error as error:
         what = f"the kernels do not build on {context.device.name}"
         raise BuildError(what, made.log or str(error), program.text) from error
+    seconds, size = time.perf_counter() - began, len(program.text)
+    log.debug("%s built %d bytes of kernels in %.1f ms", context.device.name, size, seconds * 1e3)
     return made
 
 
@@ -60,8 +70,9 @@ def warm_compiler(context: cl.Context) -> None:
     """
     try:
         part = cl.Program.of_text(context, probes.NOTHING)
-        part.compile(_NO_HEADER)
-        cl.Program.of_part(context, part)
+        with native_output.native_output_logged(log):
+            part.compile(_NO_HEADER)
+            cl.Program.of_part(context, part)
     except cl.Error:
         return  # whatever is wrong, the program that is to be built will have the message
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
+from fourfold.log import Log
 from fourfold.players.remote.link import Link
-from fourfold.store.log import log_once
+
+log = Log("players.remote")
 
 PAUSE, MOST = 5.0, 180.0  # seconds between two looks, and of waiting at most
 _MODERATE = 2  # of Android's thermal status: from here on it slows things down
@@ -39,12 +41,14 @@ class HeatWatch:
         sign = self._sign()
         if sign is None:
             return False
-        log_once(f"{self._link.name} is hot ({sign}): kernels are timed when it has cooled down")
+        log.warn_once(
+            f"{self._link.name} is hot ({sign}): kernels are timed when it has cooled down"
+        )
         for _ in range(round(MOST / PAUSE)):
             self._sleep(PAUSE)
             if self._sign() is None:
                 return True
-        log_once(f"{self._link.name} stays hot: kernels are timed as it is now")
+        log.warn_once(f"{self._link.name} stays hot: kernels are timed as it is now")
         self._usual = self._look()
         self._accepted = self._usual.get("status", 0)
         return True

@@ -14,6 +14,7 @@ from fourfold.errors import BuildError, DeviceError
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.opencl import probes
 from fourfold.kernel.opencl.claiming import GROUPS_EACH
+from fourfold.log import Log
 from fourfold.plan import CONSTANT_ALIGNMENT, CONSTANTS, BufferUse, Program
 from fourfold.players.connections import ConnectionLost
 from fourfold.players.remote.devices import machine_of
@@ -34,8 +35,9 @@ from fourfold.players.trial_answers import (
     numbers,
     texels,
 )
-from fourfold.store.log import log_once
 from fourfold.types import TensorType
+
+log = Log("players.remote")
 
 Facts = Mapping[str, Fact]
 _RUNS = 3
@@ -221,7 +223,9 @@ def probe(device: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
             try:
                 found |= trial(trials)
             except Unanswered as error:
-                log_once(f"a trial of {', '.join(told)} on {device.name} gave no answer: {error}")
+                log.warn_once(
+                    f"a trial of {', '.join(told)} on {device.name} gave no answer: {error}"
+                )
     return found
 
 

@@ -19,7 +19,7 @@ from fourfold.players.opencl.binding.objects import (
     address_of,
 )
 
-_PROFILING, _STARTED, _ENDED = 1 << 1, 0x1282, 0x1283
+_PROFILING, _QUEUED, _STARTED, _ENDED = 1 << 1, 0x1280, 0x1282, 0x1283
 _STATUS, _COMPLETE = 0x11D3, 0
 _MAP_BOTH = 0b11
 
@@ -58,6 +58,16 @@ class Event(Handle):
     def seconds_from(self, first: Event) -> float:
         """From the start of another launch to the end of this one."""
         return (self._time(_ENDED) - first._time(_STARTED)) * 1e-9
+
+    @property
+    def queued(self) -> int:
+        """When the command was put in, in nanoseconds of the device's clock."""
+        return self._time(_QUEUED)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """When the command began and ended, by the same clock."""
+        return self._time(_STARTED), self._time(_ENDED)
 
     def _time(self, what: int) -> int:
         found = info("clGetEventProfilingInfo", self.pointer, what)

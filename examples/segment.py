@@ -1,0 +1,16 @@
+"""Say which parts of a photograph are what, and colour them.
+
+python examples/segment.py deeplab_v3.tflite street.jpg parts.png
+"""
+
+import sys
+
+import fourfold
+from fourfold import results
+
+model, photograph, drawing = sys.argv[1:]
+with fourfold.Session(model) as session:
+    answer = results.ask(session, photograph)
+for part in answer.masks[0].shares:
+    print(f"{part.share:6.1%}  {part.name}")
+answer.draw(photograph).save(drawing)

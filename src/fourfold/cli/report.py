@@ -1,0 +1,95 @@
+"""Write a report of a run: one page that shows what ran where and why, and how fast.
+
+The page needs no network. It has the graph, a timeline, the kernels beside what the device can do
+at most, memory, the start in its parts, advice, and with --verify accuracy by layer. --json keeps
+the data; --compare shows a run that was kept so as the one before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._inputs import gather_inputs
+from fourfold.cli._options import ModelArguments, model_options, postprocess_options, seed_option
+from fourfold.cli._show import byte_count, duration, progress
+from fourfold.config import PLACEMENTS, PlacementName
+from fourfold.errors import InputError
+from fourfold.report.run_report.record import RunRecord
+from fourfold.report.run_report.record_file import read_record, write_record
+from fourfold.report.run_report.report import RunReport
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command(help=__doc__)
+@model_options
+@click.option("-o", "--output", type=FILE, default="report.html", show_default=True)
+@click.option("--json", "data", type=FILE, help="Write the data here, too.")
+@click.option("--compare", "other", type=FILE, help="Data of an earlier run, to show beside.")
+@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@click.option("--placement", type=click.Choice(PLACEMENTS), help="Where the model is to run.")
+@click.option("--verify", is_flag=True, help="Compare every layer with the CPU runtime.")
+@click.option("--candidates", is_flag=True, help="Time other ways to run kernels, for a minute.")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=3.0, show_default=True, help="Of runs."
+)
+@scaling_options
+@postprocess_options
+@seed_option
+def command(  # noqa: PLR0913 - each is an option that callers know by name
+    arguments: ModelArguments,
+    output: Path,
+    data: Path | None,
+    other: Path | None,
+    files: tuple[str, ...],
+    placement: PlacementName | None,
+    verify: bool,
+    candidates: bool,
+    seconds: float,
+    scaling: Scaling,
+    seed: int,
+) -> None:
+    before = None if other is None else read_record(other)
+    check_folders(output, data)
+    with (
+        replace(arguments, pixels=scaling.pixels).open(not verify, placement=placement) as session,
+        progress() as bar,
+    ):
+        inputs = gather_inputs(session.inputs, files, scaling, seed).arrays
+        bar.add_task("running and measuring", total=None)
+        found = session.report(inputs, verify=verify, candidates=candidates, seconds=seconds)
+    report = RunReport(with_words(found.record, files, seed), before)
+    report.save(output)
+    if data is not None:
+        write_record(report.record, data)
+    show(report.record, output, data)
+
+
+def check_folders(*paths: Path | None) -> None:
+    """Whatever cannot be written is told before anything is run."""
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            what, why = f"'{path}' cannot be written", f"there is no folder '{path.parent}'"
+            raise InputError(what, why, "make the folder, or name another file")
+
+
+def with_words(record: RunRecord, files: tuple[str, ...], seed: int) -> RunRecord:
+    """The record, with words for what inputs held."""
+    given = ", ".join(Path(text.rpartition("=")[2]).name for text in files)
+    words = given or f"random numbers, seed {seed}"
+    return replace(record, subject=replace(record.subject, data=words))
+
+
+def show(record: RunRecord, output: Path, data: Path | None) -> None:
+    subject, times = record.subject, record.times
+    where = f"{subject.device} ({subject.device_kind}), {subject.precision}"
+    click.echo(f"{subject.model} on {where}: {duration(times.median)} a run")
+    if record.summary:
+        click.echo(record.summary)
+    for path in (output, data):
+        if path is not None:
+            click.echo(f"{path}: {byte_count(path.stat().st_size)}")

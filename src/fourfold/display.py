@@ -1,0 +1,52 @@
+"""How things show themselves at a prompt and in a notebook: short texts, and tables as plain HTML.
+
+No colour, size or font is set, so that a table looks as others do in a light notebook and in a dark
+one; nothing is fetched from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+_SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+_TIMES = ((1.0, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
+Cells = Sequence[object]
+
+
+def size_text(count: int) -> str:
+    """Bytes, in the largest unit that they fill."""
+    found = next((pair for pair in _SIZES if count >= pair[0]), None)
+    return f"{count} bytes" if found is None else f"{count / found[0]:.2f} {found[1]}"
+
+
+def time_text(seconds: float) -> str:
+    factor, unit = next((factor, unit) for least, factor, unit in _TIMES if seconds >= least)
+    return f"{seconds * factor:.{2 if unit == 'µs' else 3}f} {unit}"
+
+
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """'1 launch', '3 launches'."""
+    return f"{count} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Cells]) -> str:
+    """A table below a line of text; columns whose name starts with '>' stand to the right. Without
+    columns the first cell of each row is its heading.
+    """
+    sides = ["right" if column.startswith(">") else "left" for column in columns]
+    head = "".join(_cell("th", *pair) for pair in zip(columns, sides, strict=True))
+    body = "".join(f"<tr>{_cells(row, sides)}</tr>" for row in rows)
+    heading = f"<tr>{head}</tr>" if columns else ""
+    return f"<p>{escape(title)}</p><table>{heading}{body}</table>"
+
+
+def _cells(row: Cells, sides: Sequence[str]) -> str:
+    if not sides:
+        return _cell("th", row[0], "left") + "".join(_cell("td", one, "left") for one in row[1:])
+    return "".join(_cell("td", one, side) for one, side in zip(row, sides, strict=True))
+
+
+def _cell(tag: str, content: object, side: str) -> str:
+    text = str(content).lstrip(">") if tag == "th" else str(content)
+    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'

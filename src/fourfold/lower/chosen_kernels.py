@@ -1,0 +1,140 @@
+"""The kernels of a graph and the memory of its values, chosen but not yet bound to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from fourfold.device import DeviceInfo
+from fourfold.errors import Refusal, UnsupportedError
+from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions, Target
+from fourfold.kernel.language import Language
+from fourfold.kernel.location import Location
+from fourfold.lower.allocation import Memory
+from fourfold.lower.assemble import PlanDraft
+from fourfold.lower.bind import Allocation, Bound, bind_kernel
+from fourfold.lower.constants import Constants
+from fourfold.lower.kernels import Built, build_kernels
+from fourfold.lower.levels import LevelSpan
+from fourfold.lower.locations import choose_locations
+from fourfold.lower.one_launch import Load, table_bytes, wants_one_launch
+from fourfold.lower.specialise import specialise_for
+from fourfold.lower.states import copy_states, settle_states
+from fourfold.plan import Buffer, Port
+from fourfold.split.cost import flops
+
+Choices = Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenKernels:
+    """A graph as the device likes it best, its kernels in order, and what they touch."""
+
+    graph: Graph
+    target: Target
+    language: Language
+    locations: dict[str, Location]
+    built: list[Built]
+    ports: list[Buffer]
+    memory: Memory
+    choices: Choices
+    results: tuple[str, ...]  # what a caller gets; the graph has copies of states beside it
+    work: float  # operations of a run, as the graph had them before it was specialised
+
+    @cached_property
+    def allocation(self) -> Allocation:
+        """Where values lie if each kernel is a launch of its own."""
+        return self.memory.allocate()
+
+    @cached_property
+    def constants(self) -> Constants:
+        """Filled while kernels are bound."""
+        arenas = 1 + len(self.allocation.further)
+        return Constants(
+            self.graph, self.target.device.max_allocation, 1 + len(self.ports) + arenas
+        )
+
+    @cached_property
+    def draft(self) -> PlanDraft:
+        """A plan with a launch for each kernel."""
+        allocation, constants, device = self.allocation, self.constants, self.target.device
+        sizes = (allocation.arena, *allocation.further)
+        arenas = [Buffer("arena", "arena", size) for size in sizes]
+        ports = _with_starts(self.ports, self.graph, constants)
+        return PlanDraft(
+            name=self.graph.name,
+            bound=tuple(bind_kernel(item, device, allocation, constants) for item in self.built),
+            buffers=(arenas[0], Buffer("constants", "constants", 0), *ports, *arenas[1:]),
+            inputs=tuple(self._port(name) for name in self.graph.arguments),
+            outputs=tuple(self._port(name) for name in self.results),
+            flops=self.work,
+        )
+
+    def _port(self, name: str) -> Port:
+        buffer = self.allocation.buffers[name][0]
+        return Port(name, self.graph.types[name], buffer, self.graph.quantization.get(name))
+
+    @property
+    def wants_one_launch(self) -> bool:
+        """Whether the draft's launches become stages of one."""
+        bound = self.draft.bound
+        if self.allocation.further:
+            return False
+        if not self.constants.has_room_for(table_bytes(bound, len(self.ports))):
+            return False
+        work = sum(flops(self.graph, node) for node in self.graph.nodes)
+        load = Load(work, self.memory.moved)
+        return wants_one_launch(bound, self.language, self.target, self.choices, load)
+
+    @property
+    def arranged(self) -> tuple[list[LevelSpan], tuple[Bound, ...], int]:
+        """The levels of stages of one launch, these bound to their memory, and the arena's size."""
+        assert self.language.persistent is not None
+        shares = self.language.persistent.shares(self.target.device)
+        return self.memory.arranged(self.draft.bound, self.allocation, shares)
+
+
+def choose_kernels(
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Choices
+) -> ChosenKernels:
+    """The kernels for a device with these facts.
+
+    `choices` says for what is computed (`NodeContext.key`) how it is best done there.
+    """
+    ports, results = _port_buffers(graph), graph.results
+    work = sum(flops(graph, node) for node in graph.nodes)
+    graph, target, language = specialise_for(graph, device, options)
+    graph = copy_states(graph)
+    locations = choose_locations(graph, target.options)
+    built, into = settle_states(graph, build_kernels(graph, locations, target, choices))
+    fixed = {port.name: 2 + number for number, port in enumerate(ports)}
+    fixed |= {value: fixed[state] for value, state in into.items()}
+    memory = Memory(graph, built, locations, fixed, target, 2 + len(ports))
+    told = (choices, results, work)
+    return ChosenKernels(graph, target, language, locations, built, ports, memory, *told)
+
+
+def _port_buffers(graph: Graph) -> list[Buffer]:
+    """Buffers of what goes in and out, and of what stays from one run to the next; an output that
+    is an input has one already.
+    """
+    kinds = [("output", graph.results), ("input", graph.arguments), ("variable", graph.states)]
+    kind_of = {name: kind for kind, names in kinds for name in names}
+    names = dict.fromkeys([*graph.arguments, *graph.results, *graph.states])
+    refusals = [
+        Refusal(name, kind_of[name], f"{graph.types[name].dtype.value} values are no arrays")
+        for name in names
+        if not graph.types[name].dtype.has_numpy
+    ]
+    if refusals:
+        fix = "run the model by its format's own engine: placement='cpu'"
+        raise UnsupportedError("a value of the model cannot be passed", refusals, fix)
+    return [Buffer(name, kind_of[name], graph.types[name].bytes) for name in names]
+
+
+def _with_starts(ports: list[Buffer], graph: Graph, constants: Constants) -> list[Buffer]:
+    """The same buffers, where variables that do not begin as zeros know what they begin with."""
+    starts = {name: constants.offset(array) for name, array in graph.starts.items()}
+    return [port._replace(start=starts.get(port.name)) for port in ports]

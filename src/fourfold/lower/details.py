@@ -1,0 +1,136 @@
+"""What a plan does not say of itself: which node has which kernels, in which of all ways, and which
+value lies where for how long. For people who look at a run; no player needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fourfold.device import DeviceInfo
+from fourfold.graph import Graph, Node
+from fourfold.kernel.context import KernelOptions, Packed, Scratch
+from fourfold.kernel.location import Location
+from fourfold.lower.chosen_kernels import ChosenKernels, choose_kernels
+from fourfold.lower.extents import with_extents
+from fourfold.lower.kernels import (
+    Built,
+    KernelChoice,
+    choose_kernel,
+    constant_locations,
+    is_free,
+    node_contexts,
+)
+from fourfold.lower.program import write_list
+from fourfold.plan import ARENA, Launch
+from fourfold.types import silent_arithmetic
+
+
+@dataclass(frozen=True)
+class NodeDetail:
+    """How one node is run: by which key choices are kept, and the way; '' where it needs no kernel,
+    because its result already lies where its readers look for it.
+    """
+
+    node: Node
+    key: str
+    way: str
+
+
+@dataclass(frozen=True)
+class KernelDetail:
+    """One kernel as a launch of its own, its text, and the bytes that it has to read and write,
+    each counted once.
+    """
+
+    node: int  # its number among the nodes
+    launch: Launch
+    text: str
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True)
+class ValueSpan:
+    """Where a value lies in the arena, and the first and last kernel, or level of stages that run
+    side by side, that needs it.
+    """
+
+    name: str
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class LoweringDetails:
+    """A graph as it was lowered. `levels` is how many steps the spans of values count."""
+
+    graph: Graph
+    nodes: tuple[NodeDetail, ...]
+    kernels: tuple[KernelDetail, ...]
+    spans: tuple[ValueSpan, ...]
+    arena: int
+    levels: int
+
+
+@silent_arithmetic()
+def lowering_details(
+    graph: Graph, device: DeviceInfo, options: KernelOptions, choices: Mapping[str, str]
+) -> LoweringDetails:
+    """The details of what `make_plan` makes of the same."""
+    chosen = choose_kernels(graph, device, options, choices)
+    nodes = tuple(_nodes(chosen))
+    places = {id(one.node): number for number, one in enumerate(nodes)}
+    kernels = tuple(_kernels(chosen, places))
+    levels = chosen.arranged[0] if chosen.wants_one_launch else None
+    allocation = chosen.memory.allocate(levels)
+    spans = tuple(
+        ValueSpan(root, allocation.buffers[root][1], span.bytes, span.first, span.last)
+        for root, span in chosen.memory.spans(levels).items()
+        if allocation.buffers[root][0] == ARENA
+    )
+    steps = 1 + max((span.last for span in spans), default=0)
+    return LoweringDetails(chosen.graph, nodes, kernels, spans, allocation.arena, steps)
+
+
+def _nodes(chosen: ChosenKernels) -> Iterator[NodeDetail]:
+    for context in node_contexts(chosen.graph, chosen.locations, chosen.target):
+        way = choose_kernel(context, chosen.choices)
+        assert isinstance(way, KernelChoice), "what has no kernel was refused before"
+        yield NodeDetail(context.node, context.key, "" if is_free(context) else str(way))
+
+
+def _kernels(chosen: ChosenKernels, places: Mapping[int, int]) -> Iterator[KernelDetail]:
+    language, bound = chosen.language, chosen.draft.bound
+    if language.capabilities.extents:
+        bound = with_extents(bound, chosen.graph, chosen.locations)
+    launches = write_list(bound, language, chosen.target).launches
+    places_of = {**constant_locations(chosen.graph), **chosen.locations}
+    for item, one, launch in zip(chosen.built, bound, launches, strict=True):
+        text = language.render(one.kernel, launch.entry, one.images, one.buffers)
+        moved = _moved(item, chosen.graph, places_of)
+        yield KernelDetail(places[id(item.node)], launch, text, *moved)
+
+
+def _moved(item: Built, graph: Graph, locations: Mapping[str, Location]) -> tuple[int, int]:
+    """Bytes that a kernel has to read and to write."""
+    touched, changed = set[str](), set[str]()
+    read = written = 0
+    for argument in item.kernel.buffers:
+        memory = argument.memory
+        if isinstance(memory, Packed):
+            read += memory.array.nbytes
+        elif isinstance(memory, Scratch):
+            written += memory.bytes if argument.pointer.writable else 0
+            read += 0 if argument.pointer.writable else memory.bytes
+        elif isinstance(memory, Location):
+            (changed if argument.pointer.writable else touched).add(memory.root)
+
+    def size(values: Iterable[str], roots: set[str]) -> int:
+        known = [(graph.types[value], locations[value]) for value in values if value in locations]
+        return sum(type_.elements * at.dtype.size for type_, at in known if at.root in roots)
+
+    read += size(item.node.reads, touched | changed)
+    return read, written + size(item.node.outputs, changed)

@@ -1,0 +1,167 @@
+"""A player whose runs are traced: what the host does when, and launches by the device's clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fourfold.device import DeviceInfo
+from fourfold.plan import Plan
+from fourfold.players.chunked_copy import copied
+from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda.clocked import ClockedPlayer
+from fourfold.players.cuda.player import Player
+from fourfold.players.cuda.program import BuiltModule
+from fourfold.players.cuda.replay import LaunchBinder, Replay
+from fourfold.players.protocol import Into, Outputs
+from fourfold.players.traced_run import TracedRun
+from fourfold.trace import Trace
+
+ANCHORS = 5  # events that are waited for at once, to compare the clocks
+
+
+class PutIn:
+    """Launches of one run: when they were put in, and the events around each."""
+
+    def __init__(self) -> None:
+        self.began, self.ended = time.perf_counter(), 0.0
+        self.events: list[tuple[cu.Event, cu.Event]] = []
+        self.waited: float | None = None
+        self.notes: np.ndarray | None = None
+
+    def as_run(self, zero: cu.Event) -> TracedRun:
+        spans = tuple((a.seconds_from(zero), b.seconds_from(zero)) for a, b in self.events)
+        return TracedRun((self.began, self.ended), None, self.waited, spans, self.notes)
+
+
+class LaunchLog:
+    """All runs of a player. Times of its events are counted from the first one."""
+
+    def __init__(self) -> None:
+        self.put_in: list[PutIn] = []
+        self._zero: cu.Event | None = None
+        self._anchors: list[TracedRun] = []
+
+    def compare_clocks(self, stream: cu.Stream) -> None:
+        """An event that is waited for at once was reached between two times of the host."""
+        stream.finish()
+        for _ in range(ANCHORS):
+            began, event = time.perf_counter(), cu.Event(timed=True)
+            event.record(stream)
+            event.wait()
+            ended = time.perf_counter()
+            self._zero = self._zero or event
+            self._anchors.append(TracedRun((began, ended), event.seconds_from(self._zero), ended))
+            if event is not self._zero:
+                event.release()
+
+    def put(self, number: int, launch: cu.Launch, stream: cu.Stream) -> None:
+        """Put a launch in, between two events; the first one of a plan begins a run."""
+        if number == 0:
+            self.put_in.append(PutIn())
+        first, last = cu.Event(timed=True), cu.Event(timed=True)
+        first.record(stream)
+        launch.put(stream)
+        last.record(stream)
+        self.put_in[-1].events.append((first, last))
+        self.put_in[-1].ended = time.perf_counter()
+
+    def runs(self) -> list[TracedRun]:
+        assert self._zero is not None
+        return [*self._anchors, *(one.as_run(self._zero) for one in self.put_in)]
+
+    def release(self) -> None:
+        for event in (event for one in self.put_in for pair in one.events for event in pair):
+            event.release()
+        if self._zero is not None:
+            self._zero.release()
+
+
+class TimedLaunch:
+    """A launch of a plan, by its number, that is noted whenever it is put in."""
+
+    def __init__(self, number: int, launch: cu.Launch, log: LaunchLog) -> None:
+        self._number, self._launch, self._log = number, launch, log
+
+    def put(self, stream: cu.Stream) -> None:
+        self._log.put(self._number, self._launch, stream)
+
+
+class TracedBinder(LaunchBinder):
+    """Makes launches that are timed. A graph of them would be one to the host."""
+
+    captures = False
+    log: LaunchLog
+
+    def bind(self, places: Mapping[int, int]) -> list[Any]:
+        launches = enumerate(super().bind(places))
+        return [TimedLaunch(number, launch, self.log) for number, launch in launches]
+
+
+class TracedPlayer(ClockedPlayer):
+    """Plays as its base does, launch by launch instead of by a graph, and notes when."""
+
+    def __init__(
+        self, info: DeviceInfo, plan: Plan, trace: Trace, program: BuiltModule | None = None
+    ) -> None:
+        self._trace, self._log = trace, LaunchLog()
+        super().__init__(info, plan, program)
+        with self._working("comparing clocks"):
+            self._log.compare_clocks(self._stream)
+
+    def _make_binder(self, module: cu.Module) -> LaunchBinder:
+        self._held.callback(self._log.release)
+        made = TracedBinder(self.info, self.plan, module, self._buffers.addresses)
+        made.log = self._log
+        return made
+
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        """The outputs for these inputs, in the order of the plan's ports; see the protocol."""
+        with self._working("running the model"):
+            self._play(arrays, self._own)
+            with self._trace.span("download"):
+                results = self._ports.take(into)
+        if self.plan.clocks is not None:
+            self._log.put_in[-1].notes = self.read_clocks()
+        return results
+
+    def _play(self, arrays: Sequence[Any], replay: Replay) -> None:
+        with self._trace.span("upload"):
+            for number, (view, array) in enumerate(zip(self._ports.inputs, arrays, strict=True)):
+                if isinstance(array, np.ndarray) and number not in self._host_inputs:
+                    copied(array, view)
+            if self._handshake is not None:
+                asked = [arrays[number] for number in self._host_inputs]
+                given = [one if isinstance(one, np.ndarray) else None for one in asked]
+                self._handshake.launch_and_copy(given, lambda: self._put(replay))
+        if self._handshake is None:
+            self._put(replay)
+        with self._trace.span("wait"):
+            while self._handshake is not None and not self._handshake.wait():
+                self._put(replay)
+            if self._handshake is None or replay.route.after:
+                self._stream.finish()
+        self._log.put_in[-1].waited = time.perf_counter()
+
+    def _put(self, replay: Replay) -> None:
+        with self._trace.span("enqueue"):
+            replay.put(self._stream)
+
+    def traced_runs(self) -> list[TracedRun]:
+        """All launches so far, after waiting for them."""
+        with self._working("waiting for the last run"):
+            self._stream.finish()
+            return self._log.runs()
+
+    def exchange_variables(self, other: object, give: bool) -> None:
+        """Take over what the model has kept in another player of it, or give it back."""
+        assert isinstance(other, Player)
+        pair = (other._buffers, self._buffers)
+        target, source = (one.variables() for one in (pair if give else pair[::-1]))
+        with self._working("copying the state"):
+            for number, address in target.items():
+                self._stream.copy(address, source[number], self.plan.buffers[number].bytes)
+            self._stream.finish()

@@ -1,0 +1,61 @@
+"""Accuracy by layer: a model's values beside those of its format's CPU runtime, for a report.
+
+This is the only place that asks `verify` for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+
+from fourfold.report.compare import Deviation
+from fourfold.report.rival import find_rival, model_of_signature
+from fourfold.report.run_report.record import Accuracy, AccuracySummary
+from fourfold.report.verify import Layer, Verification, compare_layers, compare_outputs
+from fourfold.runtime.instance import ModelInstance
+from fourfold.runtime.model_runner import ModelRunner
+
+
+def verify_run(
+    runner: ModelRunner, instance: ModelInstance, inputs: Mapping[str, np.ndarray]
+) -> Verification:
+    """Outputs and all values on the way, compared."""
+    request = instance.request
+    content, options = request.readable.content, request.compile_options
+    engine = find_rival(content).engine
+    runner.reset()
+    ours = [np.asarray(one) for one in runner.run(inputs).values()]
+    model = model_of_signature(content, options.signature)
+    theirs = engine.open_model(model, dict(inputs), None)()
+    names = [info.name for info in runner.outputs]
+    precision = instance.plan.precision
+    outputs = compare_outputs(ours, theirs, names, precision)
+    literal = replace(options, precision=precision, follow_batch=False)
+    layers = compare_layers(content, runner.device, literal, list(inputs.values()))
+    return Verification(engine.title, precision, str(runner.device), outputs, layers)
+
+
+def summarise(found: Verification) -> AccuracySummary:
+    """The whole in a few words, and every output."""
+    first = found.first
+    return AccuracySummary(
+        engine=found.engine,
+        agrees=found.agrees,
+        first=None if first is None else (first.op, first.name, first.verdict),
+        layers=len(found.layers),
+        agreeing=sum(layer.agrees for layer in found.layers),
+        outputs=tuple((layer.name, _accuracy(layer)) for layer in found.outputs),
+    )
+
+
+def accuracy_by_value(found: Verification) -> Mapping[str, Accuracy]:
+    return {layer.name: _accuracy(layer) for layer in found.layers}
+
+
+def _accuracy(layer: Layer) -> Accuracy:
+    apart: Deviation = layer.difference
+    largest, mean = (one if isfinite(one) else None for one in (apart.largest, apart.mean))
+    return Accuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)

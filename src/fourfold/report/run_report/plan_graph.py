@@ -1,0 +1,41 @@
+"""The launches of a plan as a graph, for a prepared file, which holds nothing else of a model."""
+
+from __future__ import annotations
+
+from fourfold.plan import Plan
+from fourfold.report.run_report.graph_nodes import RunGraph, node_width
+from fourfold.report.run_report.layout import layered_layout
+from fourfold.report.run_report.measured import KernelTimes
+from fourfold.report.run_report.record import Edge, Kernel, Node
+from fourfold.targets import GPU
+
+
+def graph_of_plan(plan: Plan, times: KernelTimes) -> RunGraph:
+    """A node for each launch, in a row; the program's text is that of all of them."""
+    built = RunGraph(texts={"program": plan.program.text})
+    width = node_width(max((launch.title for launch in plan.launches), key=len, default=""))
+    pairs = [(number, number + 1) for number in range(len(plan.launches) - 1)]
+    layout = layered_layout([width] * len(plan.launches), pairs)
+    for number, launch in enumerate(plan.launches):
+        seconds = times.take(launch.node)
+        place = (*layout.nodes[number], width)
+        built.nodes.append(
+            Node(
+                name=launch.node,
+                op=launch.title,
+                text=launch.node,
+                target=GPU,
+                part=0,
+                x=place[0],
+                y=place[1],
+                width=width,
+                kernels=(number,),
+                seconds=seconds,
+            )
+        )
+        form = (launch.entry, number, launch.grid, launch.local, 0, 0)
+        built.kernels.append(Kernel(*form, seconds, "program"))
+    built.edges = [
+        Edge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
+    ]
+    return built

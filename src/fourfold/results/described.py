@@ -1,0 +1,33 @@
+"""A model that is not open, by what it takes and gives."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fourfold.formats import Model
+from fourfold.metadata import tensor_at
+from fourfold.results.meaning import DescribedModel
+from fourfold.runtime.tensor_info import TensorInfo
+
+
+def describe_model(model: Model) -> DescribedModel:
+    """The same that a session on it would say of its inputs and outputs."""
+    graph, metadata = model.main, model.metadata
+    sides = (
+        (model.input_names, graph.arguments, metadata.inputs),
+        (model.output_names, graph.results, metadata.outputs),
+    )
+    inputs, outputs = (
+        tuple(
+            TensorInfo(
+                name,
+                graph.types[value].shape,
+                graph.types[value].dtype.array_dtype,
+                graph.quantization.get(value),
+                read_metadata=partial(tensor_at, said, place),
+            )
+            for place, (name, value) in enumerate(zip(names, values, strict=True))
+        )
+        for names, values, said in sides
+    )
+    return DescribedModel(inputs, outputs, metadata)

@@ -1,0 +1,179 @@
+"""MediaPipe's models: detectors of faces, palms and bodies, and points of what they find."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fourfold.lazy import lazy_import
+from fourfold.processing import MediaPipeBoxes
+from fourfold.processing.anchors import cell_anchors
+from fourfold.processing.boxes import FAMILIES
+from fourfold.results.boxes import boxes_of
+from fourfold.results.found import Found, KeyPoint, KeyPoints, Mask, Size
+from fourfold.results.meaning import (
+    BOXES,
+    KEY_POINTS,
+    MASKS,
+    SHAPES,
+    Described,
+    Meaning,
+    PictureScaling,
+    Reading,
+)
+from fourfold.results.scores import logistic
+from fourfold.results.shapes import model_size
+from fourfold.results.skeletons import (
+    EYE,
+    FACE,
+    FACE_BOX,
+    FACE_WITH_IRISES,
+    HAND,
+    IRIS,
+    PALM_BOX,
+    POSE,
+    POSE_BOX,
+    Skeleton,
+)
+
+if TYPE_CHECKING:
+    from fourfold.results import picking
+else:
+    picking = lazy_import("fourfold.results.picking")
+
+Names = tuple[str, ...]
+# By the columns of their boxes, four of the box and two of each key point: what they look for, how
+# its points are called, and from which number pixels go.
+DETECTORS: dict[int, tuple[str, Names, float, Names]] = {
+    16: ("face", FACE_BOX, -1.0, ("face", "face_full_range")),
+    18: ("palm", PALM_BOX, 0.0, ("hand",)),
+    12: ("body", POSE_BOX, -1.0, ("pose",)),
+}
+LIKELY = 0.5
+
+
+def mediapipe_detector(model: Described) -> Meaning | None:
+    """Boxes [1,N,4 + 2 * points] and scores [1,N,1] for as many cells as the picture has."""
+    shapes, size = [info.shape for info in model.outputs], model_size(model)
+    if len(shapes) != 2 or any(len(shape) != 3 for shape in shapes) or size is None:
+        return None
+    boxes, scores = sorted(model.outputs, key=lambda info: -info.shape[2])
+    if scores.shape != (*boxes.shape[:2], 1) or boxes.shape[2] not in DETECTORS:
+        return None
+    thing, points, low, families = DETECTORS[boxes.shape[2]]
+    for family in families:
+        if len(cell_anchors(size, *FAMILIES[family])) == boxes.shape[1]:
+            option = MediaPipeBoxes(family=family, size=size)
+            decode = partial(_decode_boxes, option, thing, points)
+            scaling = PictureScaling(low, 1.0, "letterbox")
+            names = (boxes.name, scores.name)
+            title = f"MediaPipe's {thing} detector"
+            return Meaning(title, SHAPES, (BOXES,), names, decode, scaling, option)
+    return None
+
+
+def _decode_boxes(option: MediaPipeBoxes, thing: str, points: Names, reading: Reading) -> Found:
+    if reading.score is not None:
+        option = replace(option, score=reading.score)
+    found = picking.pick_boxes(option, reading.numbers)
+    return Found(boxes=boxes_of(found, (thing,), points))
+
+
+class Landmarks(NamedTuple):
+    """An output with points in pixels of the model's picture, and how each row is laid out."""
+
+    skeleton: Skeleton
+    columns: int  # x, y and z, and in others more
+    score: int | None = None  # the column of a logit that says whether the point is seen
+
+
+class LandmarkModel(NamedTuple):
+    """A model by the sizes of its outputs: which are points, and which says whether any are."""
+
+    family: str
+    sizes: tuple[int, ...]
+    side: int
+    points: dict[int, Landmarks]
+    presence: int | None = None  # the place of that output among those of one number
+    logit: bool = False
+
+
+LANDMARK_MODELS = (
+    LandmarkModel("MediaPipe's face mesh", (1404, 1), 192, {1404: Landmarks(FACE, 3)}, 0, True),
+    LandmarkModel(
+        "MediaPipe's face mesh with irises",
+        (1434, 1, 1),
+        256,
+        {1434: Landmarks(FACE_WITH_IRISES, 3)},
+        0,
+        True,
+    ),
+    LandmarkModel("MediaPipe's hand", (63, 1, 1, 63), 224, {63: Landmarks(HAND, 3)}, 0),
+    LandmarkModel(
+        "MediaPipe's pose",
+        (195, 1, 128 * 128, 64 * 64 * 39, 117),
+        256,
+        {195: Landmarks(POSE, 5, 3)},
+        0,
+    ),
+    LandmarkModel(
+        "MediaPipe's iris", (213, 15), 64, {213: Landmarks(EYE, 3), 15: Landmarks(IRIS, 3)}
+    ),
+)
+
+
+def mediapipe_landmarks(model: Described) -> Meaning | None:
+    size = model_size(model)
+    sizes = sorted(int(np.prod(info.shape)) for info in model.outputs)
+    for known in LANDMARK_MODELS:
+        if size == (known.side, known.side) and sizes == sorted(known.sizes):
+            masks = [info for info in model.outputs if info.shape[1:3] == (128, 128)]
+            kinds = (KEY_POINTS, *((MASKS,) if masks else ()))
+            outputs = tuple(info.name for info in model.outputs)
+            decode = partial(_decode_points, known, size)
+            scaling = PictureScaling(0.0, 1.0)
+            return Meaning(known.family, SHAPES, kinds, outputs, decode, scaling)
+    return None
+
+
+def _decode_points(known: LandmarkModel, size: Size, reading: Reading) -> Found:
+    arrays = list(reading.numbers.values())
+    singles = [float(array.ravel()[0]) for array in arrays if array.size == 1]
+    presence = None if known.presence is None else singles[known.presence]
+    if presence is not None and known.logit:
+        presence = float(logistic(np.array(presence)))
+    found, left = [], dict(known.points)
+    for array in arrays:
+        if array.size in left:
+            landmarks = left.pop(array.size)
+            found.append(_points(landmarks, array.reshape(-1, landmarks.columns), size, presence))
+    masks = [
+        Mask((logistic(array[0, ..., 0]) > LIKELY).astype(np.int64), ("background", "person"))
+        for array in arrays
+        if array.shape[1:3] == (128, 128)
+    ]
+    answer = Found(key_points=tuple(found), masks=tuple(masks))
+    if presence is not None and presence < (LIKELY if reading.score is None else reading.score):
+        what = f"nothing is likely to be there (score {presence:.2f})"
+        return replace(answer, key_points=(), masks=()).noting(what, _CUT_OUT)
+    return answer.noting(_CUT_OUT)
+
+
+_CUT_OUT = "such a model sees what a detector cut out: pass it that part of the photograph"
+
+
+def _points(
+    landmarks: Landmarks, rows: np.ndarray, size: Size, presence: float | None
+) -> KeyPoints:
+    names, edges = landmarks.skeleton.points, landmarks.skeleton.edges
+    scores = [None] * len(names)
+    if landmarks.score is not None:
+        scores = [float(one) for one in logistic(rows[:, landmarks.score])]  # type: ignore[misc]
+    points = tuple(
+        KeyPoint(name, float(row[1] / size[0]), float(row[0] / size[1]), score)
+        for name, row, score in zip(names, rows, scores, strict=False)
+    )
+    return KeyPoints(landmarks.skeleton.title, points, edges, presence, LIKELY)

@@ -1,0 +1,140 @@
+"""Outputs as large as pictures: classes of pixels (DeepLab), masks (selfies), pictures."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.results.found import Found, MadePicture, Mask
+from fourfold.results.meaning import (
+    MASKS,
+    METADATA,
+    PICTURES,
+    SHAPES,
+    Described,
+    Meaning,
+    PictureScaling,
+    Reading,
+)
+from fourfold.results.scores import as_fractions
+from fourfold.results.shapes import (
+    CHANNELS,
+    LEAST_SIDE,
+    picture_channels,
+    picture_input,
+    picture_size,
+)
+
+if TYPE_CHECKING:
+    from fourfold.runtime.tensor_info import TensorInfo
+
+MOST_CLASSES = 256
+COLOURS = 3
+COARSEST = 8  # pixels of the picture to one of a mask; what is coarser are cells of a detector
+LIKELY = 0.5
+_DEEPLAB = {257: 21, 513: 21}  # the sides of DeepLab's pictures, and how many classes it has
+# Between which numbers pixels of a made picture may go, by how much a model may miss these, and
+# what its brightest pixel has at least.
+_RANGES = ((0, 1, 0.2, 0), (-1, 1, 0.2, 0), (0, 255, 64, 64))
+_SELFIES = ((256, 256), (144, 256))
+
+
+def large_output(model: Described) -> Meaning | None:
+    """The only output, where it has a number or more for each of many pixels."""
+    source = picture_input(model.inputs)
+    if len(model.outputs) != 1 or source is None:
+        return None
+    (output,) = model.outputs
+    shape = output.shape
+    if len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE and output.dtype.kind in "iu":
+        family = "DeepLab" if shape[1] in _DEEPLAB else "classes of pixels"
+        return class_map(family, METADATA if output.labels else SHAPES, output)
+    if len(shape) != 4:
+        return None
+    last = _channels_last(source)
+    channels = shape[3] if last else shape[1]
+    sides = shape[1:3] if last else shape[2:]
+    size = picture_size(source)
+    coarse = size is not None and max(size) > COARSEST * max(sides)
+    small = min(sides) < LEAST_SIDE or coarse or channels > MOST_CLASSES
+    if small and len(output.labels) != channels:
+        return None
+    return _of_channels(source, output, channels, last)
+
+
+def _channels_last(source: TensorInfo) -> bool:
+    """As in the picture that goes in."""
+    return len(source.shape) != 4 or source.shape[3] in CHANNELS
+
+
+def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bool) -> Meaning:
+    labelled = len(output.labels) == channels
+    told_by = METADATA if labelled else SHAPES
+    taken = picture_channels(source.shape) if len(source.shape) == 4 else COLOURS
+    names = (output.name,)
+    if channels in CHANNELS and channels == taken and not labelled:
+        decode = partial(_decode_picture, output.name, last)
+        return Meaning(
+            "an output like the picture that goes in", told_by, (MASKS, PICTURES), names, decode
+        )
+    if channels == 1:
+        selfie = output.shape[1:3] in _SELFIES and source.shape[1:3] == output.shape[1:3]
+        family = "MediaPipe's selfie segmentation" if selfie else "a mask"
+        scaling = PictureScaling(0.0, 1.0) if selfie else None
+        what = "person" if selfie else ""
+        decode = partial(_decode_mask, output, last, what)
+        return Meaning(family, told_by, (MASKS,), names, decode, scaling)
+    deeplab = last and _DEEPLAB.get(output.shape[1]) == channels
+    family = "DeepLab" if deeplab else f"scores of {channels} classes for each pixel"
+    scaling = PictureScaling(-1.0, 1.0) if deeplab else None
+    decode = partial(_decode_classes, output, last)
+    return Meaning(family, told_by, (MASKS,), names, decode, scaling)
+
+
+def class_map(family: str, told_by: str, output: TensorInfo) -> Meaning:
+    """An output with a number for each pixel: its class."""
+    decode, names = partial(_decode_map, output), (output.name,)
+    known = _DEEPLAB.get(output.shape[1]) is not None
+    scaling = PictureScaling(-1.0, 1.0) if known else None
+    return Meaning(family, told_by, (MASKS,), names, decode, scaling)
+
+
+def _decode_map(output: TensorInfo, reading: Reading) -> Found:
+    classes = reading.numbers[output.name][0].astype(np.int64)
+    labels = reading.value_labels(output.labels, int(classes.max(initial=0)))
+    return Found(masks=(Mask(classes, labels),))
+
+
+def _decode_classes(output: TensorInfo, last: bool, reading: Reading) -> Found:
+    scores = _rows(reading.numbers[output.name], last)
+    classes = scores.argmax(-1)
+    labels = reading.class_labels(scores.shape[-1], output.labels)
+    return Found(masks=(Mask(classes, labels),))
+
+
+def _decode_mask(output: TensorInfo, last: bool, what: str, reading: Reading) -> Found:
+    scores, note = as_fractions(_rows(reading.numbers[output.name], last)[..., 0])
+    least = LIKELY if reading.score is None else reading.score
+    labels = reading.labels if len(reading.labels) == 2 else ("background", what or "mask")
+    return Found(masks=(Mask((scores >= least).astype(np.int64), labels),)).noting(note)
+
+
+def _rows(numbers: np.ndarray, last: bool) -> np.ndarray:
+    """The first picture as [height, width, channels]."""
+    return numbers[0] if last else np.moveaxis(numbers[0], 0, -1)
+
+
+def _decode_picture(name: str, last: bool, reading: Reading) -> Found:
+    """A picture, if the numbers can be pixels; scores of classes are often far below zero."""
+    numbers = _rows(reading.numbers[name], last)
+    low, high = float(numbers.min(initial=0)), float(numbers.max(initial=0))
+    for start, end, slack, least in _RANGES:
+        if start - slack <= low and least <= high <= end + slack:
+            note = f"pixels are taken as going from {start} to {end} by their numbers"
+            made = np.rint((numbers - start) * (255 / (end - start))).clip(0, 255)
+            return Found(pictures=(MadePicture(made.astype(np.uint8), name),)).noting(note)
+    labels = reading.class_labels(numbers.shape[-1])
+    note = f"numbers from {low:.3g} to {high:.3g} are no pixels, and so taken as scores of classes"
+    return Found(masks=(Mask(numbers.argmax(-1), labels),)).noting(note)

@@ -1,0 +1,144 @@
+"""SSD: what its own post-processing gives (TFLite_Detection_PostProcess), and raw outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.lazy import lazy_import
+from fourfold.processing import SsdAnchors, SsdBoxes
+from fourfold.results.boxes import box_at, boxes_of
+from fourfold.results.found import Found
+from fourfold.results.meaning import (
+    BOXES,
+    METADATA,
+    SHAPES,
+    Described,
+    Meaning,
+    PictureScaling,
+    Reading,
+)
+from fourfold.results.scores import are_fractions
+from fourfold.results.shapes import model_size
+from fourfold.types import Shape
+
+if TYPE_CHECKING:
+    from fourfold.results import picking
+    from fourfold.runtime.tensor_info import TensorInfo
+else:
+    picking = lazy_import("fourfold.results.picking")
+
+LEAST_SCORE = 0.4
+DETECTIONS = 4  # outputs of a detector that picks its boxes itself
+_SCALING = PictureScaling(-1.0, 1.0)
+# How TensorFlow's exports call classes and scores, by the last part of the tensor's name.
+_TITLES = {
+    "classes": ("classes", "category", "TFLite_Detection_PostProcess:1"),
+    "scores": ("scores", "score", "TFLite_Detection_PostProcess:2"),
+}
+Roles = Mapping[str, str]  # the names of outputs by what they are
+
+
+def picked_detections(model: Described) -> Meaning | None:
+    """Boxes [1,N,4], classes and scores [1,N], and how many there are, in any order."""
+    shapes = {info.name: info.shape for info in model.outputs}
+    boxes = [name for name, shape in shapes.items() if len(shape) == 3 and shape[2] == 4]
+    counts = [name for name, shape in shapes.items() if shape in ((1,), (), (1, 1))]
+    if len(shapes) != DETECTIONS or len(boxes) != 1 or len(counts) != 1:
+        return None
+    rows = [info for info in model.outputs if info.shape == shapes[boxes[0]][:2]]
+    if len(rows) != 2:
+        return None
+    roles = {"boxes": boxes[0], "count": counts[0], **_told_roles(rows)}
+    told_by = METADATA if any(info.metadata for info in rows) else SHAPES
+    labels = next((info.labels for info in rows if info.labels), ())
+    names = tuple(info.name for info in rows)
+    decode = partial(_decode_detections, roles, names, labels)
+    family = "SSD that picks its boxes itself"
+    return Meaning(family, told_by, (BOXES,), tuple(shapes), decode, _SCALING)
+
+
+def _told_roles(rows: Sequence[TensorInfo]) -> Roles:
+    """Which of two outputs are classes and which scores, where anything says so."""
+    roles = {}
+    for info in rows:
+        titles = [info.name, *((info.metadata.name,) if info.metadata is not None else ())]
+        for role, known in _TITLES.items():
+            if any(title.lower().endswith(one.lower()) for title in titles for one in known):
+                roles[role] = info.name
+    return roles if len(set(roles.values())) == len(_TITLES) else {}
+
+
+def _decode_detections(
+    roles: Roles, rows: tuple[str, ...], own: tuple[str, ...], reading: Reading
+) -> Found:
+    numbers, note = {name: reading.numbers[name] for name in (*roles.values(), *rows)}, ""
+    if "classes" not in roles:
+        roles, note = {**roles, **_guessed_roles(rows, numbers)}, "told apart by their numbers"
+    count = int(numbers[roles["count"]].ravel()[0])
+    boxes, classes, scores = (numbers[roles[one]][0] for one in ("boxes", "classes", "scores"))
+    least = LEAST_SCORE if reading.score is None else reading.score
+    kept = [place for place in range(min(count, len(scores))) if scores[place] >= least]
+    labels = reading.thing_labels(own, int(max((classes[place] for place in kept), default=0)))
+    found = (
+        box_at(boxes[place], float(scores[place]), int(classes[place]), labels) for place in kept
+    )
+    answer = Found(boxes=tuple(found))
+    return answer.noting(f"classes and scores are {note}") if note else answer
+
+
+def _guessed_roles(rows: tuple[str, ...], numbers: Mapping[str, np.ndarray]) -> Roles:
+    """Classes are whole numbers, and scores are not."""
+    first, second = rows
+    whole = [bool(np.all(numbers[name] == np.rint(numbers[name]))) for name in rows]
+    turned = whole[1] and not whole[0]
+    return {"classes": second if turned else first, "scores": first if turned else second}
+
+
+def boxes_and_scores(model: Described) -> tuple[TensorInfo, TensorInfo] | None:
+    """Outputs [1,N,4] and [1,N,classes]."""
+    outputs = model.outputs
+    if len(outputs) != 2:
+        return None
+    boxes = [info for info in outputs if _four_columns(info.shape)]
+    if len(boxes) == 2:  # of as many classes as a box has sides
+        boxes = [info for info in outputs if "box" in info.name.lower()]
+    if len(boxes) != 1:
+        return None
+    (scores,) = (info for info in outputs if info is not boxes[0])
+    fits = len(scores.shape) == 3 and scores.shape[:2] == boxes[0].shape[:2]
+    return (boxes[0], scores) if fits else None
+
+
+def _four_columns(shape: Shape) -> bool:
+    return shape[-1:] == (4,) and (len(shape) == 3 or (len(shape) == 4 and shape[2] == 1))
+
+
+def raw_ssd(model: Described) -> Meaning | None:
+    """As many boxes as SSD MobileNet has anchors for the model's picture."""
+    found, size = boxes_and_scores(model), model_size(model)
+    if found is None or size is None:
+        return None
+    boxes, scores = found
+    if len(SsdAnchors().rows(size)) != boxes.shape[1] or scores.shape[2] < 2:
+        return None
+    option = SsdBoxes(boxes=boxes.name, scores=scores.name, logistic=True, size=size)
+    names = (boxes.name, scores.name)
+    decode = partial(_decode_raw, option, scores)
+    family = "SSD MobileNet with raw boxes"
+    return Meaning(family, SHAPES, (BOXES,), names, decode, _SCALING, option)
+
+
+def _decode_raw(option: SsdBoxes, scores: TensorInfo, reading: Reading) -> Found:
+    numbers = {name: reading.numbers[name] for name in (option.boxes, option.scores)}
+    logits = not are_fractions(numbers[option.scores])
+    option = replace(option, logistic=logits)
+    if reading.score is not None:
+        option = replace(option, score=reading.score)
+    labels = reading.class_labels(scores.shape[2] - 1, scores.labels)
+    note = f"scores are taken as {'logits' if logits else 'probabilities'} by their numbers"
+    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), labels)).noting(note)

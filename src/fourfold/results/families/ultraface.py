@@ -1,0 +1,73 @@
+"""UltraFace: faces by boxes that the model decodes itself, or that are relative to its anchors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.lazy import lazy_import
+from fourfold.processing import DecodedBoxes, SsdBoxes
+from fourfold.processing.anchors import grid_anchors
+from fourfold.results.boxes import boxes_of
+from fourfold.results.families.ssd import boxes_and_scores
+from fourfold.results.found import Found, Size
+from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
+from fourfold.results.shapes import model_size
+
+if TYPE_CHECKING:
+    from fourfold.results import picking
+else:
+    picking = lazy_import("fourfold.results.picking")
+
+# Sides of anchors in pixels, by how many pixels their cells are apart.
+SIDES = {8: (10, 16, 24), 16: (32, 48), 32: (64, 96), 64: (128, 192, 256)}
+LEAST_SCORE, OVERLAP = 0.7, 0.3
+_SCALING = PictureScaling(-127 / 128, 1.0)
+_YXHW = [1, 0, 3, 2]  # the columns of x, y, width and height in that order
+
+
+def ultraface(model: Described) -> Meaning | None:
+    found, size = boxes_and_scores(model), model_size(model)
+    if found is None or size is None:
+        return None
+    boxes, scores = found
+    if scores.shape[2] != 2 or len(ultraface_anchors(size)) != boxes.shape[1]:
+        return None
+    names = (boxes.name, scores.name)
+    decode = partial(_decode, size, *names)
+    return Meaning("UltraFace", SHAPES, (BOXES,), names, decode, _SCALING)
+
+
+def ultraface_anchors(size: Size) -> np.ndarray:
+    """Rows of y, x, height and width, as fractions of the picture."""
+    cells = [
+        grid_anchors(
+            (ceil(size[0] / stride), ceil(size[1] / stride)),
+            [(side / size[0], side / size[1]) for side in sides],
+        )
+        for stride, sides in SIDES.items()
+    ]
+    return np.concatenate(cells).clip(0, 1)
+
+
+def _decode(size: Size, boxes: str, scores: str, reading: Reading) -> Found:
+    """Corners that are decoded lie left and above of their opposites; offsets do not."""
+    numbers = {name: reading.numbers[name] for name in (boxes, scores)}
+    where = numbers[boxes]
+    decoded = float(np.mean(where[..., 2:] > where[..., :2])) > 0.99
+    names = {"boxes": boxes, "scores": scores, "score": LEAST_SCORE, "overlap": OVERLAP}
+    option: DecodedBoxes | SsdBoxes
+    if decoded:
+        option = DecodedBoxes(background=True, **names)  # type: ignore[arg-type]
+    else:
+        anchors = ultraface_anchors(size)
+        option = SsdBoxes(anchors=anchors, **names)  # type: ignore[arg-type]
+        numbers[boxes] = where.reshape(*where.shape[:2], 4)[..., _YXHW]
+    if reading.score is not None:
+        option = replace(option, score=reading.score)
+    note = f"boxes are taken as {'decoded' if decoded else 'relative to anchors'} by their numbers"
+    return Found(boxes=boxes_of(picking.pick_boxes(option, numbers), ("face",))).noting(note)

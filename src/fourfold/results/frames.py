@@ -1,0 +1,61 @@
+"""Answers about a model's picture as answers about the photograph that lay in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fourfold.pixels.frame_fit import FrameFit
+from fourfold.results.answer import Answer
+from fourfold.results.found import Box, Corners, KeyPoint, Mask, Size
+
+
+def answer_in_frame(answer: Answer, fit: FrameFit, frame: Size) -> Answer:
+    """All places as fractions of the photograph; of masks what is not of it is cut off."""
+    return replace(
+        answer,
+        boxes=tuple(_box(one, fit, frame) for one in answer.boxes),
+        key_points=tuple(
+            replace(one, points=_points(one.points, fit, frame)) for one in answer.key_points
+        ),
+        masks=tuple(_mask(one, fit, frame) for one in answer.masks),
+        size=frame,
+    )
+
+
+def _place(y: float, x: float, fit: FrameFit, frame: Size) -> tuple[float, float]:
+    along, down = fit.to_frame(np.array(x * fit.target[1]), np.array(y * fit.target[0]))
+    return float(down / frame[0]), float(along / frame[1])
+
+
+def _box(box: Box, fit: FrameFit, frame: Size) -> Box:
+    top, left, bottom, right = box.corners
+    corners: Corners = (*_place(top, left, fit, frame), *_place(bottom, right, fit, frame))
+    return replace(box, corners=corners, points=_points(box.points, fit, frame))
+
+
+def _points(points: tuple[KeyPoint, ...], fit: FrameFit, frame: Size) -> tuple[KeyPoint, ...]:
+    found = []
+    for one in points:
+        y, x = _place(one.y, one.x, fit, frame)
+        found.append(replace(one, y=y, x=x))
+    return tuple(found)
+
+
+def _mask(mask: Mask, fit: FrameFit, frame: Size) -> Mask:
+    """Without the bars around the photograph, at the place of the part that was looked at."""
+    tall, wide = mask.classes.shape
+    rows, columns = (
+        slice(
+            round(offset / target * count),
+            max(round((offset + size) / target * count), round(offset / target * count) + 1),
+        )
+        for offset, size, target, count in zip(
+            fit.offset, fit.size, fit.target, (tall, wide), strict=True
+        )
+    )
+    top, left, height, width = fit.box
+    bottom, right = top + height, left + width
+    corners = (top / frame[0], left / frame[1], bottom / frame[0], right / frame[1])
+    return replace(mask, classes=mask.classes[rows, columns], corners=corners)

@@ -1,0 +1,139 @@
+"""How a photograph goes into a model: as its metadata say, as its family does, or as usual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fourfold.errors import InputError
+from fourfold.pictures import picture_bytes, resize_picture
+from fourfold.pixels import Pixels
+from fourfold.pixels.frame_fit import FrameFit
+from fourfold.results.answer import Answer
+from fourfold.results.found import Size
+from fourfold.results.meaning import Described, Meaning, PictureScaling
+from fourfold.results.read import find_meaning, read_answer
+from fourfold.results.shapes import picture_channels, picture_input, picture_size
+from fourfold.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from fourfold.runtime.tensor_info import TensorInfo
+    from fourfold.session import Session
+
+USUAL = PictureScaling(0.0, 1.0)
+METADATA_SAY, A_GUESS = "as the model's metadata say", "which is a guess: nothing tells"
+_ORDERS = {1: "gray", 3: "rgb"}
+
+
+@dataclass(frozen=True)
+class PictureInput:
+    """The input that takes a photograph: `pixels` says how, `told_by` who says so, in words."""
+
+    name: str
+    type: TensorType
+    size: Size
+    pixels: Pixels
+    told_by: str
+
+    @property
+    def channels(self) -> int:
+        return self.pixels.bytes
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it takes real numbers; else bytes go in as they are."""
+        return self.type.dtype.is_float
+
+    def array(self, frame: np.ndarray) -> np.ndarray:
+        """What the model takes of a photograph of bytes [height, width, channels]."""
+        frame = resize_picture(frame, self.fit(frame).size)  # what is left to do is quickly done
+        if self.is_real:
+            real = self.pixels.real(frame[None], self.type.shape)
+            return real.astype(self.type.dtype.numpy, copy=False)
+        return self.pixels.numbers(frame[None], self.type)
+
+    def fit(self, frame: np.ndarray) -> FrameFit:
+        """Where the photograph lies in the model's picture."""
+        return self.pixels.fit_frame((frame.shape[0], frame.shape[1]), self.size)
+
+    def __str__(self) -> str:
+        place = " in a letterbox" if self.pixels.fit == "letterbox" else ""
+        if not self.is_real:
+            return f"pixels as bytes{place}, which the model scales itself"
+        return f"{range_words(self.pixels)}{place}, {self.told_by}"
+
+
+def range_words(pixels: Pixels) -> str:
+    """'pixels from -1 to 1', or mean and std where these differ by channel."""
+    if isinstance(pixels.mean, float) and isinstance(pixels.std, float):
+        low, high = (0.0 - pixels.mean) / pixels.std, (255 - pixels.mean) / pixels.std
+        return f"pixels from {low:.3g} to {high:.3g}"
+    return f"pixels less {pixels.mean}, divided by {pixels.std}"
+
+
+def find_picture_input(model: Described, meaning: Meaning | None = None) -> PictureInput | None:
+    """The only input of a model, where it is a picture, and how a photograph becomes it."""
+    info = picture_input(model.inputs)
+    size = None if info is None else picture_size(info)
+    if info is None or size is None or info.pixels or picture_channels(info.shape) not in _ORDERS:
+        return None
+    scaling = None if meaning is None else meaning.scaling
+    pixels, told_by = _pixels(info, scaling, "" if meaning is None else meaning.family)
+    type_ = TensorType(DType.of(np.empty(0, info.dtype)), info.shape)
+    return PictureInput(info.name, type_, size, pixels, told_by)
+
+
+def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tuple[Pixels, str]:
+    how = scaling or USUAL
+    order = _ORDERS[picture_channels(info.shape)]
+    fitted: dict[str, Any] = {"fit": how.fit, "fill": how.fill, "resize": "antialias"}
+    if info.dtype.kind != "f":
+        return Pixels(order=order, **fitted), "as bytes"
+    said = None if info.metadata is None else info.metadata.normalization
+    if said is not None and said.mean and said.std and all(said.std):
+        return Pixels(said.mean, said.std, order, **fitted), METADATA_SAY
+    std = 255 / (how.high - how.low)
+    told_by = f"as is usual for {family}" if scaling else A_GUESS
+    return Pixels(-how.low * std, std, order, **fitted), told_by
+
+
+def ask(
+    session: Session,
+    photograph: Any,
+    *,
+    labels: Any = (),
+    top: int = 5,
+    score: float | None = None,
+) -> Answer:
+    """What a model says of a photograph: a path, an image of Pillow's, or bytes
+    [height, width, 3].
+
+    It goes in as the model's metadata say, as its family does, or with pixels from 0 to 1; which of
+    these, is among the answer's notes.
+    """
+    meaning = find_meaning(session)
+    port = find_picture_input(session, meaning)
+    if port is None:
+        raise _no_picture(session)
+    frame = picture_bytes(photograph, port.channels)
+    found = session.run({port.name: port.array(frame)})
+    size = (frame.shape[0], frame.shape[1])
+    answer = read_answer(
+        session, found, labels, top=top, score=score, fit=port.fit(frame), frame=size
+    )
+    return answer.noting(str(port))
+
+
+def _no_picture(model: Described) -> InputError:
+    what, fix = (
+        "the model does not take a photograph",
+        "run it, and pass the results to read_answer",
+    )
+    words = [info.pixels for info in model.inputs if info.pixels]
+    if words:
+        why = f"the session takes frames already, {words[0]}"
+        return InputError(what, why, f"open it without pixels=, or {fix}")
+    shapes = ", ".join(f"{info.name} {list(info.shape)}" for info in model.inputs)
+    return InputError(what, f"its inputs are {shapes}", fix)

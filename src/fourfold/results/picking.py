@@ -1,0 +1,35 @@
+"""Boxes of raw outputs, by NumPy: the nodes that `postprocess=` puts behind a model, run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from fourfold.cpu.reference import evaluate
+from fourfold.formats import Model
+from fourfold.graph import Graph
+from fourfold.postprocess import attach_postprocess
+from fourfold.processing.option import Processing
+from fourfold.types import TensorType
+
+Types = tuple[tuple[str, TensorType], ...]
+Arrays = Mapping[str, np.ndarray]
+
+
+def pick_boxes(option: Processing, outputs: Arrays) -> dict[str, np.ndarray]:
+    """What the option makes of these outputs of a model: `boxes`, `scores`, `count` and more."""
+    real = {name: np.asarray(array, np.float32) for name, array in outputs.items()}
+    types = tuple((name, TensorType.of(array)) for name, array in real.items())
+    model = _decoder(option, types)
+    results = evaluate(model.main, real)
+    ports = zip(model.output_names, model.main.results, strict=True)
+    return {name: results[value] for name, value in ports}
+
+
+@lru_cache(maxsize=16)  # frames of a video are all of the same shapes
+def _decoder(option: Processing, types: Types) -> Model:
+    names = tuple(name for name, _ in types)
+    outputs = Graph((), names, names, dict(types))
+    return attach_postprocess(Model(outputs, names, names), option)

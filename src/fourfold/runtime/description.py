@@ -1,0 +1,47 @@
+"""What a session says of itself: a line at a prompt, a table in a notebook. Nothing is computed,
+read or asked of a device for it, so that it can be shown at any time, after `close`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fourfold.display import count_text, html_table, size_text, time_text
+from fourfold.runtime.instance import ModelInstance
+from fourfold.runtime.opened import ORIGINS, device_text
+from fourfold.runtime.tensor_info import TensorInfo
+
+FEW = 3  # inputs or outputs that a line has room for
+
+
+def session_line(instance: ModelInstance, closed: bool) -> str:
+    state = "closed, " if closed else ""
+    where = f"{device_text(instance.request.device)}, {instance.plan.precision}"
+    ports = f"{_ports_text(instance.inputs)} -> {_ports_text(instance.outputs)}"
+    return f"<Session {instance.request.title}: {state}{where}; {ports}>"
+
+
+def session_html(instance: ModelInstance, closed: bool) -> str:
+    title = f"Session of {instance.request.title}{' (closed)' if closed else ''}"
+    return html_table(title, (), _rows(instance))
+
+
+def _rows(instance: ModelInstance) -> Iterator[Sequence[str]]:
+    plan = instance.plan
+    yield "device", device_text(instance.request.device)
+    yield "precision", plan.precision
+    yield "opened from", ORIGINS[instance.origin]
+    yield "runs", instance.placement.summary if instance.in_parts else "all on the device"
+    launches = count_text(len(plan.launches), "launch", "launches")
+    yield "plan", f"{count_text(plan.stages, 'kernel')} in {launches}"
+    yield "memory", f"{size_text(plan.device_bytes)} on the device"
+    for name, ports in (("input", instance.inputs), ("output", instance.outputs)):
+        for port in ports:
+            yield name, f"{port.name}: {port.type_text}"
+    took = instance.request.timings.items()
+    yield "start", ", ".join(f"{name} {time_text(seconds)}" for name, seconds in took)
+
+
+def _ports_text(ports: Sequence[TensorInfo]) -> str:
+    more = f" and {len(ports) - FEW} more" if len(ports) > FEW else ""
+    return ", ".join(f"{port.name} {port.type_text}" for port in ports[:FEW]) + more

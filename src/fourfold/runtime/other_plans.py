@@ -1,0 +1,62 @@
+"""OtherPlans: the model of a session planned in another form, to look into what it plays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fourfold import players
+from fourfold.errors import BuildError, DeviceError
+from fourfold.log import Log
+from fourfold.plan import Plan
+from fourfold.runtime.loading import compile_request, tuned_choices
+from fourfold.runtime.request import Request
+from fourfold.timings import Timings
+
+if TYPE_CHECKING:
+    from fourfold.store.store import Store
+
+log = Log("runtime")
+
+
+class OtherPlans(NamedTuple):
+    """A `plan` that is played, and what it was made of."""
+
+    plan: Plan
+    request: Request
+    store: Store | None
+    origin: str
+
+    @property
+    def can_be_made(self) -> bool:
+        """Whether there is a plan of one launch, and a model to make others of."""
+        return self.plan.stages > len(self.plan.launches) and self.origin != "file"
+
+    def with_clocks(self) -> Plan | None:
+        """The plan with clocks in its stages; None where that cannot be."""
+        if not self.can_be_made or self.request.device.remote:
+            return None
+        plan = self._plan(clocked=True)
+        return None if plan.clocks is None else plan
+
+    def _plan(self, **changed: Any) -> Plan:
+        options = replace(self.request.compile_options, **changed)
+        request = self.request._replace(compile_options=options, timings=Timings())
+        return compile_request(request, tuned_choices(request.device, self.store)).plan
+
+    def clocked_player(self) -> players.Player | None:
+        """A player of the plan with clocks; None where the device does not build it."""
+        plan = self.with_clocks()
+        if plan is None:
+            return None
+        device = players.ready_to_play(self.request.device, self.store)
+        try:
+            return players.backend_of(device).make_clocked_player(device, plan)
+        except (BuildError, DeviceError) as error:
+            log.warn_once(f"no stage is timed inside one launch: {error.what}: {error.why}")
+            return None
+
+    def list_player(self) -> players.Player:
+        """A player with a launch for each kernel."""
+        plan = self._plan(launches="list")
+        return players.make_player(self.request.device, plan, store=self.store)

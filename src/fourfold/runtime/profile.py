@@ -1,0 +1,151 @@
+"""Profile: how long each kernel of a model takes, as a launch or as a stage of one launch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, cast
+
+from fourfold import players
+from fourfold.display import count_text, html_table, time_text
+from fourfold.players.protocol import ClockedPlayer
+from fourfold.runtime.hybrid_player import HybridPlayer
+from fourfold.runtime.other_plans import OtherPlans
+from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
+
+SHOWN = 5  # at a prompt; a notebook has room for all
+LEAST_SECONDS = 0.05  # between two runs by which a clock of unknown speed is compared with ours
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """How long one kernel takes: its name, the node it came from, and the seconds.
+
+    Of a stage of one launch they go from the end of all stages before it to its own end, and it
+    `began` so many seconds after the launch. `waiting` is how long a group of work-items waited
+    for others there, on average; it is None for launches, between which nobody waits.
+    """
+
+    kernel: str
+    node: str
+    seconds: float
+    began: float | None = None
+    waiting: float | None = None
+
+
+class Profile(list[KernelTime]):
+    """The times of all kernels, in the order in which they run.
+
+    `form` says what was timed: the 'launches' of the plan that is played; the 'stages' of its one
+    launch, by a `clock` which kernels read; or a 'list' of launches that was made for the purpose,
+    where the plan is one launch and the device has no such clock. `clock_cost` is what the clocks
+    add to the launch, as a fraction of it, measured; `launch_seconds` is the launch without them.
+    """
+
+    def __init__(
+        self,
+        times: Sequence[KernelTime],
+        form: str = "launches",
+        clock: str = "",
+        clock_cost: float | None = None,
+        launch_seconds: float | None = None,
+    ) -> None:
+        super().__init__(times)
+        self.form, self.clock = form, clock
+        self.clock_cost, self.launch_seconds = clock_cost, launch_seconds
+
+    @property
+    def seconds(self) -> float:
+        """What all kernels take together."""
+        return sum(one.seconds for one in self)
+
+    @property
+    def longest(self) -> list[KernelTime]:
+        """The same, those that take longest first."""
+        return sorted(self, key=lambda one: one.seconds, reverse=True)
+
+    @property
+    def summary(self) -> str:
+        words = ("stage", "stages") if self.form == "stages" else ("launch", "launches")
+        return f"{count_text(len(self), *words)}, {time_text(self.seconds)} in all"
+
+    def share(self, one: KernelTime) -> str:
+        """The part of all time that one kernel takes."""
+        return f"{one.seconds / (self.seconds or 1.0):.1%}"
+
+    def __repr__(self) -> str:
+        longest = (
+            f"  {time_text(one.seconds):>10} {self.share(one):>6}  {one.kernel}"
+            for one in self.longest[:SHOWN]
+        )
+        more = (f"  and {len(self) - SHOWN} more",) if len(self) > SHOWN else ()
+        return "\n".join((f"<Profile: {self.summary}>", *longest, *more))
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (time_text(one.seconds), self.share(one), one.kernel, one.node) for one in self.longest
+        ]
+        return html_table(self.summary, (">time", ">share", "kernel", "node"), rows)
+
+
+def profile_model(
+    player: players.Player | HybridPlayer, others: OtherPlans, arrays: Sequence[Any], runs: int
+) -> Profile:
+    """All kernels of a model: its launches, the stages of its one launch by a clock that they read,
+    or, where there is none, a list that is made of them.
+    """
+    if isinstance(player, HybridPlayer) or not others.can_be_made:
+        return Profile(profile_launches(player, arrays, runs))
+    clocked = others.clocked_player()
+    if clocked is not None:
+        with closing(clocked):
+            found = profile_stages(player, clocked, arrays, runs)
+            if found is not None:
+                return found
+    with closing(others.list_player()) as listed:
+        return Profile(profile_launches(listed, arrays, runs), "list")
+
+
+def profile_launches(
+    player: players.Player | HybridPlayer, arrays: Sequence[Any], runs: int
+) -> list[KernelTime]:
+    """The shortest time of every launch, by the device's own clock."""
+    pairs = zip(player.plan.launches, player.profile(arrays, runs), strict=True)
+    return [KernelTime(launch.entry, launch.node, seconds) for launch, seconds in pairs]
+
+
+def profile_stages(
+    plain: players.Player, clocked: players.Player, arrays: Sequence[Any], runs: int
+) -> Profile | None:
+    """The stages of the shortest run of a plan with clocks, beside the same plan without: they take
+    turns. None where the clock told nothing.
+    """
+    clocks = clocked.plan.clocks
+    assert clocks is not None
+    clocked.profile(arrays, 1)  # some drivers compile when a kernel first runs
+    without, times = [], []
+    samples: list[ClockSample] = []
+    last = max(runs, 2) - 1
+    for number in range(last + 1):
+        without.append(sum(plain.profile(arrays, 1)))
+        if number == last and clocks.clock.per_second is None:
+            time.sleep(max(0.0, samples[0].host + LEAST_SECONDS - time.perf_counter()))
+        began = time.perf_counter()
+        times.append(sum(clocked.profile(arrays, 1)))
+        samples.append(ClockSample(began, cast(ClockedPlayer, clocked).read_clocks()))
+    found = read_runs(clocks, samples)
+    if not found:
+        return None
+    cost = min(times) / min(without) - 1
+    best = min(found, key=lambda one: one.total)
+    return Profile(_kernel_times(best), "stages", clocks.clock.name, cost, min(without))
+
+
+def _kernel_times(run: StageTimes) -> list[KernelTime]:
+    rows = zip(run.stages, run.began, run.seconds, run.waiting, strict=True)
+    return [
+        KernelTime(title.kernel, title.node, float(seconds), float(began), float(waiting))
+        for title, began, seconds, waiting in rows
+    ]

@@ -1,0 +1,34 @@
+"""The stages of opening a model, told to who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fourfold.progress import Progress, ProgressOption, followed
+from fourfold.runtime.request import Request
+
+# A start from the store or from a prepared file leaves most of them out.
+STAGES = ("device", "open", "imports", "read", "rewrite", "probe", "lower", "keep", "build")
+IN_PARTS = {"place": "lower"}  # what takes the place of others where a model runs in parts
+
+
+def open_with_progress(opens: Callable[[], None], request: Request, option: ProgressOption) -> None:
+    """Opens a model, and tells which stage it is in; how long the rest takes is not known."""
+    with followed(option, f"opening {request.title}:") as report:
+        if report is not None:
+            request.timings.listener = _listener(report)
+        try:
+            opens()
+        finally:
+            request.timings.listener = None
+        if report is not None:
+            report(len(STAGES), len(STAGES), "", 0.0)
+
+
+def _listener(report: Progress) -> Callable[[str], None]:
+    def begins(stage: str) -> None:
+        known = IN_PARTS.get(stage, stage)
+        done = STAGES.index(known) if known in STAGES else 0
+        report(done, len(STAGES), stage, 0.0)
+
+    return begins

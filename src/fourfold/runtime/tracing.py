@@ -1,0 +1,237 @@
+"""Tracing: runs of a model that is ready become spans of a trace, with what its device did."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, cast
+
+import numpy as np
+
+from fourfold import players
+from fourfold.cpu import CPU
+from fourfold.device import DeviceInfo
+from fourfold.errors import BuildError, DeviceError
+from fourfold.log import Log
+from fourfold.plan import Plan
+from fourfold.players.protocol import Into, Outputs, Slot
+from fourfold.players.traced_run import TracedPlayer, TracedRun
+from fourfold.runtime.hybrid_player import HybridPlayer, Runner
+from fourfold.runtime.instance import ModelInstance, not_direct
+from fourfold.runtime.stage_times import ClockSample, clock_speed, read_notes
+from fourfold.trace import DEVICE, DeviceClock, Trace, TraceSpan
+
+log = Log("runtime")
+
+LAUNCHES, STAGES, IN_FLIGHT = "launches", "stages", "runs in flight"
+
+
+@contextmanager
+def trace_instance(instance: ModelInstance, trace: Trace) -> Iterator[None]:
+    """Lets a model be played so that runs, and what the device does for them, are written down."""
+    others = instance.other_plans
+    clocked = None if instance.in_parts else others.with_clocks()
+    device = others.request.device
+    if device != CPU:
+        device = players.ready_to_play(device, others.store)
+    before, direct = instance.player, instance.direct
+    tracer = RunTracer(before, trace, device, clocked)
+    instance.use_player(tracer.player, not_direct)
+    try:
+        yield
+    finally:
+        instance.use_player(before, direct)
+        tracer.finish()
+
+
+class SpannedRuns:
+    """A player, or a runner of a part on the CPU, whose runs are spans. All else is its own."""
+
+    def __init__(self, player: Any, trace: Trace, name: str, numbers: Iterator[int]) -> None:
+        self._player, self._trace, self._name, self._numbers = player, trace, name, numbers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._player, name)
+
+    def run(self, arrays: Sequence[np.ndarray], into: Into | None = None) -> Outputs:
+        with self._trace.span(self._name, number=next(self._numbers)):
+            return cast(Outputs, self._player.run(arrays, into))
+
+    def run_bound(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> Outputs:
+        with self._trace.span(self._name, number=next(self._numbers)):
+            return cast(Outputs, self._player.run_bound(arrays, into))
+
+    def open_slot(self, staged: bool = True) -> Slot | None:
+        slot = self._player.open_slot(staged)
+        return None if slot is None else SpannedSlot(slot, self._trace, self._numbers)
+
+
+class SpannedSlot:
+    """A slot of which each run in flight is a span, and so is what the host does for it."""
+
+    def __init__(self, slot: Slot, trace: Trace, numbers: Iterator[int]) -> None:
+        self._slot, self._trace, self._numbers = slot, trace, numbers
+        self._began: float | None = None
+        self._number = -1
+
+    @property
+    def inputs(self) -> Sequence[np.ndarray]:
+        return self._slot.inputs
+
+    @property
+    def outputs(self) -> Sequence[np.ndarray]:
+        return self._slot.outputs
+
+    @property
+    def done(self) -> bool:
+        return self._slot.done
+
+    def begin(self, arrays: Sequence[np.ndarray | None], spin: bool = False) -> None:
+        self._number, self._began = next(self._numbers), time.perf_counter()
+        with self._trace.span("begin", number=self._number):
+            self._slot.begin(arrays, spin)
+
+    def end(self, spin: bool = False) -> Sequence[np.ndarray]:
+        if self._began is None:
+            return self._slot.end(spin)
+        began, self._began = self._began, None
+        with self._trace.span("wait", number=self._number):
+            outputs = self._slot.end(spin)
+        took, number = time.perf_counter() - began, {"number": self._number}
+        self._trace.add(TraceSpan("run", IN_FLIGHT, began, took, details=number, in_flight=True))
+        return outputs
+
+    def close(self) -> None:
+        self._slot.close()
+
+
+class RunTracer:
+    """Plays in place of a model's own player for as long as a trace is written."""
+
+    def __init__(
+        self,
+        player: players.Player | HybridPlayer,
+        trace: Trace,
+        device: DeviceInfo,
+        clocked: Plan | None,
+    ) -> None:
+        """`clocked` is the player's plan with clocks in its stages, if there can be one."""
+        self._trace, self._device = trace, device
+        self._traced: list[tuple[players.Player, TracedPlayer]] = []
+        numbers = count()
+        inner: Any
+        if isinstance(player, HybridPlayer):
+            inner = player.with_runners(lambda name, one: self._runner(name, one, player))
+        else:
+            inner = self._start(player, clocked)
+        self.player = cast(players.Player, SpannedRuns(inner, trace, "run", numbers))
+
+    def _runner(self, name: str, runner: Runner, whole: HybridPlayer) -> Runner:
+        """A runner of one part of a model, as a span within the run."""
+        if runner in whole.players:
+            runner = self._start(runner, None)
+        return cast(Runner, SpannedRuns(runner, self._trace, f"part on {name}", count()))
+
+    def _start(self, player: players.Player, clocked: Plan | None) -> players.Player:
+        """A player that traces what this one plays; the same one where its API has none."""
+        backend = players.backend_of(self._device)
+        for plan in (clocked, player.plan):
+            if plan is None:
+                continue
+            try:
+                made = backend.make_traced_player(self._device, plan, self._trace)
+            except (BuildError, DeviceError) as error:
+                log.warn_once(f"a trace is less than it could be: {error.what}: {error.why}")
+                continue
+            if made is not None:
+                traced = cast(TracedPlayer, made)
+                traced.exchange_variables(player, give=False)
+                self._traced.append((player, traced))
+                return made
+        return player
+
+    def finish(self) -> None:
+        """Write down what the device did, and let the model's own player go on."""
+        for player, traced in self._traced:
+            self._trace.add(*device_spans(traced.plan, traced.traced_runs()))
+            traced.exchange_variables(player, give=True)
+            traced.close()
+        self._traced = []
+
+
+def device_spans(plan: Plan, runs: Sequence[TracedRun]) -> list[TraceSpan]:
+    """Launches, and the stages of one launch where they noted their times, by the host's clock."""
+    clock = _launch_clock(runs)
+    spans = []
+    for number, run in enumerate(one for one in runs if one.launches):
+        for launch, (began, ended) in zip(plan.launches, run.launches, strict=True):
+            details = {"node": launch.node, "run": number}
+            place = (began + clock.offset, ended - began)
+            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, details))
+    return spans + _stage_spans(plan, [run for run in runs if run.notes is not None], clock)
+
+
+def _launch_clock(runs: Sequence[TracedRun]) -> DeviceClock:
+    """By what the host knows of each run: it was not played before it was put in, nor after it was
+    waited for.
+    """
+    clock = DeviceClock()
+    for run in runs:
+        before, after = run.put_in
+        if run.queued is not None:
+            clock.anchor(run.queued, before, after)
+        elif run.launches:
+            clock.anchor(run.launches[0][0], before, float("inf"))
+        if run.launches and run.ended is not None:
+            clock.anchor(run.launches[-1][1], float("-inf"), run.ended)
+    return clock
+
+
+def _stage_spans(plan: Plan, runs: Sequence[TracedRun], clock: DeviceClock) -> list[TraceSpan]:
+    if not runs or plan.clocks is None:
+        return []
+    windows = [_window(run, clock) for run in runs]
+    samples = [
+        ClockSample(began, cast(np.ndarray, run.notes))
+        for run, (began, _) in zip(runs, windows, strict=True)
+    ]
+    speed = plan.clocks.clock.per_second or _clock_speed(samples, windows[0])
+    read = [read_notes(plan.clocks, one.notes, speed) for one in samples]
+    times = [(one, window) for one, window in zip(read, windows, strict=True) if one is not None]
+    stage_clock, spans, zero = DeviceClock(), list[TraceSpan](), samples[0].notes[0, 0]
+    for one, (began, ended) in times:
+        stage_clock.anchor(float(one.start - zero) / speed, began, ended - one.total)
+    for one, _ in times:
+        start = float(one.start - zero) / speed + stage_clock.offset
+        rows = zip(one.stages, one.began, one.seconds, one.waiting, strict=True)
+        for title, began, seconds, waiting in rows:
+            details = {"node": title.node, "waiting_us": round(float(waiting) * 1e6, 3)}
+            place = (start + float(began), float(seconds))
+            spans.append(TraceSpan(title.kernel, STAGES, *place, DEVICE, details))
+    return spans
+
+
+def _clock_speed(samples: Sequence[ClockSample], window: tuple[float, float]) -> float:
+    """Of a clock which nobody knows: over all runs, or over the only one."""
+    speed = clock_speed(samples)
+    if speed:
+        return speed
+    began, ended = samples[0].notes[:, 0], samples[0].notes[:, 2]
+    return float(ended.max() - began[began != 0].min()) / (window[1] - window[0])
+
+
+def _window(run: TracedRun, clock: DeviceClock) -> tuple[float, float]:
+    """Between which of the host's times a run's only launch was played."""
+    if run.launches:
+        (began, _), (_, ended) = run.launches[0], run.launches[-1]
+        return began + clock.offset, ended + clock.offset
+    return run.put_in[0], cast(float, run.ended)
+
+
+def opening_spans(spans: Sequence[tuple[str, float, float]]) -> list[TraceSpan]:
+    """The stages of opening a model."""
+    track = threading.main_thread().name
+    return [TraceSpan(name, track, began, ended - began) for name, began, ended in spans]

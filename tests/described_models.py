@@ -1,0 +1,42 @@
+"""Models by what they take and give, without a graph: for tests of what outputs mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fourfold.metadata import Labels, ModelMetadata, TensorMetadata
+from fourfold.results.meaning import DescribedModel
+from fourfold.runtime.tensor_info import TensorInfo
+from fourfold.types import Quantization
+
+PICTURE = (1, 64, 64, 3)
+
+
+def tensor(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: str = "f4",
+    steps: Quantization | None = None,
+    said: TensorMetadata | None = None,
+) -> TensorInfo:
+    return TensorInfo(name, shape, np.dtype(dtype), steps, read_metadata=lambda: said)
+
+
+def described(
+    outputs: Mapping[str, tuple[int, ...]] | list[TensorInfo],
+    picture: tuple[int, ...] = PICTURE,
+    metadata: ModelMetadata | None = None,
+    dtype: str = "f4",
+) -> DescribedModel:
+    """A model that takes a picture and gives outputs of these shapes."""
+    if isinstance(outputs, Mapping):
+        outputs = [tensor(name, shape) for name, shape in outputs.items()]
+    return DescribedModel(
+        (tensor("image", picture, dtype),), tuple(outputs), metadata or ModelMetadata()
+    )
+
+
+def labelled(*texts: str, kind: str = "axis", name: str = "") -> TensorMetadata:
+    return TensorMetadata(name, labels=(Labels(texts, kind),))

@@ -1,0 +1,75 @@
+"""Tasks of a newcomer: from a photograph to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import fourfold
+from fourfold import processing
+
+pytestmark = pytest.mark.needs_device
+
+
+def test_a_jpeg_to_labels_in_one_command(shell: Callable[..., str]) -> None:
+    said = shell("fourfold run colors.tflite --input picture=photo.jpg")
+    assert said.index("red") < said.index("blue") < said.index("purple")
+
+
+def test_the_same_in_python(folder: Path) -> None:
+    photo = Image.open("photo.jpg").resize((64, 64))
+    with fourfold.Session("colors.tflite", pixels=fourfold.Pixels(0, 255)) as session:
+        shares = session.run(np.asarray(photo)[None])["shares"][0]
+        labels = session.metadata.outputs[0].label_texts()
+    assert labels[int(shares.argmax())] == "red"
+    assert 0.7 < shares.max() < 0.8
+
+
+def test_what_a_model_wants_and_gives(folder: Path) -> None:
+    with fourfold.Session("classifier.tflite") as session:
+        wants = [(one.name, one.shape, one.dtype) for one in session.inputs]
+        gives = [(one.name, one.shape, one.dtype) for one in session.outputs]
+    assert wants == [("image", (1, 12, 12, 3), np.float32)]
+    assert gives == [("scores", (1, 5), np.float32)]
+
+
+def test_which_devices_there_are(ask: Callable[..., dict[str, Any]]) -> None:
+    found = ask("fourfold devices")["devices"]
+    names = [one["name"] for one in found]
+    assert names
+    with fourfold.Session(fourfold.sample("colors"), device=0) as session:
+        assert session.device.name == names[0]
+
+
+def test_boxes_instead_of_numbers(folder: Path) -> None:
+    """A detector's boxes come out decoded, the best first, without a line of arithmetic."""
+    boxes = processing.YoloBoxes(score=0.01)
+    with fourfold.Session("yolo.tflite", postprocess=boxes) as session:
+        shape = session.inputs[0].shape
+        found = session.run(np.random.default_rng(0).random(shape, np.float32))
+    scores = found["scores"][0]
+    assert found["boxes"].shape[-1] == 4
+    assert len(scores) > 1
+    assert (np.diff(scores) <= 0).all()
+
+
+def test_several_pictures_at_once(folder: Path) -> None:
+    pictures = np.random.default_rng(1).random((4, 12, 12, 3), np.float32)
+    with fourfold.Session("classifier.tflite") as session:
+        alone = [session.run(one[None])["scores"][0] for one in pictures]
+        session.resize({"image": pictures.shape})
+        together = session.run(pictures)["scores"]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_frames_of_a_video_without_waiting_for_each(folder: Path) -> None:
+    frames = [np.full((1, 64, 64, 3), shade, np.float32) for shade in (0.0, 0.5, 1.0)]
+    with fourfold.Session("colors.tflite") as session:
+        labels = session.metadata.outputs[0].label_texts()
+        told = [labels[int(out["shares"].argmax())] for out in session.stream(frames)]
+    assert told == ["black", "grey", "white"]

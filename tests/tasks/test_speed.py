@@ -1,0 +1,69 @@
+"""Tasks of a newcomer: how fast it is, why, and what it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fourfold
+
+pytestmark = pytest.mark.needs_device
+Ask = Callable[..., dict[str, Any]]
+
+
+def test_how_fast_it_is_beside_what_i_have(ask: Ask) -> None:
+    times = ask("fourfold bench classifier.tflite --runs 3 --seconds 1")["seconds"]
+    assert set(times) == {"fourfold", "LiteRT CPU"}
+    assert all(0 < one["min"] <= one["median"] for one in times.values())
+
+
+def test_which_kernel_takes_the_time(ask: Ask) -> None:
+    kernels = ask("fourfold bench classifier.tflite --runs 2 --seconds 1 --profile")["kernels"]
+    times = [one["seconds"] for one in kernels]
+    assert times == sorted(times, reverse=True)
+    assert any("conv2d" in one["node"] for one in kernels)
+
+
+def test_what_happened_and_how_long_each_part_took(shell: Callable[..., str]) -> None:
+    assert "opened colors.tflite" not in shell("fourfold run colors.tflite")
+    said = shell("fourfold run colors.tflite -v")
+    assert "opened colors.tflite from the model itself in" in said
+    assert "build" in said
+
+
+def test_a_timeline_to_look_at_in_perfetto(shell: Callable[..., str]) -> None:
+    assert "perfetto" in shell("fourfold run colors.tflite --trace trace.json")
+    events = json.loads(Path("trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    lanes = {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert "host" in lanes
+    spans = {event["name"] for event in events if event["ph"] == "X"}
+    assert any("conv2d" in name for name in spans)
+    assert "build" in spans
+
+
+def test_what_it_takes_of_memory_before_anything_runs(folder: Path) -> None:
+    told = fourfold.estimate("classifier.tflite")
+    with fourfold.Session("classifier.tflite") as session:
+        assert session.plan.device_bytes == told.total
+
+
+def test_the_second_start_compiles_nothing(folder: Path) -> None:
+    origins = []
+    for _ in ("first", "second"):
+        with fourfold.Session("colors.tflite", cache="kept") as session:
+            origins.append(session.origin)
+    assert origins == ["model", "store"]
+
+
+def test_what_is_kept_and_how_to_be_rid_of_it(
+    shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("FOURFOLD_CACHE", str(folder / "kept"))
+    shell("fourfold run colors.tflite")
+    assert "colors.tflite" in shell("fourfold cache list")
+    shell("fourfold cache clear --yes")
+    assert "colors.tflite" not in shell("fourfold cache list")

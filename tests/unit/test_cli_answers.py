@@ -1,0 +1,152 @@
+"""`fourfold run` says what a model says: in tables, as JSON, and drawn on the photograph."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from detector_networks import Network
+from docs.tiny_model import ANIMALS, tiny_described_model, tiny_model
+
+from fourfold.cli import main
+from fourfold.device import DeviceInfo
+from fourfold.pictures import picture_bytes
+
+image = pytest.importorskip("PIL.Image", reason="Pillow reads photographs")
+
+
+class Runner:
+    """Calls `run` on a model and a photograph."""
+
+    def __init__(self, folder: Path, device: DeviceInfo) -> None:
+        self.folder, self._device = folder, device
+        pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8)
+        image.fromarray(pixels).save(folder / "p.png")
+
+    def __call__(self, model: bytes, *words: object, given: bool = True) -> Result:
+        (self.folder / "m.tflite").write_bytes(model)
+        command = ["run", self.folder / "m.tflite", "--device", self._device.index, *words]
+        command += ["--input", self.folder / "p.png"] if given else []
+        return CliRunner().invoke(main, [str(word) for word in command])
+
+    def file(self, name: str, text: str) -> Path:
+        (self.folder / name).write_text(text)
+        return self.folder / name
+
+
+@pytest.fixture
+def run(tmp_path: Path, device: DeviceInfo) -> Runner:
+    return Runner(tmp_path, device)
+
+
+def boxes() -> bytes:
+    network = Network()
+    rows = network.reshape("rows", network.grid(16, 6), 1, 6, 6)
+    return network.write(network.add("picked", "logistic", rows))
+
+
+def test_boxes_are_told_in_pixels_and_drawn(run: Runner, tmp_path: Path) -> None:
+    drawing = tmp_path / "new" / "drawn.png"
+    result = run(boxes(), "--draw", drawing, "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    answer = report["answer"]
+    assert (answer["kinds"], answer["size"]) == (["boxes"], [40, 60])
+    for box in answer["boxes"]:
+        np.testing.assert_allclose(box["pixels"], np.multiply(box["corners"], [40, 60, 40, 60]))
+    assert report["files"] == {"the drawing": str(drawing)}
+    plain = image.fromarray(picture_bytes(tmp_path / "p.png")).resize((660, 440), 1)
+    assert (picture_bytes(drawing) != np.asarray(plain)).any()
+    shown = run(boxes()).stdout
+    assert "boxes, in pixels" in shown
+    assert "bottom" in shown
+
+
+def test_labels_of_a_file_name_classes(run: Runner) -> None:
+    model = tiny_model()
+    assert "class 0" not in run(model).stdout
+    labels = run.file("labels.txt", "\n".join(ANIMALS) + "\n\n")
+    found = json.loads(run(model, "--labels", labels, "--top", 2, "--json").stdout)["answer"]
+    assert len(found["classes"]) == 2
+    assert {one["label"] for one in found["classes"]} < {*ANIMALS}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("cat\ndog\n", "2 labels do not fit 10 classes"), ("\n\n", "there are no labels")],
+)
+def test_labels_that_do_not_fit_are_an_error(run: Runner, text: str, why: str) -> None:
+    result = run(tiny_model(), "--labels", run.file("labels.txt", text))
+    assert (result.exit_code, why in result.stderr, "fix:" in result.stderr) == (2, True, True)
+
+
+def test_the_range_of_pixels_is_told(run: Runner) -> None:
+    guessed = run(tiny_model())
+    assert "p.png: pixels from 0 to 1, which is a guess: nothing tells" in guessed.stderr
+    assert "--range LOW,HIGH says another" in guessed.stderr
+    known = run(tiny_described_model())
+    assert "p.png: pixels from -1 to 1, as the model's metadata say" in known.stderr
+    assert "pixels" not in run(tiny_model(), "--range", "0,1").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "why"),
+    [
+        (("--draw", "x.png"), False, "no --input is a picture"),
+        (("--draw", "x.doc"), True, "pictures are .bmp"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told_before_anything_runs(
+    run: Runner, words: tuple[str, ...], given: bool, why: str
+) -> None:
+    result = run(b"no model", *words, given=given)
+    assert (result.exit_code, why in result.stderr) == (2, True)
+
+
+def test_a_drawing_needs_something_that_is_known(run: Runner, tmp_path: Path) -> None:
+    network = Network()
+    model = network.write(network.grid(32, 9))  # nine numbers that nothing is known of
+    result = run(model, "--draw", tmp_path / "x.png")
+    assert "nothing tells what the outputs mean" in result.stderr
+    assert (result.exit_code, (tmp_path / "x.png").exists()) == (2, False)
+    assert "nothing tells what these outputs mean: " in run(model).stdout
+
+
+def test_a_drawing_that_cannot_be_written(run: Runner, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run(boxes(), "--draw", tmp_path / "file" / "x.png")
+    assert (result.exit_code, "cannot be written" in result.stderr) == (2, True)
+
+
+def test_without_pillow_it_says_what_to_install(
+    run: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    for words in (("--draw", "x.png"), ()):
+        result = run(boxes(), *words)
+        assert (result.exit_code, "pip install 'fourfold[images]'" in result.stderr) == (2, True)
+
+
+def test_frames_of_any_size_give_pixels_of_the_photograph(run: Runner) -> None:
+    plain = json.loads(run(boxes(), "--json", "--score", 0).stdout)["answer"]
+    boxed = run(boxes(), "--json", "--score", 0, "--fit", "letterbox").stdout
+    boxed = json.loads(boxed)["answer"]
+    assert plain["size"] == boxed["size"] == [40, 60]
+    # 40 × 60 lies in 32 × 48 without bars: what differs is how it is resized.
+    first, second = (answer["boxes"][0]["pixels"] for answer in (plain, boxed))
+    np.testing.assert_allclose(first, second, atol=4)
+
+
+def test_the_least_score_that_counts(run: Runner) -> None:
+    def scores(least: float) -> list[float]:
+        report = json.loads(run(boxes(), "--json", "--score", least).stdout)
+        return sorted(box["score"] for box in report["answer"]["boxes"])
+
+    found = scores(0)
+    assert len(found) == 6
+    assert scores(found[3] - 1e-6) == found[3:]
+    assert "no boxes" in run(boxes(), "--score", 1).stdout

@@ -1,0 +1,174 @@
+"""What commands print, in a terminal of 80 columns and elsewhere: no word is broken, and numbers
+have their units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from fourfold.cli import _show, main
+from fourfold.cli._bench_report import show_models, show_report
+from fourfold.cli._show import UNLIMITED, counted, duration, short_name, show_table
+from fourfold.prepare import TuningSummary
+
+Print = Callable[[], None]
+
+
+def printed(capsys: pytest.CaptureFixture[str], width: int, what: Print) -> list[str]:
+    """The lines that something prints in a terminal of this width, without spaces at their ends."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            _show, "make_console", lambda: Console(width=width, markup=False, highlight=False)
+        )
+        what()
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def measured(title: str, scale: float, rival: str | None = "LiteRT CPU") -> dict[str, Any]:
+    """A report of 'fourfold bench' with times that are always the same."""
+    names = {"fourfold": 1.0} | ({} if rival is None else {rival: 2.5})
+    keys = {"median": 1.0, "min": 0.9, "p90": 1.5, "p99": 3.25}
+    return {
+        "title": title,
+        "device": "Test GPU (Pretend, driver 1.0)",
+        "precision": "fp32",
+        "streams": 1,
+        "seconds": {
+            name: {key: scale * slow * part for key, part in keys.items()} | {"runs": 200}
+            for name, slow in names.items()
+        },
+        "throughput": {name: 1 / (scale * slow) for name, slow in names.items()},
+        "compared": rival is not None,
+        "rival": rival,
+        "ratio": 0.4,
+        "ratios": {} if rival is None else {rival: 0.4},
+        "parts": {"total": scale, "upload": 0.0, "kernels": scale / 2},
+        "start": {"total": 1.5, "device": 0.175, "read": 0.0123},
+        "launches": 1,
+        "arena": 64000,
+        "kernels": [{"seconds": 5e-5, "kernel": "conv2d_0", "node": f"{title};x = conv2d(image)"}],
+    }
+
+
+def test_bench_of_one_model(capsys: pytest.CaptureFixture[str]) -> None:
+    report = measured("mobilenet.tflite", 2e-3)
+    assert printed(capsys, 80, lambda: show_report(report)) == [
+        "mobilenet.tflite on Test GPU (Pretend, driver 1.0), fp32",
+        "              median       min       p90       p99  runs  frames/s",
+        "──────────────────────────────────────────────────────────────────",
+        "fourfold    2.000 ms  1.800 ms  3.000 ms  6.500 ms   200       500",
+        "LiteRT CPU  5.000 ms  4.500 ms  7.500 ms  16.25 ms   200       200",
+        "",
+        "fourfold takes 0.40× the time of LiteRT CPU",
+        "the shortest run by its parts: total 2.000 ms, upload 0 µs, kernels 1.000 ms",
+        "start: total 1.50 s, device 175.0 ms, read 12.30 ms",
+        "1 launch, 62.50 KiB of memory for values",
+        "",
+        "kernels, 50.0 µs in all",
+        "   time   share  kernel    node",
+        "───────────────────────────────────────────",
+        "50.0 µs  100.0%  conv2d_0  mobilenet.tflite",
+        "",
+    ]
+
+
+def test_bench_of_several_models(capsys: pytest.CaptureFixture[str]) -> None:
+    reports = [
+        measured("mobilenet_v1_1.0_224_quant.tflite", 2e-3),
+        measured("version-RFB-320.onnx", 0.0155, "ONNX Runtime CPU"),
+        measured("movenet of two.fourfold", 4e-5, None),
+    ]
+    assert printed(capsys, 80, lambda: show_models(reports)) == [
+        "Test GPU (Pretend, driver 1.0), fp32",
+        "                                                       CPU            its",
+        "model                                median  frames/s  runtime     median  ratio",
+        "────────────────────────────────────────────────────────────────────────────────",
+        "mobilenet_v1_1.0_224_quant.tflite  2.000 ms       500  LiteRT    5.000 ms  0.40×",
+        "version-RFB-320.onnx               15.50 ms      64.5  ONNX      38.75 ms  0.40×",
+        "                                                       Runtime",
+        "movenet of two.fourfold             40.0 µs     25000  -                -      -",
+        "",
+        "with a ratio below 1 fourfold takes less time than the CPU runtime",
+    ]
+
+
+ROWS = [("a/very/long/name/of_a_layer_that_cannot_be_broken", "12.50 KiB", "why it is so " * 3)]
+
+
+def test_a_table_that_does_not_fit_becomes_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ("layer", ">size", "reason")
+    wide = printed(capsys, 80, lambda: show_table("layers", columns, ROWS))
+    assert wide == [
+        "layers",
+        "layer                                                   size  reason",
+        "────────────────────────────────────────────────────────────────────────────────",
+        "a/very/long/name/of_a_layer_that_cannot_be_broken  12.50 KiB  why it is so why",
+        "                                                              it is so why it is",
+        "                                                              so",
+        "",
+    ]
+    assert printed(capsys, 60, lambda: show_table("layers", columns, ROWS)) == [
+        "layers",
+        "  layer   a/very/long/name/of_a_layer_that_cannot_be_broken",
+        "  size    12.50 KiB",
+        "  reason  why it is so why it is so why it is so",
+        "",
+    ]
+
+
+def test_where_nobody_watches_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table("layers", ("layer", ">size", "reason"), ROWS)
+    found = capsys.readouterr().out.splitlines()
+    assert len(found) == 5
+    assert all(cell.strip() in found[3] for cell in ROWS[0])
+    assert len(found[3]) < UNLIMITED
+
+
+@pytest.mark.parametrize("name", ["--help", *main.list_commands(None)])  # type: ignore[arg-type]
+def test_help_fits(name: str) -> None:
+    words = [name] if name == "--help" else [name, "--help"]
+    result = CliRunner().invoke(main, words, terminal_width=80)
+    assert result.exit_code == 0, result.output
+    assert [line for line in result.output.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 µs"),
+        (7e-6, "7.0 µs"),
+        (9.35e-5, "93.5 µs"),
+        (1.474e-4, "0.147 ms"),
+        (0.0284553, "28.46 ms"),
+        (0.174686, "174.7 ms"),
+        (1.964, "1.96 s"),
+    ],
+)
+def test_a_time_has_four_digits_and_a_unit(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_counts_and_names() -> None:
+    assert [counted(n, "launch", "launches") for n in (0, 1, 2)] == [
+        "0 launches",
+        "1 launch",
+        "2 launches",
+    ]
+    assert counted(1, "hit") == "1 hit"
+    assert short_name("first/Relu;second/Conv2D") == "first/Relu"
+    assert short_name("x" * 50) == "…" + "x" * 40
+
+
+def test_a_tuning_says_how_far_it_came() -> None:
+    whole = TuningSummary(done=4, total=4, faster=1, default_seconds=2e-3, seconds=1e-3)
+    assert str(whole) == (
+        "all 4 kernels were timed, 1 became faster, together they take 0.50× the time"
+    )
+    stopped = str(TuningSummary(done=2, total=9, default_seconds=1e-3, seconds=1e-3))
+    assert stopped.startswith("tuning stopped at its deadline: 2 of 9 kernels were timed, none")
+    assert stopped.endswith("the same command goes on from here")

@@ -1,0 +1,171 @@
+"""A trace holds what host and device did in runs, as viewers of traces take it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_networks import deep_onnx
+from split_models import split_model
+from stateful_models import stream
+
+from fourfold import Session
+from fourfold.compile import load_model, plan_graph
+from fourfold.device import DeviceInfo
+from fourfold.options import CompileOptions
+from fourfold.players.null import NULL_GPU
+from fourfold.players.traced_run import TracedRun
+from fourfold.runtime.tracing import device_spans
+from fourfold.trace import DEVICE, HOST, DeviceClock, Trace, TraceSpan
+
+IMAGE = np.random.default_rng(3).uniform(-1, 1, (1, 14, 14, 32)).astype(np.float32)
+PARTS = {"upload", "enqueue", "wait", "download"}
+
+
+def named(spans: Sequence[TraceSpan], name: str) -> list[TraceSpan]:
+    return [one for one in spans if one.name == name]
+
+
+def inside(one: TraceSpan, other: TraceSpan) -> bool:
+    ends = one.began + one.seconds <= other.began + other.seconds + 1e-9
+    return other.began - 1e-9 <= one.began and ends
+
+
+def test_what_viewers_take() -> None:
+    trace = Trace("a GPU", began=10.0)
+    trace.add(TraceSpan("run", "main", 10.5, 0.25, details={"number": 3}))
+    trace.add(TraceSpan("conv2d", "launches", 10.6, 1e-3, DEVICE, {"node": "a"}))
+    trace.add(TraceSpan("run", "in flight", 10.7, 0.1, in_flight=True))
+    events = trace.to_json()["traceEvents"]
+    names = {one["args"]["name"]: (one["pid"], one["tid"]) for one in events if one["ph"] == "M"}
+    assert names["host"][0] != names["a GPU"][0]
+    run, kernel = (one for one in events if one["ph"] == "X")
+    assert (run["ts"], run["dur"], run["args"]) == (500000, 250000, {"number": 3})
+    assert (run["pid"], run["tid"]) == names["main"]
+    assert (kernel["pid"], kernel["tid"]) == names["launches"]
+    begin, end = (one for one in events if one["ph"] in "be")
+    assert (begin["id"], begin["cat"]) == (end["id"], end["cat"])
+    assert (begin["ts"], end["ts"]) == (700000, 800000)
+
+
+def test_clocks_are_compared_by_all_that_is_known() -> None:
+    clock = DeviceClock()
+    clock.anchor(3.0, earliest=103.0, latest=103.5)
+    clock.anchor(5.0, earliest=105.2, latest=105.9)
+    assert clock.offset == pytest.approx(100.35)
+
+
+def test_launches_stay_between_put_in_and_waited_for() -> None:
+    """The driver does not tell when a run was queued: it began after it was put in."""
+    graph = load_model(deep_onnx(), CompileOptions()).graph
+    plan = plan_graph(graph, NULL_GPU, CompileOptions())
+    count = len(plan.launches)
+    spans = tuple((5.0 + number, 5.5 + number) for number in range(count))
+    run = TracedRun((20.0, 20.1), ended=20.0 + count, launches=spans)
+    found = device_spans(plan, [run])
+    assert [one.name for one in found] == [launch.entry for launch in plan.launches]
+    assert found[0].began == pytest.approx(20.25)
+    assert found[-1].began + found[-1].seconds == pytest.approx(19.75 + count)
+
+
+@pytest.mark.parametrize("launches", ["list", "one"])
+def test_runs_in_a_trace(
+    device: DeviceInfo, launches: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", launches)
+    check_runs(device, tmp_path)
+
+
+def test_runs_by_cuda(cuda: DeviceInfo, tmp_path: Path) -> None:
+    check_runs(cuda, tmp_path)
+
+
+def check_runs(device: DeviceInfo, folder: Path) -> None:
+    with Session(deep_onnx(), device, cache=None) as session:
+        expected = session.run(IMAGE)
+        with session.trace(folder / "out.json", opening=True) as trace:
+            results = [session.run(IMAGE) for _ in range(2)]
+        plan = session.plan
+        results.append(session.run(IMAGE))
+    for result in results:
+        for name, array in expected.items():
+            np.testing.assert_array_equal(result[name], array)
+    spans = trace.spans
+    assert {"read", "lower", "build"} <= {one.name for one in spans}
+    runs = named(spans, "run")
+    assert [run.details["number"] for run in runs] == [0, 1]
+    for run in runs:
+        parts = {one.name for one in spans if one.process == HOST and inside(one, run)}
+        assert parts >= PARTS
+    played = [one for one in spans if one.track == "launches"]
+    assert [one.name for one in played] == [launch.entry for launch in plan.launches] * 2
+    stages = [one for one in spans if one.track == "stages"]
+    assert len(stages) == (2 * plan.stages if plan.stages > len(plan.launches) else 0)
+    saved = json.loads((folder / "out.json").read_text())
+    assert len([one for one in saved["traceEvents"] if one["ph"] == "X"]) == len(spans)
+
+
+def test_runs_in_flight(device: DeviceInfo) -> None:
+    with Session(deep_onnx(), device, cache=None) as session:
+        (name,) = expected = session.run(IMAGE)
+        with session.trace() as trace:
+            futures = [session.run_async(IMAGE) for _ in range(3)]
+            results = [future.result() for future in futures]
+            results += session.stream([IMAGE] * 4)
+        launches = len(session.plan.launches)
+    assert all(np.array_equal(result[name], expected[name]) for result in results)
+    flights = [one for one in trace.spans if one.in_flight]
+    assert sorted(one.details["number"] for one in flights) == list(range(7))
+    played = [one for one in trace.spans if one.track == "launches"]
+    assert len(played) == 7 * launches
+    threads = {one.track for one in named(trace.spans, "wait")}
+    assert any(name.startswith("fourfold-results") for name in threads)
+
+
+def test_parts_of_a_model(device: DeviceInfo) -> None:
+    x = np.arange(5, dtype=np.float32)[None]
+    with Session(split_model(), device, cache=None, placement="gpu") as session:
+        with session.trace() as trace:
+            traced = session.run(x)
+        np.testing.assert_array_equal(traced["y"], session.run(x)["y"])
+    (run,) = named(trace.spans, "run")
+    parts = [one for one in trace.spans if one.name.startswith("part on")]
+    assert len(parts) == 3
+    assert all(inside(one, run) for one in parts)
+    assert [one for one in trace.spans if one.track == "launches"]
+
+
+def test_what_a_model_keeps_goes_on(device: DeviceInfo) -> None:
+    """A run in a trace, and one behind it, go on from those before."""
+    steps = np.random.default_rng(5).uniform(-1, 1, (4, 1, 2, 5)).astype(np.float32)
+    with Session(stream(), device, cache=None) as session:
+        expected = [session.run(step)["y"] for step in steps]
+        session.reset()
+        found = [session.run(steps[0])["y"]]
+        with session.trace():
+            found += [session.run(step)["y"] for step in steps[1:3]]
+        found.append(session.run(steps[3])["y"])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_model_on_the_cpu(tmp_path: Path) -> None:
+    x = np.arange(5, dtype=np.float32)[None]
+    with Session(split_model(), "cpu", cache=None) as session:
+        with session.trace() as trace:
+            session.run(x)
+        assert session.run(x)
+    assert len(named(trace.spans, "run")) == 1
+
+
+def test_an_error_inside_leaves_the_session_as_it_was(device: DeviceInfo) -> None:
+    with Session(deep_onnx(), device, cache=None) as session:
+        expected = session.run(IMAGE)
+        with suppress(ZeroDivisionError), session.trace():
+            session.run(IMAGE)
+            raise ZeroDivisionError
+        for name, array in session.run(IMAGE).items():
+            np.testing.assert_array_equal(array, expected[name])
