@@ -80,6 +80,7 @@ class FakeSession:
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
+        placement: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append(
