@@ -22,17 +22,24 @@ from fourfold.players import devices, find_device, probe, ready_to_play
 
 NO_DRIVERS = Path(__file__).parent  # a folder that has none
 SOURCES = NO_DRIVERS.parent / "src"
-# What PoCL adds to the options of every build, and the tests that --quick-builds leaves alone:
-# whole models, and each op's cases as this device has them.
-BUILD_FLAGS = "POCL_EXTRA_BUILD_FLAGS"
-OPTIMISED = ("tests/models/", "tests/ops/test_ops.py::test_cases[")
+BUILD_FLAGS = "POCL_EXTRA_BUILD_FLAGS"  # what PoCL adds to the options of every build
+# Tests that --quick-builds leaves alone: each op's cases as this device has them, and whole models
+# beside their own runtimes.
+OPTIMISED = (
+    "tests/ops/test_ops.py::test_cases[",
+    "tests/models/test_caffe_and_paddle.py",
+    "tests/models/test_mixed_inputs.py",
+    "tests/models/test_onnx_models.py",
+    "tests/models/test_placement.py",
+    "tests/models/test_quantized_models.py",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     help_text = "run device tests on this device only, or on 'all'; else on this environment's PoCL"
     parser.addoption("--device", default=None, help=help_text)
     help_text = (
-        "have PoCL optimise kernels only of models and of ops' cases, to build in half the time"
+        "have PoCL optimise kernels of ops' cases and whole models only, to build in half the time"
     )
     parser.addoption("--quick-builds", action="store_true", help=help_text)
     help_text = "seconds for which threads share sessions in the slow form of tests/soak"

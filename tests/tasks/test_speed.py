@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,14 @@ def test_a_timeline_to_look_at_in_perfetto(shell: Callable[..., str]) -> None:
     spans = {event["name"] for event in events if event["ph"] == "X"}
     assert any("conv2d" in name for name in spans)
     assert "build" in spans
+
+
+def test_all_of_it_on_one_page_for_a_colleague(shell: Callable[..., str]) -> None:
+    shell("fourfold report colors.tflite -o report.html --json run.json --seconds 0.1")
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "colors.tflite" in page
+    assert {"conv2d", "softmax"} <= set(re.findall(r"\w+", Path("run.json").read_text()))
+    assert not re.search(r"(src|href)=\"https?:", page)  # it is read without a network
 
 
 def test_what_it_takes_of_memory_before_anything_runs(folder: Path) -> None:
