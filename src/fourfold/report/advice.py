@@ -33,7 +33,8 @@ class Advice:
     text: str
 
     def __str__(self) -> str:
-        names = ", ".join(f"'{name}'" for name in self.nodes[:3])
+        first = (name.split(";")[0] for name in self.nodes[:3])  # of what exporters string together
+        names = ", ".join(f"'{name}'" for name in first)
         more = f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else ""
         return f"{names}{more}: {self.text}"
 
