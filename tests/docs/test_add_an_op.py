@@ -98,10 +98,10 @@ def test_other_custom_operators_are_still_refused(overlay: list[str]) -> None:
     tensors = [Tensor("x", (1, 4)), Tensor("y", (1, 4))]
     content = write(tensors, [Operator("CUSTOM", ["x"], ["y"], custom_code="Other")], ["x"], ["y"])
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Other"):
-        explain_stage(content, "graph")
+        explain_stage(content, "kernels")
 
 
 def test_nothing_of_it_stays_behind() -> None:
     assert "softplus" not in registry()
     with pytest.raises(fourfold.UnsupportedError, match="CUSTOM Softplus"):
-        explain_stage(model(), "graph")
+        explain_stage(model(), "kernels")
