@@ -131,7 +131,7 @@ def _show_outputs(outputs: Iterable[Output]) -> None:
     columns = ("output", ">max abs", ">of range", ">cosine", ">PSNR", ">steps", ">top-1", "verdict")
     rows = (
         (
-            short(output.name, 15),
+            short(output.name, 10),
             f"{output.difference.absolute:.1e}",
             f"{output.difference.largest:.1e}",
             f"{output.difference.cosine:.5f}",

@@ -58,7 +58,7 @@ class ExactGraph:
     def before_rounding(self, name: str) -> StepsBeforeRounding | None:
         """The value before its last rounding; None where it is not rounded to a grid."""
         node = self._graph.producers.get(name)
-        rounding = None if node is None else rounding_of(node)
+        rounding = None if node is None else grid_rounding(node)
         if node is None or rounding is None:
             return None
         source = self._source(str(node.inputs[0]))
@@ -74,12 +74,12 @@ class ExactGraph:
         needed = self._needed(last, values)
         for node in self._graph.nodes:
             if id(node) in needed:
-                self.rounds_on_the_way |= rounding_of(node) is not None
+                self.rounds_on_the_way |= grid_rounding(node) is not None
                 values.update(zip(node.outputs, self._apply(node, values), strict=True))
         return values
 
     def _apply(self, node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-        rounding = rounding_of(node)
+        rounding = grid_rounding(node)
         if rounding is not None and self._nudge:
             name = str(node.inputs[0])
             values = {**values, name: values[name] + self._nudge * rounding.scale}
@@ -112,7 +112,7 @@ class ExactGraph:
         return None if found is None else in_doubles(found)
 
 
-def rounding_of(node: Node) -> Rounding | None:
+def grid_rounding(node: Node) -> Rounding | None:
     """The grid that a node rounds to and does nothing else."""
     attributes = node.attributes
     return attributes if isinstance(attributes, FakeQuantize | Quantize) else None
