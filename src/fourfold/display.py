@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 _SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
-_TIMES = ((1.0, 1.0, "s"), (1e-4, 1e3, "ms"), (0.0, 1e6, "µs"))
 Cells = Sequence[object]
 
 
@@ -21,8 +20,14 @@ def size_text(count: int) -> str:
 
 
 def time_text(seconds: float) -> str:
-    factor, unit = next((factor, unit) for least, factor, unit in _TIMES if seconds >= least)
-    return f"{seconds * factor:.{2 if unit == 'µs' else 3}f} {unit}"
+    """A time with about four digits and its unit."""
+    if not seconds:
+        return "0 µs"
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    number, unit = (seconds * 1e6, "µs") if seconds < 1e-4 else (seconds * 1e3, "ms")
+    digits = 1 if number >= 100 or unit == "µs" else 2 if number >= 10 else 3
+    return f"{number:.{digits}f} {unit}"
 
 
 def count_text(count: int, noun: str, plural: str = "") -> str:

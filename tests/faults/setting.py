@@ -66,7 +66,7 @@ def new_world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     model = tmp_path / "model.bin"
-    model.write_bytes(b"a model")
+    model.write_bytes(b"\0\0\0\0TFL3 a model")
     world = World(model, tmp_path / "store", device, log)
     monkeypatch.setattr(loading, "compile_request", world.compile)
     monkeypatch.setenv("FOURFOLD_BINARIES", "always")

@@ -104,7 +104,7 @@ def test_a_damaged_entry_is_made_anew(world: World, kind: str, name: str) -> Non
 
 def test_swapped_entries_are_seen(world: World, tmp_path: Path) -> None:
     world.start()
-    world.model.write_bytes(b"another model")
+    world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     world.start()
     one, two = world.files("plan")
     first, second = one.read_bytes(), two.read_bytes()
@@ -173,5 +173,5 @@ def _key(world: World) -> str:
 
 def test_a_changed_model_is_another_model(world: World) -> None:
     world.start()
-    world.model.write_bytes(b"b model")  # the same size within the same tick
+    world.model.write_bytes(b"\0\0\0\0TFL3 b model")  # the same size within the same tick
     assert world.start() == "model"

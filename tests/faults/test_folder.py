@@ -30,7 +30,7 @@ def no_room(*_: Any, **__: Any) -> int:
 def test_a_full_disk_costs_speed_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.start()
     before = len(world.store.entries())
-    world.model.write_bytes(b"another model")
+    world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     with monkeypatch.context() as patch:
         patch.setattr(contents, "write_container", no_room)
         assert [world.start(), world.start()] == ["model", "model"]
@@ -52,7 +52,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_write(
 
     world.start()
     kept = sorted(os.listdir(world.folder / "entries"))
-    world.model.write_bytes(b"another model")
+    world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     with monkeypatch.context() as patch:
         patch.setattr(container, "_write", half)
         assert world.start() == "model"
@@ -65,7 +65,7 @@ def test_a_database_that_cannot_grow(world: World, monkeypatch: pytest.MonkeyPat
         raise sqlite3.OperationalError("database or disk is full")
 
     world.start()
-    world.model.write_bytes(b"another model")
+    world.model.write_bytes(b"\0\0\0\0TFL3 another model")
     with monkeypatch.context() as patch:
         patch.setattr(Store, "_insert", full)
         assert world.start() == "model"
@@ -111,7 +111,7 @@ def test_a_clock_that_goes_back(world: World, monkeypatch: pytest.MonkeyPatch) -
         patch.setattr(time, "time", lambda: now - 1e8)
         patch.setattr(time, "time_ns", lambda: int((now - 1e8) * 1e9))
         assert world.start() == "store"
-        world.model.write_bytes(b"another model")
+        world.model.write_bytes(b"\0\0\0\0TFL3 another model")
         assert [world.start(), world.start()] == ["model", "store"]
         newest = world.store.entries()[0]
         assert newest.used >= now  # it must not be the first to go

@@ -6,6 +6,7 @@ that let a group be resident on every unit.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import BuildError, DeviceError, InputError, UnsupportedError
 from fourfold.graph import Graph
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.cuda.stage_calls import count_parts
 from fourfold.lower import make_plan, specialise
 from fourfold.op.registry import registry
 from fourfold.options import CompileOptions
@@ -37,6 +39,8 @@ FEW = ("cast", "conv2d", "depthwise_conv2d", "select", "softmax")
 PRECISIONS = ("fp32", "mixed", "fp16")
 # All ways to write a text, and each of the assemblers: those from sm_80 on are given the same text,
 # and sm_75, whose groups cannot wait for each other, is given lists.
+PART_OPTIONS = ("-DPART=1", "--relocatable-device-code=true", "--maxrregcount=255")
+PART_OPTIONS += ("--ptxas-options=-v",)
 WAYS = [
     *(("sm_90", precision, form) for precision in PRECISIONS for form in ("one", "list")),
     *(("sm_75", precision, "list") for precision in PRECISIONS),
@@ -85,6 +89,27 @@ def first_cases(name: str) -> Graph:
 @pytest.mark.parametrize("name", FEW)
 def test_some_ops(name: str) -> None:
     check(first_cases(name), "sm_90", "mixed", "one")
+
+
+@pytest.mark.parametrize("clocked", [False, True])
+def test_parts_build_side_by_side(clocked: bool) -> None:
+    """Each stage stands in one part, and the kernel in another; none of them saves registers."""
+    options = KernelOptions("mixed", form="one", clocked=clocked)
+    plan = make_plan(first_cases("conv2d"), board("sm_90"), options)
+    found = nvrtc.compiler_for("sm_90")
+    if found.version < (13, 0):
+        pytest.skip(f"{found.name} cannot build parts")
+    parts = nvrtc.build_parts(plan.program, "sm_90")
+    assert len(parts) == count_parts(plan.program.text) > 2
+    entries = [b".text.one_launch" in part for part in parts]
+    assert entries == [True] + [False] * (len(parts) - 1)
+    stages = len(set(re.findall(r"stage_(\d+)\(", plan.program.text)))
+    defined = [{*re.findall(rb"\.text\.stage_(\d+)", part)} for part in parts]
+    assert sum(map(len, defined)) == len(set().union(*defined)) == stages
+    with nvrtc._compiled(found, plan.program, "sm_90", PART_OPTIONS) as handle:
+        log = nvrtc._text(found.functions, handle)
+    assert "spill stores" in log
+    assert set(re.findall(r"(\d+) bytes spill stores", log)) == {"0"}
 
 
 def test_stages_with_clocks() -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tflite_writer import Operator, Tensor, write
 
 import fourfold
 from fourfold.cli import main
@@ -73,11 +74,13 @@ class FakeSession:
         precision: Any,
         shapes: Any,
         model: Any = None,
+        placement: Any = None,
         follow_batch: bool = True,
         threads: Any = None,
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
+        placement: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append(
@@ -117,8 +120,10 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
+    """Read for the names of its inputs alone: the engine only pretends."""
+    ends = [Tensor("image", (1, 4, 6, 3)), Tensor("y", (1, 4, 6, 3))]
     path = tmp_path / "model.tflite"
-    path.write_bytes(b"not read by the pretending engine")
+    path.write_bytes(write(ends, [Operator("RELU", ["image"], ["y"])], ["image"], ["y"]))
     return str(path)
 
 
@@ -319,7 +324,7 @@ def test_run_reads_a_picture_for_the_only_input(invoke: Invoke, model: str, tmp_
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--input", "imag=x.npy"), "did you mean 'image'"),
+        (("--input", f"imag={__file__}"), "did you mean 'image'"),
         (("--input", "image=nowhere.npy"), "is not there"),
         (("--shape", "image"), "--shape input=1,224,224,3"),
         (("--range", "0"), "2 numbers"),

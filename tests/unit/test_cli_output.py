@@ -13,10 +13,11 @@ from rich.console import Console
 
 from fourfold.cli import _show, main
 from fourfold.cli._bench_report import show_models, show_report
-from fourfold.cli._show import UNLIMITED, counted, duration, short_name, show_table
+from fourfold.cli._show import UNLIMITED, duration, short_name, show_line, show_table
 from fourfold.prepare import TuningSummary
 
 Print = Callable[[], None]
+NODE = "block/Relu;block/bias = conv2d(image, weights, block/bias; stride=(2, 2)) |> relu"
 
 
 def printed(capsys: pytest.CaptureFixture[str], width: int, what: Print) -> list[str]:
@@ -51,7 +52,8 @@ def measured(title: str, scale: float, rival: str | None = "LiteRT CPU") -> dict
         "start": {"total": 1.5, "device": 0.175, "read": 0.0123},
         "launches": 1,
         "arena": 64000,
-        "kernels": [{"seconds": 5e-5, "kernel": "conv2d_0", "node": f"{title};x = conv2d(image)"}],
+        "kernels": [{"seconds": 5e-5, "kernel": "conv2d_0", "node": NODE}],
+        "timed": {"form": "launches"},
     }
 
 
@@ -69,10 +71,10 @@ def test_bench_of_one_model(capsys: pytest.CaptureFixture[str]) -> None:
         "start: total 1.50 s, device 175.0 ms, read 12.30 ms",
         "1 launch, 62.50 KiB of memory for values",
         "",
-        "kernels, 50.0 µs in all",
+        "kernels, 50.0 µs in all, as they are launched",
         "   time   share  kernel    node",
-        "───────────────────────────────────────────",
-        "50.0 µs  100.0%  conv2d_0  mobilenet.tflite",
+        "─────────────────────────────────────",
+        "50.0 µs  100.0%  conv2d_0  block/Relu",
         "",
     ]
 
@@ -153,13 +155,7 @@ def test_a_time_has_four_digits_and_a_unit(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_counts_and_names() -> None:
-    assert [counted(n, "launch", "launches") for n in (0, 1, 2)] == [
-        "0 launches",
-        "1 launch",
-        "2 launches",
-    ]
-    assert counted(1, "hit") == "1 hit"
+def test_long_names_are_shortened() -> None:
     assert short_name("first/Relu;second/Conv2D") == "first/Relu"
     assert short_name("x" * 50) == "…" + "x" * 40
 
@@ -172,3 +168,10 @@ def test_a_tuning_says_how_far_it_came() -> None:
     stopped = str(TuningSummary(done=2, total=9, default_seconds=1e-3, seconds=1e-3))
     assert stopped.startswith("tuning stopped at its deadline: 2 of 9 kernels were timed, none")
     assert stopped.endswith("the same command goes on from here")
+
+
+def test_a_number_keeps_its_unit_at_the_end_of_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, 20, lambda: show_line("it took until here 12.5 ms")) == [
+        "it took until here",
+        "12.5 ms",
+    ]

@@ -15,6 +15,7 @@ import tflite_writer as writer
 from click.testing import CliRunner
 
 import fourfold
+from fourfold import log
 from fourfold.cli import main
 from fourfold.compile import hybrid
 from fourfold.cpu import litert
@@ -25,7 +26,6 @@ from fourfold.formats.tflite import walk
 from fourfold.formats.tflite.convert import rules
 from fourfold.plan import Container, Section, container_bytes
 from fourfold.plan.hybrid import read_hybrid
-from fourfold.store import log
 from fourfold.store.prepared import Prepared
 from fourfold.store.store import Store
 from fourfold.store.transfer import export_store, import_store

@@ -400,7 +400,7 @@ def test_where_there_is_no_room_for_it_the_whole_is_played(
             raise DeviceError("out of memory", "it is full", "close others")
 
         monkeypatch.setattr(instances, "_make", full)
-        monkeypatch.setattr(instance_cache, "log_once", caplog.records.append)
+        monkeypatch.setattr(instance_cache.log, "warn_once", caplog.records.append)
         for _ in range(2):
             agrees(session.run(FEEDS, outputs=["scores"]), "scores")
     assert len(caplog.records) == 1

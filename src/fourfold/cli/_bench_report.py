@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from fourfold.cli._profile import show_profile
-from fourfold.cli._show import byte_count, counted, duration, show_line, show_table
+from fourfold.cli._show import byte_count, duration, show_line, show_table
+from fourfold.display import count_text
 
 OURS = "fourfold"
 
@@ -34,7 +35,7 @@ def show_report(report: Mapping[str, Any]) -> None:
         show_line(f"the shortest run by its parts: {', '.join(shown)}")
     stages = ", ".join(f"{name} {duration(took)}" for name, took in report["start"].items())
     show_line(f"start: {stages}")
-    launches = counted(report["launches"], "launch", "launches")
+    launches = count_text(report["launches"], "launch", "launches")
     show_line(f"{launches}, {byte_count(report['arena'])} of memory for values")
     if report["kernels"]:
         click.echo()

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fourfold.cli._inputs import split_file
 from fourfold.cli._options import ModelArguments
-from fourfold.compile import load_model
 from fourfold.config import Config
+from fourfold.errors import InputError
+from fourfold.lazy import lazy_import
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
+
+if TYPE_CHECKING:
+    from fourfold import compile as compiler
+else:
+    compiler = lazy_import("fourfold.compile")
 
 
 def check_input_names(arguments: ModelArguments, files: Sequence[str]) -> None:
@@ -18,11 +27,19 @@ def check_input_names(arguments: ModelArguments, files: Sequence[str]) -> None:
     The model is read for it, unless it is prepared or was opened before: such start in no time, and
     what is wrong is told then.
     """
-    store = configured_store(Config.from_environment())
-    known = store is not None and store.knows_model(arguments.model)
-    if not files or known or is_prepared(arguments.model):
+    for text in files:
+        name, equals, path = text.partition("=")
+        if not os.path.isfile(path if equals else text):
+            what = f"the file {path or text} for {f'input {name!r}' if equals else 'an input'}"
+            why = "no such file, or it is a folder"
+            raise InputError(f"{what} is not there", why, "check the path")
+    if not files or is_prepared(arguments.model):
         return
-    options = arguments.compile_options(Config.from_environment())
-    loaded = load_model(arguments.readable.content, options, keep_unsupported=True)
+    store = configured_store(Config.from_environment())
+    if store is not None and store.knows_model(arguments.model):
+        return
+    plain = replace(arguments, pixels=None, postprocess=None)  # which change no names of inputs
+    options = plain.compile_options(Config.from_environment())
+    loaded = compiler.load_model(arguments.readable.content, options, keep_unsupported=True)
     for text in files:
         split_file(text, loaded.model.input_names)

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fourfold.cli._metadata import about_as_data, show_about
-from fourfold.cli._show import byte_count, counted, shape_text, show_line, show_table
+from fourfold.cli._show import byte_count, shape_text, show_line, show_table
 from fourfold.config import Config
 from fourfold.convert import make_readable_by
+from fourfold.display import count_text
 from fourfold.formats import Model, ReadOptions, model_files, read_model
 
 
@@ -46,7 +47,7 @@ def _port(model: Model, value: str, name: str) -> dict[str, Any]:
 
 def show_contents(path: str, model: Model, found: Mapping[str, Any]) -> None:
     size = f"{byte_count(found['bytes'])}, {byte_count(found['weights'])} of constants"
-    show_line(f"{path}: {found['format']}, {size}, {counted(found['nodes'], 'node')}")
+    show_line(f"{path}: {found['format']}, {size}, {count_text(found['nodes'], 'node')}")
     if found["origin"]:
         show_line(found["origin"])
     rows = [

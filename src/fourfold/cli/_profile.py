@@ -9,6 +9,7 @@ from typing import Any
 from fourfold.cli._show import duration, node_name, show_line, show_table
 from fourfold.runtime.profile import Profile
 
+LEAST_COST = 5e-4  # of a launch, below which it is nothing
 _FORMS = {
     "launches": "as they are launched",
     "stages": "stages of the one launch that is played",
@@ -44,5 +45,11 @@ def show_profile(report: Mapping[str, Any]) -> None:
     ]
     show_table(title, (">time", ">share", *waits, "kernel", "node"), rows)
     if inside:
-        cost = f"adds {timed['clock_cost']:.1%} to the {duration(timed['launch'])} of the launch"
-        show_line(f"times are by {timed['clock']}, which {cost}")
+        show_line(f"times are by {timed['clock']}, which {_cost(timed)}")
+
+
+def _cost(timed: Mapping[str, Any]) -> str:
+    launch = f"the {duration(timed['launch'])} of the launch"
+    if timed["clock_cost"] < LEAST_COST:
+        return f"adds less to {launch} than could be measured"
+    return f"adds {timed['clock_cost']:.1%} to {launch}"

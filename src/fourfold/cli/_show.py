@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +16,13 @@ from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from fourfold.display import size_text, time_text
+
+byte_count, duration = size_text, time_text
 UNLIMITED = 10_000  # columns
 GAP = 2  # between two columns
+UNBROKEN = "\u00a0"  # a space that no line ends at
+_UNITS = re.compile(r"(\d) (µs|ms|s|bytes|KiB|MiB|GiB)\b")
 
 
 def show_json(data: Mapping[str, Any]) -> None:
@@ -103,13 +110,13 @@ def _print_lists(console: Console, names: Sequence[str], rows: Sequence[Sequence
 
 
 def show_line(text: str) -> None:
-    """A line for people, broken between words where it is longer than the terminal is wide."""
-    make_console().print(text)
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """'1 launch', '2 launches'."""
-    return f"{count} {one if count == 1 else many or f'{one}s'}"
+    """Lines for people, broken between words where they are longer than the terminal is wide, but
+    never between a number and its unit.
+    """
+    width = make_console().width
+    for line in _UNITS.sub(f"\\1{UNBROKEN}\\2", text).split("\n"):
+        lines = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+        click.echo("\n".join(lines).replace(UNBROKEN, " "))
 
 
 def short_name(name: str, most: int = 40) -> str:
@@ -118,9 +125,9 @@ def short_name(name: str, most: int = 40) -> str:
     return first if len(first) <= most else f"…{first[-most:]}"
 
 
-def node_name(text: str) -> str:
-    """The name of a node of which all is told: what stands before the equals sign."""
-    return short_name(text.partition(" = ")[0])
+def node_name(text: str, most: int = 40) -> str:
+    """A node as text, or where that is long its name: what stands before the equals sign."""
+    return text if len(text) <= most else short_name(text.partition(" = ")[0])
 
 
 def progress(*more: TextColumn) -> Progress:
@@ -136,26 +143,8 @@ def time_left(seconds: float) -> str:
     return f"about {minutes}:{rest:02} left" if seconds >= 1 else ""
 
 
-def duration(seconds: float) -> str:
-    """A time with four digits and its unit."""
-    if not seconds:
-        return "0 µs"
-    if seconds >= 1:
-        return f"{seconds:.2f} s"
-    number, unit = (seconds * 1e6, "µs") if seconds < 1e-4 else (seconds * 1e3, "ms")
-    digits = 1 if number >= 100 or unit == "µs" else 2 if number >= 10 else 3
-    return f"{number:.{digits}f} {unit}"
-
-
 def number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
-
-
-def byte_count(count: int) -> str:
-    for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if count >= size:
-            return f"{count / size:.2f} {unit}"
-    return f"{count} bytes"
 
 
 def shape_text(shape: Iterable[int]) -> str:

@@ -14,9 +14,10 @@ import click
 
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
-from fourfold.cli._show import byte_count, counted, show_json, show_line, show_table
+from fourfold.cli._show import byte_count, show_json, show_line, show_table
 from fourfold.cli.inspect import age
 from fourfold.config import Config, byte_size
+from fourfold.display import count_text
 from fourfold.errors import InputError
 from fourfold.players import find_device
 from fourfold.runtime.hybrid_loading import hybrid_key_parts, why_made_anew
@@ -49,7 +50,7 @@ def list_entries(store: Store, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "entries": [asdict(entry) for entry in entries]})
         return
-    click.echo(f"{store.place}: {counted(len(entries), 'entry', 'entries')}\n")
+    click.echo(f"{store.place}: {count_text(len(entries), 'entry', 'entries')}\n")
     devices = [one.parts.get("device") or one.parts.get("name", "any device") for one in entries]
     for device in dict.fromkeys(devices):
         kept = [one for one, made_for in zip(entries, devices, strict=True) if made_for == device]
@@ -95,9 +96,9 @@ def info(store: Store, as_json: bool) -> None:
         return
     click.echo(f"folder    {report['folder']}")
     click.echo(f"size      {byte_count(report['bytes'])} of {byte_count(report['limit'])}")
-    models = f", {counted(report['models'], 'converted model')}" if report["models"] else ""
-    plans, binaries = counted(report["plans"], "plan"), report["binaries"]
-    click.echo(f"entries   {plans}, {counted(binaries, 'binary', 'binaries')}{models}")
+    models = f", {count_text(report['models'], 'converted model')}" if report["models"] else ""
+    plans, binaries = count_text(report["plans"], "plan"), report["binaries"]
+    click.echo(f"entries   {plans}, {count_text(binaries, 'binary', 'binaries')}{models}")
     click.echo(f"choices   {report['choices']}")
     click.echo(f"facts     {report['facts']} of devices, told by trials")
     click.echo(f"hits      {report['hits']}")
@@ -134,7 +135,7 @@ def why(store: Store, arguments: ModelArguments, as_json: bool) -> None:
 def _show_answer(model: str, answer: Explanation, outdated: Sequence[str]) -> None:
     if answer.hit and answer.entry is not None:
         entry = answer.entry
-        kept = f"kept {age(entry.made)} ago, {counted(entry.hits, 'hit')}"
+        kept = f"kept {age(entry.made)} ago, {count_text(entry.hits, 'hit')}"
         show_line(f"{model}: {kept}, {byte_count(entry.size)}")
         for reason in outdated:
             show_line(f"    it is made anew at the next start: {reason}")
@@ -172,7 +173,7 @@ def prune(store: Store, limit: str | None, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "forgotten": gone, "bytes": size})
     else:
-        click.echo(f"{counted(gone, 'entry', 'entries')} forgotten, {byte_count(size)} left")
+        click.echo(f"{count_text(gone, 'entry', 'entries')} forgotten, {byte_count(size)} left")
 
 
 @command.command()
@@ -188,7 +189,7 @@ def clear(store: Store, yes: bool, as_json: bool) -> None:
     if as_json:
         show_json({"folder": store.place, "forgotten": count})
     else:
-        click.echo(f"{counted(count, 'entry', 'entries')} forgotten")
+        click.echo(f"{count_text(count, 'entry', 'entries')} forgotten")
 
 
 @command.command("export")
@@ -218,4 +219,4 @@ def import_file(store: Store, file: Path, as_json: bool) -> None:
 
 
 def _taken(entries: int, choices: int) -> str:
-    return f"{counted(entries, 'entry', 'entries')} and {counted(choices, 'choice')}"
+    return f"{count_text(entries, 'entry', 'entries')} and {count_text(choices, 'choice')}"

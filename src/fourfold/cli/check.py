@@ -13,9 +13,10 @@ import click
 from fourfold import players
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import ModelArguments, json_option, model_options
-from fourfold.cli._show import counted, duration, short_name, show_json, show_line, show_table
+from fourfold.cli._show import duration, short_name, show_json, show_line, show_table
 from fourfold.config import Config
 from fourfold.device import DeviceInfo
+from fourfold.display import count_text
 from fourfold.placement import Placement
 from fourfold.players.null import NULL_GPU
 from fourfold.report.check import Report, check_model
@@ -66,7 +67,7 @@ def _verdict(device: DeviceInfo, config: Config) -> str:
 
 def _show_prepared(title: str, device: DeviceInfo, found: PreparedPlan) -> None:
     made = f"made for {found.made_for}{', this very device' if found.fits_device else ''}"
-    launches = counted(found.launches, "launch", "launches")
+    launches = count_text(found.launches, "launch", "launches")
     show_line(f"{title}: {found.model} in {found.precision}, {launches}, {made}")
     if found.placement is None:
         show_line(f"all of it runs on {device.name}")

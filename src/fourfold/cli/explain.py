@@ -7,7 +7,8 @@ prepared file it shows the plan or the kernels that the device gets.
 
 from __future__ import annotations
 
-from typing import get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -20,6 +21,7 @@ from fourfold.cli._options import (
 )
 from fourfold.cli._show import show_json
 from fourfold.config import Config
+from fourfold.lazy import lazy_import
 from fourfold.players import find_device
 from fourfold.players.null import NULL_GPU
 from fourfold.report.estimate import ANY_GPU
@@ -27,6 +29,11 @@ from fourfold.report.prepared_plan import find_prepared_plan
 from fourfold.session import Stage, explain_stage
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
+
+if TYPE_CHECKING:
+    from fourfold.cli import _export as exports
+else:
+    exports = lazy_import("fourfold.cli._export")  # it brings the whole compiler
 
 
 @click.command(help=__doc__)
@@ -36,10 +43,30 @@ from fourfold.store.store import configured_store
     type=click.Choice(get_args(Stage)),
     help="  [default: graph, of a prepared file plan]",
 )
+@click.option(
+    "--export",
+    "form",
+    type=click.Choice(("model-explorer", "onnx")),
+    help="Write the graphs for a viewer: Model Explorer, or the rewritten one as ONNX for Netron.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file of --export."
+)
+@click.option("--times", is_flag=True, help="Run it, and export times as node data, too.")
 @pixels_options
 @postprocess_options
 @json_option
-def command(arguments: ModelArguments, stage: Stage | None, as_json: bool) -> None:
+def command(
+    arguments: ModelArguments,
+    stage: Stage | None,
+    form: str | None,
+    output: Path | None,
+    times: bool,
+    as_json: bool,
+) -> None:
+    if form is not None:
+        exports.export(arguments, form, output, times)
+        return
     config = Config.from_environment()
     if is_prepared(arguments.model):
         stage = stage or "plan"

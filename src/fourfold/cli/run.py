@@ -24,6 +24,7 @@ import numpy as np
 
 from fourfold.cli._answers import AnswerOptions, answer_options, draw_answer, show_answer
 from fourfold.cli._images import Scaling, scaling_options
+from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import GatheredInputs, gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
@@ -61,8 +62,10 @@ def command(
     as_json: bool,
 ) -> None:
     wanted.check(files)
+    arguments = replace(arguments, pixels=scaling.pixels)
+    check_input_names(arguments, files)
     began = time.perf_counter()
-    with replace(arguments, pixels=scaling.pixels).open() as session:
+    with arguments.open() as session:
         start = time.perf_counter() - began
         model = before_frames(session)
         picture = find_picture_input(model, find_meaning(model))

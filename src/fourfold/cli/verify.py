@@ -1,45 +1,52 @@
-"""Compare a model's outputs, and with --layers every value on the way, with those of its format's
-own CPU runtime: LiteRT for TFLite. Without one, they are compared with the definitions in NumPy.
+"""Compare a model's outputs with those of its format's own CPU runtime: LiteRT for TFLite. Without
+one, they are compared with the definitions in NumPy.
+
+Where outputs differ, every layer is judged by itself, and the answer names the layer and whose
+rounding it is. --layers does so in any case: what each layer adds to the difference, and which
+loses most in --precision mixed.
 
 Inputs come from a folder: NAME.npy for each input, or, where the model has one input, any number
-of arrays and pictures. Without one they are random. Ends with 1 if anything differs.
+of arrays and pictures. Without one they are random. Ends with 1 if anything of ours is wrong, and
+with 0 where all agrees or the runtime's own rounding is the whole of a difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import click
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 import fourfold
 from fourfold.cli._images import Scaling
 from fourfold.cli._inputs import read_input
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
-from fourfold.cli._show import shape_text, show_json, show_table
+from fourfold.cli._show import show_json
 from fourfold.config import Config
 from fourfold.cpu.protocol import CpuEngine
 from fourfold.errors import InputError
+from fourfold.report.layers import CARRIED, Layer
 from fourfold.report.rival import find_rival, model_of_signature
-from fourfold.report.verify import (
-    Layer,
-    Verification,
-    compare_layers,
-    compare_outputs,
-)
+from fourfold.report.verify import Output, Sample, Verification, verify_sample
 from fourfold.runtime.random_inputs import InputPort, random_inputs
 
-Sample = tuple[str, dict[str, np.ndarray]]
+NamedSample = tuple[str, dict[str, np.ndarray]]
 FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
+WIDTH = 80
+LOSSES = 3  # layers that are named for what they lose
+MOST_SHOWN = 12  # layers that are shown where nobody asked for all
 
 
 @click.command(help=__doc__)
 @model_options
 @click.option("--inputs", "folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--layers", is_flag=True, help="Every value on the way, too.")
+@click.option("--layers", is_flag=True, help="Accuracy by layer, even where outputs agree.")
 @seed_option
 @json_option
 def command(
@@ -51,17 +58,17 @@ def command(
         click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
     with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
         for title, arrays in samples(session.inputs, folder, seed):
-            found = verify_sample(arguments, session, rival.engine, arrays, layers)
+            found = verify_arrays(arguments, session, rival.engine, arrays, layers)
             reports[title] = found.to_json()
             if not as_json:
-                _show(f"{Path(arguments.model).name} with {title}", found)
+                _show(f"{Path(arguments.model).name} with {title}", found, layers)
     agrees = all(report["agrees"] for report in reports.values())
     if as_json:
         show_json({"model": arguments.model, "agrees": agrees, "samples": reports})
     click.get_current_context().exit(0 if agrees else 1)
 
 
-def verify_sample(
+def verify_arrays(
     arguments: ModelArguments,
     session: fourfold.Session,
     engine: CpuEngine,
@@ -69,22 +76,21 @@ def verify_sample(
     layers: bool,
 ) -> Verification:
     session.reset()
-    ours = list(session.run(arrays).values())
-    names = [info.name for info in session.outputs]
+    options = arguments.compile_options(Config.from_environment())
+    sample = Sample(
+        arguments.readable.content,
+        session.device,
+        replace(options, precision=session.precision, follow_batch=False),
+        list(arrays.values()),
+        list(session.run(arrays).values()),
+        [info.name for info in session.outputs],
+    )
     model = model_of_signature(arguments.readable.content, arguments.signature)
     theirs = engine.open_model(model, arrays, None)()
-    outputs = compare_outputs(ours, theirs, names, session.precision)
-    on_the_way: tuple[Layer, ...] = ()
-    if layers:
-        options = arguments.compile_options(Config.from_environment())
-        options = replace(options, precision=session.precision, follow_batch=False)
-        inputs = list(arrays.values())
-        on_the_way = compare_layers(arguments.readable.content, session.device, options, inputs)
-    device = str(session.device)
-    return Verification(engine.title, session.precision, device, outputs, on_the_way)
+    return verify_sample(sample, theirs, engine.title, layers)
 
 
-def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Iterator[Sample]:
+def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Iterator[NamedSample]:
     if folder is None:
         yield f"random inputs, seed {seed}", random_inputs(ports, seed)
         return
@@ -107,29 +113,104 @@ def short(name: str, most: int = 48) -> str:
     return first if len(first) <= most else f"…{first[-most:]}"
 
 
-def _show(title: str, found: Verification) -> None:
-    columns = ("value", "op", ">shape", ">largest", ">mean", ">allowed", ">NaN", "verdict")
-    kept = [layer for layer in found.layers if not layer.agrees]
+def _show(title: str, found: Verification, layers: bool) -> None:
+    click.echo(f"{title}\nin {found.precision}, beside {found.engine}\non {found.device}\n")
+    _show_outputs(found.outputs)
+    shown = _worth_showing(found, layers)
+    if shown:
+        click.echo("")
+        _show_layers(shown)
+    if layers:
+        _show_losses(found)
+    if found.layers:
+        click.echo(f"\n{_counts(found)}")
+    click.echo(fill(_verdict(found), WIDTH, break_long_words=False))
+
+
+def _show_outputs(outputs: Iterable[Output]) -> None:
+    columns = ("output", ">max abs", ">of range", ">cosine", ">PSNR", ">steps", ">top-1", "verdict")
     rows = (
         (
-            short(layer.name),
+            short(output.name, 15),
+            f"{output.difference.absolute:.1e}",
+            f"{output.difference.largest:.1e}",
+            f"{output.difference.cosine:.5f}",
+            f"{output.difference.psnr:.0f} dB" if np.isfinite(output.difference.psnr) else "-",
+            _steps(output.steps),
+            f"{output.difference.same_top:.0%}",
+            output.verdict,
+        )
+        for output in outputs
+    )
+    _print_columns(columns, rows)
+
+
+def _show_layers(layers: Iterable[Layer]) -> None:
+    columns = ("layer", "op", ">adds", ">in all", ">steps", "verdict")
+    rows = (
+        (
+            short(layer.name, 18),
             layer.op,
-            shape_text(layer.shape),
-            f"{layer.difference.largest:.2e}",
-            f"{layer.difference.mean:.2e}",
-            f"{layer.allowed:.0e}",
-            layer.difference.nan + layer.difference.infinite,
+            "-" if layer.own is None else f"{layer.own.largest:.1e}",
+            f"{layer.difference.largest:.1e}",
+            _steps(layer.steps),
             layer.verdict,
         )
-        for layer in (*kept, *found.outputs)
+        for layer in layers
     )
-    show_table(f"{title} on {found.device}, {found.precision}", columns, rows)
-    if found.layers:
+    _print_columns(columns, rows)
+
+
+def _worth_showing(found: Verification, layers: bool) -> tuple[Layer, ...]:
+    """All where they were asked for; else the first of those that have something to say."""
+    if layers:
+        return found.layers
+    if all(output.is_near for output in found.outputs) and found.agrees:
+        return ()
+    telling = [one for one in found.layers if not one.agrees and one.verdict != CARRIED]
+    faults = [layer for layer in telling if layer.is_fault]
+    return tuple((faults or telling)[:MOST_SHOWN])
+
+
+def _show_losses(found: Verification) -> None:
+    worst = [layer for layer in found.largest_losses[:LOSSES] if layer.own and layer.own.largest]
+    if worst:
+        click.echo(f"\nwhat our layers add by themselves in {found.precision}, most first:")
+    for layer in worst:
+        assert layer.own is not None
         click.echo(
-            f"{len(found.layers) - len(kept)} of {len(found.layers)} values on the way agree"
+            f"  {layer.own.largest:.1e} of the range in {layer.op} '{short(layer.name, 40)}'"
         )
-    if found.first is not None:
-        first = found.first
-        click.echo(f"first to differ: {first.op} '{first.name}': {first.verdict}")
-    else:
-        click.echo(f"all agree with {found.engine}")
+
+
+def _counts(found: Verification) -> str:
+    """Of the values that both sides have, how many agree."""
+    count = len(found.layers)
+    near = sum(one.difference.largest <= one.allowed for one in found.layers)
+    return f"{near} of {count} values on the way agree"
+
+
+def _verdict(found: Verification) -> str:
+    if not found.agrees:
+        return f"differs from {found.engine}: {found.reason}"
+    if not found.reason:
+        return f"all agree with {found.engine}"
+    return f"right, though not the same: {found.reason}"
+
+
+def _steps(count: float | None) -> str:
+    return "-" if count is None else f"{count:.4g}"
+
+
+def _print_columns(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns without lines between them, so that eighty characters have room for them."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        justify = "right" if column.startswith(">") else "left"
+        table.add_column(column.lstrip(">"), justify=justify)  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*row)
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(table)

@@ -27,6 +27,7 @@ from fourfold.cli._options import (
 from fourfold.cli._show import byte_count, show_json
 from fourfold.config import PRECISIONS, Config
 from fourfold.convert.files import readable_file
+from fourfold.display import count_text
 from fourfold.errors import InputError
 from fourfold.options import CompileOptions
 from fourfold.pixels.frame_fit import FITS
@@ -108,7 +109,10 @@ def _read_options(
 
 
 def _show(made: Mapping[str, Any]) -> None:
-    plans = ", ".join(f"{plan['device']} ({plan['launches']} launches)" for plan in made["plans"])
+    words = ("launch", "launches")
+    plans = ", ".join(
+        f"{plan['device']} ({count_text(plan['launches'], *words)})" for plan in made["plans"]
+    )
     size = byte_count(made["model_bytes"])
     click.echo(f"{made['folder']}: a page that shows {made['task']}")
     click.echo(f"  the model, {size}, for {plans}")

@@ -113,9 +113,9 @@ def stage_text(model: str | bytes, stage: str, device: DeviceInfo, options: Comp
         raise InputError(
             f"there is no stage {stage!r}", "stages have names", nearest(stage, STAGES)
         )
+    if stage == "graph":  # which shows what runs nowhere, too
+        return str(load_model(model, options, keep_unsupported=True).graph)
     graph = load_model(model, options).graph
-    if stage == "graph":
-        return str(graph)
     if stage == "rewritten":
         return str(rewrite(graph))
     plan = plan_graph(graph, device, options)

@@ -107,18 +107,25 @@ def count_barriers(distributions: Sequence[Distribution]) -> tuple[int, int]:
     return len(waits), sum(not before & ARRIVES for before in waits)
 
 
-def local_memory(kernels: Sequence[Kernel], persistent: int) -> int:
+def local_memory(kernels: Sequence[Kernel], persistent: int, buffers: int = 0) -> int:
     """Bytes of local memory of a work-group.
 
     A `persistent` one of so many work-items runs smaller groups side by side, and has two rows of
-    its table there, too.
+    its table there, too, and where its buffers begin.
     """
     most = 0
     for kernel in kernels:
         arrays = [item for item in kernel.body if isinstance(item, LocalArray)]
         beside = max(persistent // kernel.local_items, 1)
         most = max(most, beside * sum(array_vectors(array) * _VECTOR for array in arrays))
-    return most + (2 * 4 * row_stride(kernels) if persistent else 0)
+    return most + (walk_memory(kernels, buffers) if persistent else 0)
+
+
+def walk_memory(kernels: Sequence[Kernel], buffers: int) -> int:
+    """Bytes of local memory that a group needs to walk a table: two of its rows, pointers to all
+    buffers.
+    """
+    return 2 * 4 * row_stride(kernels) + 8 * buffers
 
 
 def array_vectors(array: LocalArray) -> int:

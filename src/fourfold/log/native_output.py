@@ -94,12 +94,13 @@ class _Diverting:
     def __init__(self) -> None:
         self._lock = LockOverForks()
         self._users, self._diversion = 0, None  # type: int, _Diversion | None
+        self.allowed = True
         call_in_child(self._begin_child)
 
     def begin(self) -> None:
         with self._lock:
             self._users += 1
-            if self._diversion is None:
+            if self._diversion is None and self.allowed:
                 try:
                     self._diversion = _Diversion()
                 except OSError:
@@ -122,6 +123,11 @@ class _Diverting:
 
 
 _DIVERTING = _Diverting()
+
+
+def leave_native_output() -> None:
+    """Catch nothing in this process: it may be killed by a driver, whose last words are wanted."""
+    _DIVERTING.allowed = False
 
 
 @contextmanager

@@ -48,6 +48,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
     facts = prelude.facts | _used_facts(written.special)
     host = any(buffer.kind == "host" for buffer in buffers)
     group = max((prod(launch.local) for launch in written.launches), default=1)
+    persistent = group if written.resident_groups else 0
     return Requirements(
         language=device.language,
         language_version=prelude.version,
@@ -61,7 +62,7 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
         reaches_host=host,
         address_bits=64 if host else 0,
         work_group=group,
-        local_memory=local_memory(written.kernels, group if written.resident_groups else 0),
+        local_memory=local_memory(written.kernels, persistent, len(buffers)),
         buffer_bytes=max((buffer.bytes for buffer in buffers), default=0),
         alignment=CONSTANT_ALIGNMENT,
         images=hardest_images(_images(written.launches)),

@@ -34,6 +34,7 @@ from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
 
+REFERENCE_ELEMENTS = 2**24  # under the windows that are multiplied at once
 WIDEST = 128  # beyond it few pixels of a row are near an edge
 
 
@@ -76,10 +77,15 @@ def reference(
     groups = attributes.groups
     patches = windows(x, window(attributes, weights.shape))
     batch, height, width, _, *taps = patches.shape
-    patches = patches.reshape(batch, height, width, groups, -1, *taps)
     filters = weights.reshape(groups, -1, *weights.shape[1:])
-    y: np.ndarray = np.einsum("nyxgihw,gohwi->nyxgo", patches, filters, optimize=True)
-    y = y.reshape(batch, height, width, -1)
+    count = max(1, REFERENCE_ELEMENTS // max(patches[:, :1].size, 1))
+    parts = []
+    for first in range(0, height, count):  # all windows at once are too much memory
+        rows = patches[:, first : first + count]
+        shape = (*rows.shape[:3], groups, x.shape[3] // groups, *taps)
+        part = np.einsum("nyxgihw,gohwi->nyxgo", rows.reshape(shape), filters, optimize=True)
+        parts.append(part)
+    y = np.concatenate(parts, axis=1).reshape(batch, height, width, -1)
     return y if bias is None else y + bias
 
 

@@ -50,6 +50,7 @@ class PictureScaling:
     high: float
     fit: str = "stretch"
     fill: float = 0.0
+    order: str = "rgb"  # of colours, as the model takes them
 
 
 @dataclass(frozen=True)

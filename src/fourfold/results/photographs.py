@@ -62,7 +62,8 @@ class PictureInput:
         place = " in a letterbox" if self.pixels.fit == "letterbox" else ""
         if not self.is_real:
             return f"pixels as bytes{place}, which the model scales itself"
-        return f"{range_words(self.pixels)}{place}, {self.told_by}"
+        blue = ", blue first" if self.pixels.model_order == "bgr" else ""
+        return f"{range_words(self.pixels)}{place}{blue}, {self.told_by}"
 
 
 def range_words(pixels: Pixels) -> str:
@@ -89,6 +90,7 @@ def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tu
     how = scaling or USUAL
     order = _ORDERS[picture_channels(info.shape)]
     fitted: dict[str, Any] = {"fit": how.fit, "fill": how.fill, "resize": "antialias"}
+    fitted["model_order"] = how.order
     if info.dtype.kind != "f":
         return Pixels(order=order, **fitted), "as bytes"
     said = None if info.metadata is None else info.metadata.normalization

@@ -13,6 +13,7 @@ from fourfold.pixels.frame_fit import FrameFit
 from fourfold.results.answer import Answer
 from fourfold.results.families.body import movenet, posenet
 from fourfold.results.families.classification import embedding, labelled_scores, single_row
+from fourfold.results.families.fastestdet import fastestdet
 from fourfold.results.families.mediapipe import mediapipe_detector, mediapipe_landmarks
 from fourfold.results.families.processed import processed_outputs
 from fourfold.results.families.segmentation import large_output
@@ -41,11 +42,14 @@ FAMILIES: tuple[Callable[[Described], Meaning | None], ...] = (
     yolo_boxes_of_cells,
     yolo_raw_heads,
     picked_rows,
+    fastestdet,
     posenet,
     movenet,
     large_output,
     single_row,
 )
+
+_VAST = 1e6  # what stands for infinite numbers
 
 
 def find_meaning(model: Described) -> Meaning | None:
@@ -75,10 +79,11 @@ def read_answer(
     unknown = _unknown(model, meaning, outputs)
     if meaning is None:
         return Answer(unknown=unknown, size=frame)
-    numbers = {name: _real(info, outputs) for name, info in _infos(model, meaning.outputs).items()}
+    real = {name: _real(info, outputs) for name, info in _infos(model, meaning.outputs).items()}
+    numbers, note = _finite(real)
     texts = tuple(labels) or own_names(model.metadata)
     reading = Reading(numbers, texts, bool(labels), model_size(model), score, top)
-    found = meaning.decode(reading)
+    found = meaning.decode(reading).noting(note)
     unknown = (*found.unknown, *unknown)
     known = {one.name: getattr(found, one.name) for one in fields(found)} | {"unknown": unknown}
     if found.unknown:  # the numbers are not what shapes made likely
@@ -112,3 +117,16 @@ def _real(info: TensorInfo, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
     numbers = info.dequantize(outputs[info.name])
     calibration = None if info.metadata is None else info.metadata.calibration
     return numbers if calibration is None else calibration.apply(numbers)
+
+
+def _finite(real: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str]:
+    """The same with numbers only, and a note where some were none: a model that fails, or halves
+    that are too small for it.
+    """
+    broken = {name: int(np.count_nonzero(~np.isfinite(array))) for name, array in real.items()}
+    numbers = {
+        name: np.nan_to_num(array, nan=0.0, posinf=_VAST, neginf=-_VAST) if broken[name] else array
+        for name, array in real.items()
+    }
+    told = ", ".join(f"{count} of {name}" for name, count in broken.items() if count)
+    return numbers, f"no numbers, or infinite ones, are {told}" if told else ""

@@ -16,7 +16,8 @@ from fourfold.runtime.other_plans import OtherPlans
 from fourfold.runtime.stage_times import ClockSample, StageTimes, read_runs
 
 SHOWN = 5  # at a prompt; a notebook has room for all
-LEAST_SECONDS = 0.05  # between two runs by which a clock of unknown speed is compared with ours
+LEAST_SECONDS = 0.05  # for which a clock of unknown speed is compared with ours
+MANY_RUNS, MOST_SECONDS = 50, 0.5
 
 
 @dataclass(frozen=True)
@@ -127,20 +128,27 @@ def profile_stages(
     clocked.profile(arrays, 1)  # some drivers compile when a kernel first runs
     without, times = [], []
     samples: list[ClockSample] = []
-    last = max(runs, 2) - 1
-    for number in range(last + 1):
+    began = time.perf_counter()
+    while not _suffices(len(samples), runs, time.perf_counter() - began):
         without.append(sum(plain.profile(arrays, 1)))
-        if number == last and clocks.clock.per_second is None:
-            time.sleep(max(0.0, samples[0].host + LEAST_SECONDS - time.perf_counter()))
-        began = time.perf_counter()
+        host = time.perf_counter()
         times.append(sum(clocked.profile(arrays, 1)))
-        samples.append(ClockSample(began, cast(ClockedPlayer, clocked).read_clocks()))
+        samples.append(ClockSample(host, cast(ClockedPlayer, clocked).read_clocks()))
     found = read_runs(clocks, samples)
     if not found:
         return None
     cost = min(times) / min(without) - 1
     best = min(found, key=lambda one: one.total)
     return Profile(_kernel_times(best), "stages", clocks.clock.name, cost, min(without))
+
+
+def _suffices(found: int, runs: int, seconds: float) -> bool:
+    """Whether there are enough pairs of runs: as many as were asked for, and, while that takes next
+    to no time, so many more that the cost of the clocks is seen through what disturbs them.
+    """
+    if found < max(runs, 2) or seconds < LEAST_SECONDS:
+        return False
+    return found >= MANY_RUNS or seconds > MOST_SECONDS
 
 
 def _kernel_times(run: StageTimes) -> list[KernelTime]:

@@ -76,9 +76,12 @@ def read_notes(clocks: StageClocks, notes: np.ndarray, per_second: float) -> Sta
 
     ticks = rows[:, HEAD:].reshape(len(rows), len(clocks.stages), EACH)
     waiting = (ticks[:, :, 1] - ticks[:, :, 0]) / own_speed
+    began_to_wait = (ticks[:, :, 0] - own_began[:, None]) / own_speed + offset
     ended = (ticks[:, :, 2] - own_began[:, None]) / own_speed + offset
     # Who waits behind a stage goes on when all of it is done; else the last one's end is the end.
     done = ended.min(axis=0) if clocks.waits_behind else ended.max(axis=0)
     done = np.maximum.accumulate(np.maximum(done, 0.0))
+    if clocks.waits_behind:  # what comes after is not the others' fault, but the scheduler's
+        waiting = np.maximum(done - began_to_wait, 0.0)
     began = np.concatenate([[0.0], done[:-1]])
     return StageTimes(clocks.stages, start, began, done - began, waiting.mean(axis=0), len(rows))

@@ -200,12 +200,16 @@ def _stage_spans(plan: Plan, runs: Sequence[TracedRun], clock: DeviceClock) -> l
     ]
     speed = plan.clocks.clock.per_second or _clock_speed(samples, windows[0])
     read = [read_notes(plan.clocks, one.notes, speed) for one in samples]
-    times = [(one, window) for one, window in zip(read, windows, strict=True) if one is not None]
+    triples = zip(read, runs, windows, strict=True)
+    times = [(one, run, window) for one, run, window in triples if one is not None]
     stage_clock, spans, zero = DeviceClock(), list[TraceSpan](), samples[0].notes[0, 0]
-    for one, (began, ended) in times:
+    for one, _, (began, ended) in times:
         stage_clock.anchor(float(one.start - zero) / speed, began, ended - one.total)
-    for one, _ in times:
+    for one, run, _ in times:
         start = float(one.start - zero) / speed + stage_clock.offset
+        if not run.launches:  # the driver did not tell, but its stages do
+            (launch,) = plan.launches
+            spans.append(TraceSpan(launch.entry, LAUNCHES, start, one.total, DEVICE))
         rows = zip(one.stages, one.began, one.seconds, one.waiting, strict=True)
         for title, began, seconds, waiting in rows:
             details = {"node": title.node, "waiting_us": round(float(waiting) * 1e6, 3)}

@@ -118,7 +118,7 @@ def _improve(
         if best.seconds >= assignment.seconds or best.targets == assignment.targets:
             return assignment
         saved = (assignment.seconds - best.seconds) * 1e3
-        reason = f"the way to the GPU and back would not pay: about {saved:.3f} ms more"
+        reason = f"the way to the device and back would not pay: about {saved:.3f} ms more"
         assignment = _explained(best, partition.names, reason)
     return assignment
 

@@ -76,25 +76,10 @@ class Prepared:
             raise self._damaged(error) from error
 
     def __repr__(self) -> str:
-        devices = dict.fromkeys(device for _, device, _ in self._listed())
-        models, plans = ", ".join(self.models), display.count_text(len(self._rows()), "plan")
-        return f"<Prepared {self.file.title}: {models}; {plans} for {', '.join(devices)}>"
+        return _line(self)
 
     def _repr_html_(self) -> str:
-        title = f"{self.file.title}: {display.count_text(len(self._rows()), 'plan')}"
-        return str(display.html_table(title, ("model", "device", "precision"), self._listed()))
-
-    def _listed(self) -> list[tuple[str, str, str]]:
-        """Model, device and precision of every plan; none where the index is damaged."""
-        try:
-            rows = self._rows()
-            return [(self.models[one["model"]], one["device"], one["precision"]) for one in rows]
-        except _WRONG:
-            return []
-
-    def _rows(self) -> list[Any]:
-        """The rows of all plans, whole or in parts."""
-        return [*self.index["plans"], *self.index["hybrid_plans"]]
+        return _table(self)
 
     @staticmethod
     def open(source: str | bytes) -> Prepared:
@@ -130,7 +115,7 @@ class Prepared:
         What must be known of the device to decide, and is not known yet, is asked of `ask`.
         """
         try:
-            rows = [one for one in self._rows() if one["model"] == model]
+            rows = [one for one in _rows(self) if one["model"] == model]
             rows = self._for_pixels(self._for_signature(rows, wanted.signature), wanted.pixels)
             rows = self._for_postprocess(rows, wanted.postprocess)
             rows = self._suitable(rows, wanted.precision, wanted.shapes)
@@ -155,7 +140,7 @@ class Prepared:
                 found: Mapping[str, Any] = row
                 return found
             refusals[str(row["device"])] = ", and ".join(unmet)
-        raise self._none_fits(device, refusals)
+        raise _none_fits(self.file.title, device, refusals)
 
     def is_hybrid(self, row: Mapping[str, Any]) -> bool:
         """Whether a row is of a model in parts."""
@@ -266,23 +251,50 @@ class Prepared:
             raise self._damaged(error) from error
         return {}
 
-    def _none_fits(self, device: DeviceInfo, refusals: Mapping[str, str]) -> InputError:
-        return InputError(
-            f"no plan in {self.file.title} can run on {device.name}",
-            "; ".join(f"the one for {name}: {why}" for name, why in refusals.items()),
-            "prepare the model on this device with 'fourfold prepare --add'",
-        )
-
     def _damaged(self, error: Exception) -> ModelError:
         why = f"its index does not fit: {error!r}"
         fix = "copy it again, or prepare the model again"
         return ModelError(f"{self.file.title} is damaged", why, fix)
 
 
+def _none_fits(title: str, device: DeviceInfo, refusals: Mapping[str, str]) -> InputError:
+    return InputError(
+        f"no plan in {title} can run on {device.name}",
+        "; ".join(f"the one for {name}: {why}" for name, why in refusals.items()),
+        "prepare the model on this device with 'fourfold prepare --add'",
+    )
+
+
+def _rows(prepared: Prepared) -> list[Any]:
+    """The rows of all plans, whole or in parts."""
+    return [*prepared.index["plans"], *prepared.index["hybrid_plans"]]
+
+
+def _line(prepared: Prepared) -> str:
+    devices = dict.fromkeys(device for _, device, _ in _listed(prepared))
+    models, plans = ", ".join(prepared.models), display.count_text(len(_rows(prepared)), "plan")
+    return f"<Prepared {prepared.file.title}: {models}; {plans} for {', '.join(devices)}>"
+
+
+def _table(prepared: Prepared) -> str:
+    title = f"{prepared.file.title}: {display.count_text(len(_rows(prepared)), 'plan')}"
+    return str(display.html_table(title, ("model", "device", "precision"), _listed(prepared)))
+
+
+def _listed(prepared: Prepared) -> list[tuple[str, str, str]]:
+    """Model, device and precision of every plan; none where the index is damaged."""
+    try:
+        return [
+            (prepared.models[one["model"]], str(one["device"]), str(one["precision"]))
+            for one in _rows(prepared)
+        ]
+    except _WRONG:
+        return []
+
+
 def languages_of(prepared: Prepared) -> set[str]:
     """What kernels of the plans in a file that could be read are written in."""
-    rows = [*prepared.index["plans"], *prepared.index["hybrid_plans"]]
-    return {read_requirements(one["requirements"]).language for one in rows}
+    return {read_requirements(one["requirements"]).language for one in _rows(prepared)}
 
 
 def describe_device(device: DeviceInfo) -> dict[str, Any]:

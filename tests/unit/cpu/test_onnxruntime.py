@@ -119,7 +119,8 @@ def test_values_are_found_by_name() -> None:
     values = ENGINE.compute_values(read, [X])
     assert values.has("c")
     assert not values.has("c/image")
-    assert np.allclose(values.value("y"), by_itself(mixed(), X)[0], atol=1e-6)
+    # They are those of the graph as it is, which ONNX Runtime by itself rewrites.
+    assert np.allclose(values.value("y"), by_itself(mixed(), X)[0], atol=1e-5)
 
 
 def test_verify_compares_with_it(tmp_path: Path, device: DeviceInfo) -> None:

@@ -104,13 +104,13 @@ def test_tuned_choices_are_debugged(
     model: Path, device: DeviceInfo, tmp_path: Path, told: pytest.LogCaptureFixture
 ) -> None:
     store, level = Store(tmp_path / "store"), LEVELS["rapid"]
-    choices = tune_model(str(model), device, CompileOptions(), level, store, lambda *_: None)
+    tuned = tune_model(str(model), device, CompileOptions(), level, store, lambda *_: None)
     assert any("takes" in line and "that were timed" in line for line in lines(told, "tune"))
     assert any(line.startswith("tuned ") for line in lines(told, "tune", logging.INFO))
     fourfold.Session(model, device, cache=store).close()
     used = [line for line in lines(told, "compile") if line.startswith("tuned before: ")]
     assert used
-    assert all(any(choice in line for choice in choices.values()) for line in used)
+    assert all(any(choice in line for choice in tuned.choices.values()) for line in used)
 
 
 def test_a_run_says_nothing(

@@ -144,3 +144,18 @@ def test_a_process_without_standard_error_builds_as_well() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
     assert done.stdout.split() == [b"built"]
+
+
+def test_a_process_that_a_driver_may_kill_hears_it_at_once() -> None:
+    script = (
+        "import os\n"
+        "from fourfold.log import Log\n"
+        "from fourfold.log.native_output import leave_native_output, native_output_logged\n"
+        "leave_native_output()\n"
+        "with native_output_logged(Log('x')):\n"
+        "    os.write(2, b'last words\\n')\n"
+        "    os.abort()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode != 0
+    assert b"last words" in done.stderr

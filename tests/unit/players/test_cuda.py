@@ -28,6 +28,7 @@ from fourfold.players.cuda import driver as driver_file
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.boards import BOARDS, find_board
+from fourfold.players.cuda.clocked import ClockedPlayer
 from fourfold.players.cuda.image import Image, unpack
 from fourfold.rewrite import rewrite
 from fourfold.runtime.stage_times import read_notes
@@ -179,10 +180,10 @@ def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> Non
     case = Played(install(FakeCuda()), tmp_path, form="one", clocked=True)
     clocks = case.plan.clocks
     assert clocks is not None
-    player = backends()["cuda"].make_clocked_player(case.device, case.plan)
-    assert player is not None
+    made = program.load_binary(case.device, IMAGE.pack())
+    player = ClockedPlayer(case.device, case.plan, made)
     player.profile(case.item.inputs, 1)
-    (row,) = notes = player.read_clocks()  # type: ignore[attr-defined]
+    (row,) = notes = player.read_clocks()
     assert notes.shape == (1, 4 + 3 * case.plan.stages)
     assert 0 < row[0] < row[2]
     assert row[3] - row[1] == pytest.approx(2 * (row[2] - row[0]), rel=0.5)
@@ -195,7 +196,7 @@ def test_stages_note_when_they_are_done(install: Install, tmp_path: Path) -> Non
     results = player.run(case.item.inputs)
     for result, wanted in zip(results, case.item.expected.values(), strict=True):
         assert complaint(result, wanted, 2e-5) is None
-    assert (player.read_clocks()[0, 0]) > row[0]  # type: ignore[attr-defined]
+    assert player.read_clocks()[0, 0] > row[0]
     player.close()
 
 

@@ -18,11 +18,13 @@ from small_networks import small_onnx
 import fourfold
 from fourfold import log
 from fourfold.cli import main
-from fourfold.errors import DeviceError
+from fourfold.errors import BuildError, DeviceError
 from fourfold.plan import Program
 from fourfold.players import find_device, probe
+from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda import nvrtc, program
 from fourfold.players.cuda.architectures import runs
+from fourfold.players.cuda.binding import linker
 from fourfold.players.cuda.image import Image, unpack
 from fourfold.store.keys import loadable_parts, program_parts
 from fourfold.store.prepared import Prepared
@@ -142,6 +144,61 @@ def test_a_compiler_that_is_newer_than_the_driver(
         program.build_text(find_device("cuda:0"), EMPTY)
     assert "CUDA 12.4" in caught.value.why
     assert "pip install nvidia-cuda-nvrtc-cu12" in caught.value.fix
+
+
+PARTS = Program("#if IN_PART(0)\n#endif\n#if IN_PART(1)\n#endif\n", "")
+
+
+def test_a_program_of_parts_is_linked(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is linked has no PTX; it is what another start loads."""
+    driver = install(FakeCuda(capability=(9, 0)))
+    imagine_compilers(monkeypatch, (), (90,))
+    monkeypatch.setattr(nvrtc, "build_parts", lambda program, architecture: [b"a", b"b"])
+    monkeypatch.setattr(linker, "linked", b"+".join)
+    driver.images[b"a+b"] = object()  # type: ignore[assignment]
+    device = find_device("cuda:0")
+    image = program.build_text(device, PARTS).image
+    assert image == Image("sm_90", "NVRTC 13.0", b"a+b", b"")
+    assert program.load_binary(device, image.pack()) is not None
+
+
+@pytest.mark.parametrize("fault", ["compiler", "linker", "driver"])
+def test_what_cannot_be_linked_is_built_as_a_whole(
+    fault: str, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = install(FakeCuda(capability=(9, 0)))
+    imagine_compilers(monkeypatch, (), (90,))
+
+    def parts(text: Program, architecture: str) -> list[bytes]:
+        if fault == "compiler":
+            raise BuildError("the kernels do not build", "a part of them", text.text)
+        return [b"a", b"b"]
+
+    def linked(codes: list[bytes]) -> bytes:
+        if fault == "linker":
+            raise cu.Error("cuLinkComplete", 1)
+        return b"what no driver takes"
+
+    monkeypatch.setattr(nvrtc, "build_parts", parts)
+    monkeypatch.setattr(linker, "linked", linked)
+    monkeypatch.setattr(nvrtc, "build", lambda program, architecture: IMAGE)
+    driver.images[b"code"] = object()  # type: ignore[assignment]
+    assert program.build_text(find_device("cuda:0"), PARTS).image == IMAGE
+
+
+@pytest.mark.parametrize(
+    ("compiler", "architecture"), [((12, 9), "sm_90"), ((13, 0), "sm_75"), ((13, 0), "sm_90")]
+)
+def test_parts_need_a_compiler_that_knows_of_them(
+    compiler: tuple[int, int], architecture: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 13.0, and before sm_80, nobody can say what calls between parts keep."""
+    one = nvrtc.Library(None, "a compiler", compiler)  # type: ignore[arg-type]
+    monkeypatch.setattr(nvrtc, "compiler_for", lambda architecture: one)
+    monkeypatch.setattr(nvrtc, "_compiled", lambda *how: pytest.fail("it was compiled"))
+    assert nvrtc.build_parts(PARTS if architecture == "sm_75" else EMPTY, architecture) == []
+    if compiler < (13, 0):
+        assert nvrtc.build_parts(PARTS, architecture) == []
 
 
 def imagine_compilers(patch: pytest.MonkeyPatch, *known: tuple[int, ...]) -> None:

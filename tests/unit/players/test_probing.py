@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fourfold import log
 from fourfold.device import HOST_ACCESS, IMAGES, LIBERTIES, DeviceInfo, Fact
 from fourfold.players import (
     ask_facts,
@@ -22,7 +23,6 @@ from fourfold.players import (
     with_known_facts,
 )
 from fourfold.players.null import NULL_GPU
-from fourfold.store import log
 from fourfold.store.keys import facts_key, plan_parts
 from fourfold.store.store import Store
 

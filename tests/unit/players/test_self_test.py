@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tiny_plan import X, line
 
+from fourfold import log
 from fourfold.device import SELF_TESTS, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.kernel.opencl import probes
@@ -17,7 +18,6 @@ from fourfold.players import describe_verdict, make_player, verdict
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.ports import Ports
 from fourfold.players.opencl.self_test import open_kernels, try_self_test
-from fourfold.store import log
 
 
 def self_test(device: DeviceInfo) -> object:

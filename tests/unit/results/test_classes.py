@@ -33,6 +33,16 @@ def test_quantised_scores_are_real_numbers() -> None:
     assert [(one.label, one.score) for one in answer.classes] == [("dog", 0.5), ("cat", 0.25)]
 
 
+def test_a_tensor_goes_between_integers_and_real_numbers() -> None:
+    info = tensor("y", (1, 3), "i1", Quantization((0.5,), (-3,)))
+    integers = info.quantize(np.float32([[1.0, -0.6, 1000.0]]))
+    assert (integers.dtype, integers.tolist()) == (np.int8, [[-1, -4, 127]])
+    assert info.dequantize(integers).tolist() == [[1.0, -0.5, 65.0]]
+    plain = np.float32([[1.5, 2.5, 3.5]])
+    assert tensor("y", (1, 3)).quantize(plain) is plain
+    assert tensor("y", (1, 3)).dequantize(plain) is plain
+
+
 def test_scores_are_calibrated() -> None:
     curves = ((1.0, 1.0, 0.0, -np.inf),) * 3 + ((),)
     calibration = ScoreCalibration("identity", 0.75, curves)

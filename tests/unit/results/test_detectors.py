@@ -186,6 +186,13 @@ def test_heads_of_yolo(form: str) -> None:
     assert (box.label, box.score) == ("dog", pytest.approx(0.9643, abs=1e-3))
 
 
+def test_fastestdet() -> None:
+    found = np.full((1, 8, 4, 4), FAR, np.float32)
+    found[0, :, 2, 1] = 0.9, np.arctanh(0.5), np.arctanh(0.0), 0.0, 0.0, 0.1, 0.8, 0.1
+    answer = read_answer(described({"y": found.shape}, (1, 3, 64, 64), ABOUT), {"y": found})
+    only_box(answer, "dog", 0.9**0.6 * 0.8**0.4)
+
+
 def test_rows_that_are_picked() -> None:
     rows = np.zeros((1, 10, 6), np.float32)
     rows[0, 0] = (*(np.array(CORNERS)[[1, 0, 3, 2]] * 64), 0.75, 2)
@@ -197,6 +204,15 @@ def test_boxes_of_post_processing() -> None:
     found = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     found["boxes"][0, 0], found["scores"][0, 0], found["count"][0] = CORNERS, 0.5, 1
     only_box(read_answer(described(shapes), found), "class 0", 0.5)
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_none_are_noted(broken: float) -> None:
+    found = {name: np.full(shape, broken, np.float32) for name, shape in FOUR.items()}
+    answer = read_answer(described(FOUR), found)
+    assert "no numbers, or infinite ones, are 12 of boxes, 3 of kinds" in answer.notes[-1]
+    pytest.importorskip("PIL.Image", reason="Pillow draws")
+    answer.draw(np.zeros((30, 40, 3), np.uint8))
 
 
 def test_what_looks_alike_is_not_taken_for_a_detector() -> None:

@@ -52,8 +52,11 @@ _FAILURES = (
 )
 
 
-def open_session(model: str | bytes, threads: int | None) -> Any:
-    """A session of a file or of bytes; raises one of `failures` for what it cannot run."""
+def open_session(model: str | bytes, threads: int | None, plain: bool = False) -> Any:
+    """A session of a file or of bytes; raises one of `failures` for what it cannot run.
+
+    A plain one runs the graph as it is: ONNX Runtime fuses and rewrites nothing.
+    """
     module = runtime()
     if module is None:
         raise DeviceError(
@@ -63,6 +66,8 @@ def open_session(model: str | bytes, threads: int | None) -> Any:
         )
     options = module.SessionOptions()
     options.log_severity_level = _ERRORS_ONLY
+    if plain:
+        options.graph_optimization_level = module.GraphOptimizationLevel.ORT_DISABLE_ALL
     if threads is not None:
         options.intra_op_num_threads = threads
     with native_output_logged(log):

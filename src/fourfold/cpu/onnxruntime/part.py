@@ -24,10 +24,11 @@ class OnnxPart:
         inputs: Sequence[TensorBinding],
         outputs: Sequence[TensorBinding],
         threads: int | None = None,
+        plain: bool = False,
     ) -> None:
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
         try:
-            self._session = open_session(content, threads)
+            self._session = open_session(content, threads, plain)
         except failures() as error:
             raise refused_part("ONNX Runtime", self._outputs, first_line(error)) from error
         # Half floats are f32 in graphs.

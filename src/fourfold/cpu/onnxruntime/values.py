@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 class OnnxValues:
-    """A model that was run once with all of its values as outputs, each as the graph sees it."""
+    """A model that was run once as it is, with all of its values as outputs, each as the graph sees
+    it.
+    """
 
     def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
         source = model.source_graph
@@ -31,7 +33,7 @@ class OnnxValues:
         content = source.write(list(source.titles), names, made)
         bindings = [TensorBinding(name, source.tensor(name) or name, types[name]) for name in made]
         ends = [TensorBinding(name, source.tensor(name) or name, types[name]) for name in names]
-        found = OnnxPart(content, ends, bindings).run(inputs)
+        found = OnnxPart(content, ends, bindings, plain=True).run(inputs)
         self._values: dict[str, np.ndarray] = dict(zip(made, found, strict=True))
         self._values |= dict(zip(names, inputs, strict=True))
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.dialect import Dialect
-from fourfold.kernel.c_style.sharing import ENTRY, asked_memory, sharing_text
+from fourfold.kernel.c_style.sharing import ENTRY, SharedForm, asked_memory, sharing_text
 from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.language import JoinedRun, JoinedStages
-from fourfold.kernel.stage import GPU_ITEMS, Stage
+from fourfold.kernel.stage import Stage
 from fourfold.kernel.stage_table import (
     count_barriers,
     fill_table,
@@ -22,6 +22,7 @@ from fourfold.kernel.stage_table import (
 from fourfold.plan import CONSTANTS
 
 MOST_BUFFERS = 128  # one is chosen among all, and compilers take no expressions of any depth
+_OWN_BUFFERS = 2  # that no stage sees: the host's flags, and how far groups are
 
 
 def refuses_sizes(stages: Sequence[Stage], items: int, device: DeviceInfo) -> str | None:
@@ -29,27 +30,19 @@ def refuses_sizes(stages: Sequence[Stage], items: int, device: DeviceInfo) -> st
     for size in (stage.kernel.local_items for stage in stages):
         if size > items or items % size:
             return f"a kernel wants groups of {size}"
-    if local_memory([stage.kernel for stage in stages], items) > device.local_memory:
-        return "kernels side by side need more local memory than there is"
-    uses = [use for stage in stages for use in stage.buffers]
-    if len({use.buffer for use in uses}) > MOST_BUFFERS:
+    buffers = len({use.buffer for stage in stages for use in stage.buffers})
+    if buffers > MOST_BUFFERS:
         return "there are too many inputs and outputs"
+    kernels = [stage.kernel for stage in stages]
+    if local_memory(kernels, items, buffers + _OWN_BUFFERS) > device.local_memory:
+        return "kernels side by side need more local memory than there is"
     large = any(map(is_too_large, stages))
     return "memory is too large for the table" if large else None
 
 
-def join_shared(
-    runs: Sequence[Sequence[Stage]],
-    groups: int,
-    buffers: int,
-    dialect: Dialect,
-    host_protocol: int | None,
-    clocked: bool = False,
-) -> JoinedStages:
-    """The kernel whose groups share all stages, and what each run of them is; `clocked`, they note
-    when they were done with each.
-    """
-    functions, number_of = stage_functions(runs, dialect, shares=True)
+def join_shared(runs: Sequence[Sequence[Stage]], groups: int, form: SharedForm) -> JoinedStages:
+    """The kernel whose groups share all stages, and what each run of them is."""
+    functions, number_of = stage_functions(runs, form.dialect, shares=True)
     kernels = tuple(function.kernel for function in functions)
     stride, joined = row_stride(kernels), []
     for run in runs:
@@ -58,10 +51,9 @@ def join_shared(
         title = f"{len(run)} stages, {barriers} grid barriers, {crossed} of them crossed"
         called = [number_of[id(stage)] for stage in run]
         joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
-    text = sharing_text(functions, buffers, GPU_ITEMS, dialect, host_protocol, clocked)
-    asked = asked_memory(functions, GPU_ITEMS, dialect)
-    sizes = (groups * GPU_ITEMS,), (GPU_ITEMS,)
-    return JoinedStages(text, ENTRY, *sizes, tuple(joined), kernels, asked)
+    asked = asked_memory(functions, form)
+    sizes = (groups * form.items,), (form.items,)
+    return JoinedStages(sharing_text(functions, form), ENTRY, *sizes, tuple(joined), kernels, asked)
 
 
 def stage_functions(

@@ -8,18 +8,21 @@ and whether it arrives at one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
 from fourfold.kernel.c_style.stage_clock import clock_functions, note_functions, note_lines
 from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
-from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride
+from fourfold.kernel.stage import GPU_ITEMS
+from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride, walk_memory
 
 ENTRY = "one_launch"
 _SHARE = """
     ${array}int rows[$twice];
     $pool
-    const int item = $item;
+$begin    const int item = $item;
     const int group = $group;
     const int groups = $groups;
     waiting others = begin(state, $host);
@@ -44,35 +47,88 @@ $cases
 """
 
 
-def sharing_text(
-    stages: Sequence[StageFunction],
-    buffers: int,
-    items: int,
-    dialect: Dialect,
-    host_protocol: int | None = None,
-    clocked: bool = False,
-) -> str:
-    """The functions of all stages and the kernel that calls them; `items` work-items form a
-    group. `host_protocol` is the buffer by which it speaks with the host, if it does; `clocked`, it
-    notes when stages were done.
+class StageCalls(Protocol):
+    """How the kernel comes to its stages: they are written into it, or it calls them."""
+
+    def base(self, number: str, buffers: int) -> str:
+        """The buffer of a number, where the rounds of a stage stand."""
+
+    def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
+        """What stands before the kernel: all stages, with their rounds where it calls these."""
+
+    def begin(self, buffers: int, has_pool: bool) -> str:
+        """What the kernel makes ready for its calls, beside the pool of local memory that it may
+        have.
+        """
+
+    def case(self, number: int, rounds: str) -> str:
+        """What the kernel does for a stage, as a case of a switch."""
+
+    def end(self) -> list[str]:
+        """What stands behind the kernel."""
+
+
+class WrittenStages(StageCalls):
+    """All stages are written into the kernel."""
+
+    def base(self, number: str, buffers: int) -> str:
+        """By comparison: an indexed array of pointers would be memory."""
+        text = "b0"
+        for index in range(1, buffers):
+            text = f"({number} == {index} ? b{index} : {text})"
+        return text
+
+    def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
+        return [stage.named_text for stage in stages]
+
+    def begin(self, buffers: int, has_pool: bool) -> str:
+        return ""
+
+    def case(self, number: int, rounds: str) -> str:
+        return f"        case {number}:\n{rounds}\n            break;"
+
+    def end(self) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True)
+class SharedForm:
+    """What a kernel whose groups share stages is like.
+
+    There are so many buffers, by one of which, `host_protocol`, it may speak with the host;
+    `clocked`, it notes when stages were done.
     """
+
+    dialect: Dialect
+    calls: StageCalls
+    buffers: int
+    host_protocol: int | None = None
+    clocked: bool = False
+    items: int = GPU_ITEMS  # work-items of a group
+
+
+def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
+    """The functions of all stages and the kernel that calls them."""
+    dialect, calls = form.dialect, form.calls
     space, restrict = dialect.words["global"], dialect.words["restrict"]
+    rounds = [_rounds(stage, form) for stage in stages]
     lines = [
-        entry_head(buffers, items, dialect),
+        entry_head(form.buffers, form.items, dialect),
         "{",
-        *buffer_bases(buffers, dialect),
+        *buffer_bases(form.buffers, dialect),
         f"    {space}const uchar *{restrict} constants = b1;",
         f"    {space}const int *table = ({space}const int *)(b1 + table_at);",
-        f"    {space}int *state = ({space}int *)b{buffers - 1};",
-        _body(stages, buffers, items, dialect, host_protocol, clocked),
+        f"    {space}int *state = ({space}int *)b{form.buffers - 1};",
+        _body(stages, rounds, form),
         "}",
+        *calls.end(),
         "",
     ]
-    before = [clock_functions(dialect)] if clocked else []
-    before.append(grid_barrier(dialect, clocked))
-    before += [note_functions(dialect)] if clocked else []
-    before += [] if host_protocol is None else [host_handshake(dialect)]
-    return dialect.unit("\n".join([*before, *(stage.named_text for stage in stages), *lines]))
+    before = [clock_functions(dialect)] if form.clocked else []
+    before.append(grid_barrier(dialect, form.clocked))
+    before += [note_functions(dialect)] if form.clocked else []
+    before += [] if form.host_protocol is None else [host_handshake(dialect)]
+    return dialect.unit("\n".join([*before, *calls.texts(stages, rounds), *lines]))
 
 
 def pool_bytes(stages: Sequence[StageFunction], items: int) -> int:
@@ -80,13 +136,13 @@ def pool_bytes(stages: Sequence[StageFunction], items: int) -> int:
     return max(items // stage.items * stage.local_bytes for stage in stages)
 
 
-def asked_memory(stages: Sequence[StageFunction], items: int, dialect: Dialect) -> int:
+def asked_memory(stages: Sequence[StageFunction], form: SharedForm) -> int:
     """The bytes of it that a launch must ask for: all, where the kernel may not declare them beside
-    its rows of the table.
+    what it walks the table with.
     """
-    rows = 2 * 4 * row_stride([stage.kernel for stage in stages])
-    pool = pool_bytes(stages, items)
-    return pool if dialect.asks_launch(pool + rows) else 0
+    pool = pool_bytes(stages, form.items)
+    beside = walk_memory([stage.kernel for stage in stages], form.buffers)
+    return pool if form.dialect.asks_launch(pool + beside) else 0
 
 
 def entry_head(buffers: int, items: int, dialect: Dialect) -> str:
@@ -102,48 +158,48 @@ def buffer_bases(buffers: int, dialect: Dialect) -> list[str]:
     return [f"    {space}uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
 
 
-def _body(
-    stages: Sequence[StageFunction],
-    buffers: int,
-    items: int,
-    dialect: Dialect,
-    host_protocol: int | None,
-    clocked: bool,
-) -> str:
-    cases = "\n".join(_rounds(number, stage, buffers, items) for number, stage in enumerate(stages))
+def _body(stages: Sequence[StageFunction], rounds: Sequence[str], form: SharedForm) -> str:
+    dialect, items, host = form.dialect, form.items, form.host_protocol
     stride = row_stride([stage.kernel for stage in stages])
-    pool = pool_bytes(stages, items) // 16
-    declared = f"{dialect.words['array']}float4 pool[{pool}];" if pool else ""
-    host = "0" if host_protocol is None else f"({dialect.words['global']}uint *)b{host_protocol}"
+    pool = _pool(stages, form)
     return dialect.fill(
         _SHARE,
         stride=stride,
         twice=2 * stride,
-        pool=dialect.launch_array if asked_memory(stages, items, dialect) else declared,
+        pool=pool,
+        begin=form.calls.begin(form.buffers, bool(pool)),
         items=items,
         last_warp=items - 32,
         arrives=ARRIVES,
         awaits=AWAITS,
-        cases=cases,
-        host=host,
-        told="" if host_protocol is None else "tell_host(&others, groups);",
-        **note_lines(dialect, clocked),
+        cases="\n".join(form.calls.case(number, text) for number, text in enumerate(rounds)),
+        host="0" if host is None else f"({dialect.words['global']}uint *)b{host}",
+        told="" if host is None else "tell_host(&others, groups);",
+        **note_lines(dialect, form.clocked),
     )
 
 
-def _rounds(number: int, stage: StageFunction, buffers: int, items: int) -> str:
-    """A case of the switch: this group's virtual groups, as many at once as there are items for.
+def _pool(stages: Sequence[StageFunction], form: SharedForm) -> str:
+    """The declaration of the local memory that stages share."""
+    if asked_memory(stages, form):
+        return form.dialect.launch_array
+    vectors = pool_bytes(stages, form.items) // 16
+    return f"{form.dialect.words['array']}float4 pool[{vectors}];" if vectors else ""
+
+
+def _rounds(stage: StageFunction, form: SharedForm) -> str:
+    """This group's virtual groups, as many at once as there are items for.
 
     They are dealt out one by one, so that few of them keep as many groups busy as there can be; the
     first one goes to the group for which `start` is 0.
     Where they share a barrier, those beyond the last one make the last one again.
     """
-    together, virtual = items // stage.items, stage.dialect.words["virtual"]
+    together, virtual = form.items // stage.items, stage.dialect.words["virtual"]
     seat = f"item / {stage.items}" if together > 1 else "0"
     limits = f"first < row[1]; first += groups * {together}"
-    operands = [value for _, value in stage_operands(stage, lambda number: _base(number, buffers))]
+    pairs = stage_operands(stage, lambda number: form.calls.base(number, form.buffers))
+    operands = [value for _, value in pairs]
     lines = [
-        f"        case {number}:",
         *([] if stage.awaits else ["            await_others(&others);"]),
         f"            for (int first = start; {limits}) {{",
         f"                int {virtual} = first + {seat} * groups;",
@@ -156,14 +212,5 @@ def _rounds(number: int, stage: StageFunction, buffers: int, items: int) -> str:
     lines += [
         f"                {stage_call(stage, operands, grid, f'item % {stage.items}')}",
         "            }",
-        "            break;",
     ]
     return "\n".join(lines)
-
-
-def _base(number: str, buffers: int) -> str:
-    """The buffer of a number, by comparison: an indexed array of pointers would be memory."""
-    text = "b0"
-    for index in range(1, buffers):
-        text = f"({number} == {index} ? b{index} : {text})"
-    return text

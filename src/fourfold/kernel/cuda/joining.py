@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.c_style.joining import join_shared, refuses_sizes
+from fourfold.kernel.c_style.sharing import SharedForm
 from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.cuda.dialect import CUDA
+from fourfold.kernel.cuda.stage_calls import CalledStages
 from fourfold.kernel.language import JoinedStages
 from fourfold.kernel.stage import GPU_ITEMS, Stage
 from fourfold.plan.stage_clocks import StageClock
@@ -43,5 +45,5 @@ class PersistentKernel:
         host_protocol: int | None,
         clock: StageClock | None = None,
     ) -> JoinedStages:
-        how = (device.compute_units, buffers, CUDA, host_protocol, clock is not None)
-        return join_shared(runs, *how)
+        form = SharedForm(CUDA, CalledStages(), buffers, host_protocol, clock is not None)
+        return join_shared(runs, device.compute_units, form)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.c_style.joining import join_shared, refuses_sizes, stage_functions
-from fourfold.kernel.c_style.sharing import ENTRY
+from fourfold.kernel.c_style.sharing import ENTRY, SharedForm, WrittenStages
 from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.opencl.claiming import GROUPS_EACH, STATE_STRIDE, claiming_text
@@ -64,8 +64,8 @@ class PersistentKernel:
         clock: StageClock | None = None,
     ) -> JoinedStages:
         if self.shares(device):
-            how = (device.compute_units, buffers, OPENCL, host_protocol, clock is not None)
-            return join_shared(runs, *how)
+            form = SharedForm(OPENCL, WrittenStages(), buffers, host_protocol, clock is not None)
+            return join_shared(runs, device.compute_units, form)
         return _join_claimed(runs, device.compute_units, buffers, clock)
 
 

@@ -13,7 +13,7 @@ _SECTIONS = ("architecture", "compiler", "cubin", "ptx")
 
 class Image(NamedTuple):
     """Code for one architecture, who built it, and the same as PTX, which drivers of newer GPUs
-    translate when they load it.
+    translate when they load it; what was linked of parts has none.
     """
 
     architecture: str
@@ -31,7 +31,7 @@ class Image(NamedTuple):
         """What a GPU may load, the best first: code that it runs as it is, PTX that its driver
         translates.
         """
-        if architecture == self.architecture:
+        if architecture == self.architecture or not self.ptx:
             return (self.cubin,)
         return (self.cubin, self.ptx) if runs(architecture, self.architecture) else (self.ptx,)
 

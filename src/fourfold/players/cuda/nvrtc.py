@@ -9,6 +9,8 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from ctypes import CDLL, byref, c_char_p, c_int, c_size_t, c_void_p
 from ctypes.util import find_library
 from functools import cache
@@ -17,6 +19,7 @@ from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 from fourfold.errors import BuildError, DeviceError
+from fourfold.kernel.cuda.stage_calls import count_parts
 from fourfold.plan import Program
 from fourfold.players.cuda.image import Image
 
@@ -26,6 +29,8 @@ _PACKAGE = "nvidia"  # whose folders the wheels of NVIDIA's libraries fill
 _FILE = "k.cu"
 _OLDER = "install an older one: pip install nvidia-cuda-nvrtc-cu12"
 _NEWER = "install a newer one: pip install --upgrade nvidia-cuda-nvrtc"
+_CALLS, _CALLS_ON = (13, 0), 80  # the compiler and the architecture that have `nv_abi`
+_ALL_REGISTERS = "--maxrregcount=255"  # a part does not know how small the kernel's groups are
 _COMPILATION = 6  # what it answers where the text is wrong
 # Where toolkits and JetPack put it, beside where the system looks by itself.
 _FOLDERS = (
@@ -86,6 +91,33 @@ def build_with_log(program: Program, architecture: str, *more: str) -> tuple[Ima
     registers and the local memory of every kernel.
     """
     found = compiler_for(architecture)
+    with _compiled(found, program, architecture, more) as handle:
+        made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
+        return Image(architecture, found.name, *made), _text(found.functions, handle)
+
+
+def build_parts(program: Program, architecture: str) -> list[bytes]:
+    """The program as code that a linker joins, several parts at once; nothing where the program has
+    one part, or the compiler cannot say what calls between parts may keep.
+    """
+    found, count = compiler_for(architecture), count_parts(program.text)
+    if count == 1 or found.version < _CALLS or _number(architecture) < _CALLS_ON:
+        return []
+
+    def built(part: int) -> bytes:
+        more = (f"-DPART={part}", "--relocatable-device-code=true", _ALL_REGISTERS)
+        with _compiled(found, program, architecture, more) as handle:
+            return _bytes(found, handle, "CUBIN")
+
+    with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
+        return list(pool.map(built, range(count)))
+
+
+@contextmanager
+def _compiled(
+    found: Library, program: Program, architecture: str, more: Sequence[str]
+) -> Iterator[c_void_p]:
+    """A program that was compiled, by the compiler's handle."""
     options = [f"--gpu-architecture={architecture}", "--disable-warnings"]
     options += [*program.options.split(), *more]
     handle, functions = c_void_p(), found.functions
@@ -98,8 +130,7 @@ def build_with_log(program: Program, architecture: str, *more: str) -> tuple[Ima
             what = f"the kernels do not build for {architecture} by {found.name}"
             raise BuildError(what, _text(functions, handle), program.text)
         _check(found, code)
-        made = [_bytes(found, handle, what) for what in ("CUBIN", "PTX")]
-        return Image(architecture, found.name, *made), _text(functions, handle)
+        yield handle
     finally:
         functions.nvrtcDestroyProgram(byref(handle))
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from fourfold.device import DeviceInfo
-from fourfold.errors import DeviceError
+from fourfold.errors import BuildError, DeviceError
 from fourfold.lazy import lazy_import
 from fourfold.log import Log
 from fourfold.plan import Program
@@ -21,7 +21,9 @@ _NO_NEWER = (
     "update NVIDIA's driver, or build with a compiler that is no newer: "
     "pip install nvidia-cuda-nvrtc-cu12"
 )
-nvrtc = lazy_import("fourfold.players.cuda.nvrtc")  # who plays what is kept needs no compiler
+# Who plays what is kept needs no compiler.
+nvrtc = lazy_import("fourfold.players.cuda.nvrtc")
+linker = lazy_import("fourfold.players.cuda.binding.linker")
 
 
 class BuiltModule:
@@ -67,7 +69,12 @@ def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
     """The program, by the compiler: for the GPU itself, or for an older one if no compiler knows
     it. A DeviceError where the driver is too old for the compiler.
     """
-    image = nvrtc.build(program, nvrtc.known_architecture(device.architectures))
+    architecture = nvrtc.known_architecture(device.architectures)
+    if architecture == device.architectures[0]:
+        built = _built_in_parts(device, program, architecture)
+        if built is not None:
+            return built
+    image = nvrtc.build(program, architecture)
     try:
         return BuiltModule(device, image)
     except cu.Error as error:
@@ -76,6 +83,25 @@ def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
         why = f"the driver has CUDA {device.driver}: {error}"
         what = f"the driver refuses what {image.compiler} builds for {device.name}"
         raise DeviceError(what, why, _NO_NEWER) from error
+
+
+def _built_in_parts(device: DeviceInfo, program: Program, architecture: str) -> BuiltModule | None:
+    """The program in a fraction of the time, for runs that may take a little longer: what is
+    prepared ahead of time is built as a whole. None where it cannot be.
+    """
+    try:
+        parts = nvrtc.build_parts(program, architecture)
+        if not parts:
+            return None
+        with context_of(device).current():
+            code = linker.linked(parts)
+        compiler = nvrtc.compiler_for(architecture).name
+        return BuiltModule(device, Image(architecture, compiler, code, b""))
+    except (BuildError, cu.Error) as error:
+        if isinstance(error, cu.Error) and error.lost:
+            raise
+        log.debug("kernels are built as a whole, since their parts are not: %s", error)
+        return None
 
 
 def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from fourfold.device import DeviceInfo
+from fourfold.log.native_output import leave_native_output
 from fourfold.players.opencl.devices import devices
 from fourfold.players.opencl.trials import Facts, Unanswered
 
@@ -60,6 +61,7 @@ def tell_facts(trials: Mapping[str, Trial], ordinal: int, name: str, what: str) 
     Nobody may be left to end a process that hangs: it does so itself.
     """
     faulthandler.dump_traceback_later(PATIENCE, exit=True)
+    leave_native_output()
     info = _device(ordinal, name)
     for facts in () if info is None else trials[what](info):
         sys.stdout.write(f"{json.dumps(facts)}\n")

@@ -12,9 +12,11 @@ from math import isfinite
 import numpy as np
 
 from fourfold.report.compare import Deviation
+from fourfold.report.layers import Layer
 from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.run_report.record import Accuracy, AccuracySummary
-from fourfold.report.verify import Layer, Verification, compare_layers, compare_outputs
+from fourfold.report.values import COUNTED
+from fourfold.report.verify import Output, Sample, Verification, verify_sample
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.model_runner import ModelRunner
 
@@ -31,11 +33,9 @@ def verify_run(
     model = model_of_signature(content, options.signature)
     theirs = engine.open_model(model, dict(inputs), None)()
     names = [info.name for info in runner.outputs]
-    precision = instance.plan.precision
-    outputs = compare_outputs(ours, theirs, names, precision)
-    literal = replace(options, precision=precision, follow_batch=False)
-    layers = compare_layers(content, runner.device, literal, list(inputs.values()))
-    return Verification(engine.title, precision, str(runner.device), outputs, layers)
+    literal = replace(options, precision=instance.plan.precision, follow_batch=False)
+    sample = Sample(content, runner.device, literal, list(inputs.values()), ours, names)
+    return verify_sample(sample, theirs, engine.title, layers=True)
 
 
 def summarise(found: Verification) -> AccuracySummary:
@@ -52,10 +52,12 @@ def summarise(found: Verification) -> AccuracySummary:
 
 
 def accuracy_by_value(found: Verification) -> Mapping[str, Accuracy]:
-    return {layer.name: _accuracy(layer) for layer in found.layers}
+    """By the names that a graph has for a value, which may be there as integers or in steps."""
+    forms = ("", COUNTED, "/stored")
+    return {f"{one.name}{form}": _accuracy(one) for one in found.layers for form in forms}
 
 
-def _accuracy(layer: Layer) -> Accuracy:
+def _accuracy(layer: Layer | Output) -> Accuracy:
     apart: Deviation = layer.difference
     largest, mean = (one if isfinite(one) else None for one in (apart.largest, apart.mean))
     return Accuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)

@@ -1,0 +1,72 @@
+"""explain --export: a model for the viewers that people have, Model Explorer and Netron."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from fourfold.cli._options import ModelArguments
+from fourfold.config import Config
+from fourfold.errors import InputError
+from fourfold.players import find_target
+from fourfold.players.null import NULL_GPU
+from fourfold.report.model_explorer import ExploredModel, explore_model
+from fourfold.report.rewritten_onnx import rewritten_onnx
+from fourfold.runtime.profile import KernelTime
+from fourfold.runtime.random_inputs import random_inputs
+from fourfold.store.prepared import is_prepared
+
+ONNX = "onnx"
+
+
+def export(arguments: ModelArguments, form: str, output: Path | None, times: bool) -> list[Path]:
+    """Writes the files that were asked for."""
+    if output is None:
+        what, why = f"--export {form} has no file to write", "the graph is no text to be shown"
+        raise InputError(what, why, "say where with -o FILE")
+    if form == ONNX and times:
+        what, why = "--times was asked for with --export onnx", "ONNX has no place for times"
+        raise InputError(what, why, "leave it out, or use --export model-explorer")
+    if is_prepared(arguments.model):
+        what, why = f"{Path(arguments.model).name} has no graph to export", "it holds plans alone"
+        raise InputError(what, why, "export the model that it was prepared from")
+    model = arguments.readable.content
+    if form == ONNX:
+        options = arguments.compile_options(Config.from_environment())
+        return [_write(output, rewritten_onnx(model, options))]
+    explored = _explore(arguments, model)
+    written = [_write(output, _encoded(explored.to_json()))]
+    if times:
+        measured = _encoded(explored.times_json(_profile(arguments)))
+        written.append(_write(output.with_suffix(".times.json"), measured))
+    return written
+
+
+def _explore(arguments: ModelArguments, model: str | bytes) -> ExploredModel:
+    """With the kernels as launches, whatever form is played: nodes are kernels there."""
+    options = arguments.compile_options(Config.from_environment())
+    device = NULL_GPU if arguments.device is None else find_target(arguments.device)
+    name = Path(arguments.model).name
+    return explore_model(model, name, device, replace(options, launches="list"))
+
+
+def _profile(arguments: ModelArguments) -> list[KernelTime]:
+    with arguments.open() as session:
+        return session.profile(random_inputs(session.inputs, seed=0))
+
+
+def _encoded(data: object) -> bytes:
+    return json.dumps(data, indent=1).encode()
+
+
+def _write(path: Path, content: bytes) -> Path:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        what, why = f"cannot write '{path}'", error.strerror or str(error)
+        raise InputError(what, why, "choose a file in a folder that can be written to") from error
+    click.echo(f"wrote {path}", err=True)
+    return path

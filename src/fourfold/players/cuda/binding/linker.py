@@ -1,0 +1,26 @@
+"""The driver's linker: joins what a compiler made of the parts of a program."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import byref, c_char_p, c_size_t, c_void_p
+
+from fourfold.players.cuda.binding.calls import call, give_back
+
+_CUBIN = 0
+
+
+def linked(parts: Sequence[bytes]) -> bytes:
+    """Code that can be loaded, for the current context's GPU."""
+    state = c_void_p()
+    call("cuLinkCreate_v2", 0, None, None, byref(state))
+    try:
+        for number, part in enumerate(parts):
+            data = (c_char_p(part), c_size_t(len(part)), f"part {number}".encode())
+            call("cuLinkAddData_v2", state, _CUBIN, *data, 0, None, None)
+        code, size = c_void_p(), c_size_t()
+        call("cuLinkComplete", state, byref(code), byref(size))
+        return ctypes.string_at(code, size.value)  # the memory is the linker's
+    finally:
+        give_back("cuLinkDestroy", state)

@@ -1,0 +1,217 @@
+"""Accuracy by layer: what each layer adds to the difference from a CPU engine, and whose it is.
+
+Each tensor of the file is computed once more, in double precision, by the definition of its
+operator: from our own values, which tells what our kernel did, and from the engine's, which tells
+what the engine did. Neither side answers for what it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fourfold.compile.load import load_model
+from fourfold.compile.pipeline import LoweringInput, kernel_options, prepare_lowering
+from fourfold.compile.placement import decide, read_problem
+from fourfold.cpu.registry import usable_engine
+from fourfold.device import DeviceInfo
+from fourfold.errors import UnsupportedError
+from fourfold.formats import Model
+from fourfold.options import CompileOptions, PlacementOptions
+from fourfold.report.compare import deviation
+from fourfold.report.exact import ExactGraph, Given
+from fourfold.report.exact_tensors import Exact, ExactTensors
+from fourfold.report.layers import (
+    CARRIED,
+    HALF,
+    KERNEL,
+    MEANING,
+    OVERFLOW,
+    OWN_TOLERANCE,
+    REWRITE,
+    ROUNDED,
+    STEPS,
+    TOLERANCE,
+    Layer,
+)
+from fourfold.report.rounding import imitations, is_imitated, is_rounded
+from fourfold.report.values import EngineTensors, FileTensors, KernelTensors, play_all
+
+
+class LayerComparison:
+    """A model run on both sides, to be compared value by value."""
+
+    def __init__(
+        self,
+        model: Model,
+        lowerings: Sequence[LoweringInput],
+        options: CompileOptions,
+        inputs: Sequence[np.ndarray],
+    ) -> None:
+        self._graph, self._lowerings, self._options = model.main, lowerings, options
+        engine = usable_engine(model.cpu_engine)
+        self.engine_title = engine.title
+        self.tensors = FileTensors(model)
+        self.engine = EngineTensors(self.tensors, engine.compute_values(model, inputs))
+        self._exact = ExactTensors(self._graph, self.tensors, self.engine)
+        self.kernels = self._play(lowerings)
+        self._full: KernelTensors | None = None
+
+    @staticmethod
+    def of(
+        source: str | bytes,
+        device: DeviceInfo,
+        options: CompileOptions,
+        inputs: Sequence[np.ndarray],
+    ) -> LayerComparison:
+        """As a session has it: in one plan where all of the model has kernels, else in parts."""
+        try:
+            model = load_model(source, options).model
+            lowering = prepare_lowering(model.main, device, options)
+            lowering.plan()
+            return LayerComparison(model, [lowering], options, inputs)
+        except UnsupportedError:
+            on_device = PlacementOptions("gpu")
+            problem = read_problem(source, "the model", device, options, on_device)
+            parts = decide(problem, {}).planned.values()
+            return LayerComparison(
+                problem.model, [part.lowering for part in parts], options, inputs
+            )
+
+    @property
+    def _precision(self) -> str:
+        return self._options.precision
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether one part is all of the model, so that its results are the model's."""
+        return len(self._lowerings) == 1 and {*self._graph.results} <= self.kernels.arrays.keys()
+
+    def outputs(self, full: bool = False) -> list[np.ndarray]:
+        """What our kernels gave in the end, in the precision asked for or in full."""
+        kernels = self.full if full else self.kernels
+        return [kernels.arrays[name] for name in self._graph.results]
+
+    def engine_outputs(self) -> list[np.ndarray | None]:
+        """What the engine gave with the kernels that show every value."""
+        return [self.engine.value(name) for name in self._graph.results]
+
+    def exact_outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The model by its definitions alone, from its inputs on."""
+        given = dict(zip(self._graph.arguments, inputs, strict=True))
+        exact = ExactGraph(self._graph, given.get)
+        return [exact.value(name) for name in self._graph.results]
+
+    @property
+    def full(self) -> KernelTensors:
+        """The same in full precision."""
+        if self._full is None:
+            options = kernel_options(replace(self._options, precision="fp32"))
+            self._full = self._play([one._replace(options=options) for one in self._lowerings])
+        return self._full
+
+    def _play(self, lowerings: Sequence[LoweringInput]) -> KernelTensors:
+        """Each part gets the engine's values, so that none answers for those before it."""
+        found = KernelTensors(self.tensors)
+        for lowering in lowerings:
+            arrays = {name: self._engine_value(name) for name in lowering.graph.arguments}
+            found.add(play_all(lowering, arrays))
+        return found
+
+    def _engine_value(self, name: str) -> np.ndarray:
+        found = self.engine.value(name)
+        assert found is not None, f"the engine has no '{name}'"
+        return np.asarray(found, order="C")
+
+    def layers(self) -> Iterator[Layer]:
+        """Every tensor that both sides keep, and those that the engine alone keeps and rounds."""
+        for names in self.tensors.made.values():
+            layer = self._layer(names[0])
+            if layer is not None:
+                yield layer
+
+    def _layer(self, name: str) -> Layer | None:
+        expected, ours = self.engine.value(name), self.kernels.value(name)
+        if expected is None or expected.dtype == object:
+            return None
+        theirs_exact = self._exact.exact(name, self.engine.value)
+        step = self._exact.step(name, theirs_exact)
+        shown = self._engine_verdict(name, expected, theirs_exact)
+        engine_own = deviation(expected, theirs_exact.real)
+        found = engine_own if ours is None else deviation(ours, expected)
+        allowed = _allowed(expected, step, TOLERANCE[self._precision])
+        layer = Layer(name, self.tensors.title(name), expected.shape, found, allowed, step=step)
+        layer = replace(layer, engine_own=engine_own)
+        if ours is None:
+            return None if shown is None else replace(layer, verdict=shown[0], reason=shown[1])
+        return self._judged(layer, ours, shown)
+
+    def _judged(self, layer: Layer, ours: np.ndarray, shown: tuple[str, str] | None) -> Layer:
+        """The first that holds: ours is wrong by itself; the engine's is; both got other inputs."""
+        exact = self._exact.exact(layer.name, self.kernels.value)
+        layer = replace(layer, own=deviation(ours, exact.real))
+        tolerance = OWN_TOLERANCE[self._precision]
+        if not self._exact.is_exact(layer.name, self.kernels, exact, tolerance):
+            verdict, reason = self._blame(layer)
+            return replace(layer, verdict=verdict, reason=reason)
+        if shown is not None:
+            return replace(layer, verdict=shown[0], reason=shown[1])
+        wrong = layer.difference.broken or layer.difference.largest > layer.allowed
+        return replace(layer, verdict=CARRIED) if wrong else layer
+
+    def _is_exact_in_full(self, name: str) -> bool:
+        exact = self._exact.exact(name, self.full.value)
+        return self._exact.is_exact(name, self.full, exact, OWN_TOLERANCE["fp32"])
+
+    def _blame(self, layer: Layer) -> tuple[str, str]:
+        """What is wrong with our own result."""
+        name = layer.name
+        if self._precision != "fp32" and self._is_exact_in_full(name):
+            lost = layer.difference.beyond_half or layer.difference.broken
+            return (OVERFLOW if lost else HALF), "in full precision it is exact"
+        called = self.kernels.name(name)
+        assert called is not None
+        for lowering in self._lowerings:
+            if called in lowering.graph.producers:
+                return self._kernel_or_rewrite(lowering, called)
+        return KERNEL, "it is passed on wrongly"
+
+    def _kernel_or_rewrite(self, lowering: LoweringInput, called: str) -> tuple[str, str]:
+        """Which of the two made it: the node as it was rewritten tells them apart."""
+        arrays = self.kernels.arrays
+        graph = ExactGraph(lowering.graph, arrays.get)
+        if deviation(arrays[called], graph.value(called)).largest <= OWN_TOLERANCE[self._precision]:
+            return REWRITE, "the rewritten graph says something else than the model"
+        return KERNEL, "our kernel does not give what its op's definition does"
+
+    def _engine_verdict(self, name: str, found: np.ndarray, exact: Exact) -> tuple[str, str] | None:
+        """Nothing where the engine gives the exact result; else whether its rounding is why."""
+        if self._exact.is_exact(name, self.engine, exact, OWN_TOLERANCE["fp32"]):
+            return None
+        verdict = f"{ROUNDED} {self.engine_title}"
+        if exact.steps is not None:
+            steps = self.tensors.steps(found, name, exact.steps.step)
+            if is_rounded(steps, exact.steps, self.tensors.zero_shift(name)):
+                most = float(np.abs(steps - exact.steps.steps).max())
+                words = f"it is at most {most:.2f} steps from the exact result, without bias"
+                return verdict, words
+        for title, ways in imitations() if self.tensors.rounds(name) else ():
+            results = [self._exact.exact(name, self._rounding_inputs(way)).real for way in ways]
+            if is_imitated(found, results):
+                return verdict, f"it rounds the input to {title}: so rounded, ours is the same"
+        return MEANING, f"{self.engine_title} gives another result for the same inputs"
+
+    def _rounding_inputs(self, imitation: Callable[[np.ndarray], np.ndarray]) -> Given:
+        def value(name: str) -> np.ndarray | None:
+            found = self.engine.value(name)
+            return found if found is None or found.dtype.kind != "f" else imitation(found)
+
+        return value
+
+
+def _allowed(expected: np.ndarray, step: float, tolerance: float) -> float:
+    """How far a value may be off, relative to its range."""
+    reach = float(np.ptp(expected.astype(np.float64))) if expected.size else 0.0
+    return max(tolerance, STEPS * step / reach if reach else 0.0)

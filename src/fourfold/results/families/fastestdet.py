@@ -1,0 +1,59 @@
+"""FastestDet: one grid, a box a cell; whether there is anything comes first, classes come last."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fourfold.lazy import lazy_import
+from fourfold.processing import DecodedBoxes
+from fourfold.results.boxes import boxes_of
+from fourfold.results.found import Found
+from fourfold.results.meaning import BOXES, SHAPES, Described, Meaning, PictureScaling, Reading
+from fourfold.results.scores import logistic
+from fourfold.results.shapes import model_size
+
+if TYPE_CHECKING:
+    from fourfold.results import picking
+else:
+    picking = lazy_import("fourfold.results.picking")
+
+STRIDE = 16
+FIRST_CLASS = 5  # behind the one for anything, and four of the box
+LEAST_SCORE = 0.65
+_SCALING = PictureScaling(0.0, 1.0, order="bgr")
+
+
+def fastestdet(model: Described) -> Meaning | None:
+    """[1, 5 + classes, h / 16, w / 16], and nothing else."""
+    size = model_size(model)
+    if size is None or len(model.outputs) != 1:
+        return None
+    (output,) = model.outputs
+    shape = output.shape
+    grid = (size[0] // STRIDE, size[1] // STRIDE)
+    if len(shape) != 4 or shape[2:] != grid or not FIRST_CLASS < shape[1] < size[0]:
+        return None
+    decode = partial(_decode, output.name)
+    return Meaning("FastestDet", SHAPES, (BOXES,), (output.name,), decode, _SCALING)
+
+
+def _decode(name: str, reading: Reading) -> Found:
+    numbers = reading.numbers[name][0]
+    columns, tall, wide = numbers.shape
+    y, x = np.indices((tall, wide))
+    across, down, width, height = numbers[1:FIRST_CLASS]
+    boxes = [(y + np.tanh(down)) / tall, (x + np.tanh(across)) / wide]
+    boxes += [logistic(height), logistic(width)]
+    # Scores are a mean of both, in which whether there is anything counts more.
+    scores = numbers[0].clip(0) ** 0.6 * numbers[FIRST_CLASS:].clip(0) ** 0.4
+    found = {
+        "boxes": np.stack(boxes, -1).reshape(1, -1, 4),
+        "scores": scores.reshape(columns - FIRST_CLASS, -1).T[None],
+    }
+    least = LEAST_SCORE if reading.score is None else reading.score
+    option = DecodedBoxes(least, order="yxhw", boxes="boxes", scores="scores")
+    labels = reading.class_labels(columns - FIRST_CLASS)
+    return Found(boxes=boxes_of(picking.pick_boxes(option, found), labels))

@@ -1,0 +1,285 @@
+"""Verify: differences told apart by layer, in text and as JSON, with exit codes to match."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+import tflite_writer as writer
+from click.testing import CliRunner
+from convolution_network import network
+from stateful_models import sequence_lstm
+
+from fourfold.cli import main
+from fourfold.cpu import litert
+from fourfold.formats.tflite import operation, walk
+from fourfold.formats.tflite.convert import rules
+from fourfold.formats.tflite.rule import Rule
+from fourfold.lower import specialise, storage
+from fourfold.op import Op
+from fourfold.op.registry import registry
+from fourfold.ops import tanh
+from fourfold.options import CompileOptions
+from fourfold.players import find_device
+from fourfold.report.compare import deviation
+from fourfold.report.layers import AGREES, CARRIED, HALF, KERNEL, MEANING, OVERFLOW, ROUNDED
+from fourfold.report.verify import (
+    FLAT,
+    GROWN,
+    PLAN,
+    Sample,
+    compare_layers,
+    compare_outputs,
+    verify_sample,
+)
+
+needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "network.tflite"
+    path.write_bytes(network())
+    return path
+
+
+def test_differences_are_relative_to_the_range() -> None:
+    expected = np.array([0.0, 10.0])
+    assert deviation(np.array([0.0, 9.0]), expected).largest == pytest.approx(0.1)
+    broken = deviation(np.array([np.nan, np.inf]), expected)
+    assert (broken.nan, broken.infinite, broken.broken) == (1, 1, True)
+    assert deviation(np.zeros(3), expected).broken
+    assert deviation(np.zeros((0,)), np.zeros((0,))).largest == 0
+    assert deviation(np.zeros(2), np.array([0, 7e4])).beyond_half == 1
+
+
+def test_differences_have_the_measures_that_people_know() -> None:
+    expected, ours = np.array([[3.0, 4.0], [1.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]])
+    found = deviation(ours, expected)
+    assert (found.absolute, found.differing, found.same_top) == (1.0, 0.5, 0.5)
+    assert found.relative == pytest.approx(np.sqrt(2 / 26))
+    assert found.cosine == pytest.approx(25 / 26)
+    assert found.psnr == pytest.approx(10 * np.log10(16 / 0.5))
+    same = deviation(expected, expected)
+    assert (same.cosine, same.psnr, same.same_top) == (1.0, float("inf"), 1.0)
+
+
+def test_an_output_of_few_steps_says_little() -> None:
+    flat, wide = np.array([-128, -127], np.int8), np.array([-128, 127], np.int8)
+    (told,) = compare_outputs([flat], [flat], ["y"], "fp32")
+    assert (told.verdict, told.agrees) == (FLAT, True)
+    assert compare_outputs([wide], [wide], ["y"], "fp32")[0].verdict == AGREES
+    (far,) = compare_outputs([wide // 2], [wide], ["y"], "fp32")
+    assert (far.agrees, far.steps) == (False, 64.0)
+
+
+def inputs(scale: float = 1.0) -> list[np.ndarray]:
+    return [np.random.default_rng(0).normal(0, scale, (1, 32, 32, 3)).astype(np.float32)]
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_layers_agree() -> None:
+    layers = compare_layers(network(), find_device(), CompileOptions(), inputs())
+    assert [layer.name for layer in layers] == ["first", "t", "y"]
+    assert {layer.verdict for layer in layers} == {AGREES}
+    assert all(layer.own is not None and layer.own.largest < 5e-5 for layer in layers)
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_lost_precision_is_told_from_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "SMALL_VALUES", 0)  # else so small a model stays in floats
+    monkeypatch.setattr(specialise, "SMALL_ARENA", 0)
+    layers = compare_layers(network(), find_device(), CompileOptions("mixed"), inputs(1e5))
+    wrong = [layer for layer in layers if not layer.agrees]
+    assert wrong
+    assert wrong[0].verdict in (HALF, OVERFLOW)
+    assert not any(layer.is_fault for layer in layers)
+
+
+def fully_connected(whole: np.ndarray, rows: int) -> bytes:
+    return writer.write(
+        [
+            writer.Tensor("x", (rows, whole.shape[1])),
+            writer.Tensor("w", whole.shape, str(whole.dtype), whole, [0.01], [0]),
+            writer.Tensor("y", (rows, whole.shape[0])),
+        ],
+        [writer.Operator("FULLY_CONNECTED", ["x", "w", None], ["y"], "FullyConnectedOptions")],
+        ["x"],
+        ["y"],
+    )
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_what_litert_rounds_is_no_fault() -> None:
+    """Float values beside integer weights: LiteRT rounds the values before it multiplies them."""
+    generator = np.random.default_rng(5)
+    model = fully_connected(generator.integers(-127, 128, (11, 37)).astype(np.int8), 3)
+    x = generator.normal(0, 1, (3, 37)).astype(np.float32)
+    (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
+    assert layer.verdict == f"{ROUNDED} LiteRT"
+    assert "symmetric 8 bits for each" in layer.reason
+
+
+@pytest.mark.needs_device
+@needs_litert
+@pytest.mark.parametrize(("rows", "outputs"), [(1, 1), (3, 11)])
+def test_rounding_is_not_blamed_for_more_than_it_does(
+    monkeypatch: pytest.MonkeyPatch, rows: int, outputs: int
+) -> None:
+    """Signed bytes read as unsigned ones: far more than LiteRT's rounding could do."""
+    monkeypatch.setattr(operation, "_SIGNED_WEIGHTS", frozenset())
+    generator = np.random.default_rng(6)
+    whole = generator.integers(-127, 128, (outputs, 37)).astype(np.int8).view(np.uint8)
+    x = generator.normal(0, 1, (rows, 37)).astype(np.float32)
+    (layer,) = compare_layers(fully_connected(whole, rows), find_device(), CompileOptions(), [x])
+    assert layer.verdict == MEANING
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_a_wrong_definition_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TANH as a logistic: the kernel does what the definition says, and LiteRT does not."""
+    wrong = Rule(lambda op: op.give("logistic", op.input(0)))
+    monkeypatch.setattr(walk, "rules", lambda: {**rules(), "TANH": wrong})
+    layers = {
+        layer.name: layer.verdict
+        for layer in compare_layers(network(), find_device(), CompileOptions(), inputs())
+    }
+    assert layers == {"first": AGREES, "t": MEANING, "y": CARRIED}
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_a_wrong_kernel_is_told_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = replace(tanh.OP, pointwise=lambda attributes, x: x * 0.5)
+    monkeypatch.setitem(cast(dict[str, Op], registry()), "tanh", wrong)
+    layers = {
+        layer.name: layer.verdict
+        for layer in compare_layers(network(), find_device(), CompileOptions(), inputs())
+    }
+    assert layers == {"first": AGREES, "t": KERNEL, "y": CARRIED}
+
+
+def sample_of(model: bytes, ours: np.ndarray, x: np.ndarray) -> Sample:
+    return Sample(model, find_device(), CompileOptions(), [x], [ours], ["y"])
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_a_session_that_is_not_its_layers_is_found() -> None:
+    """Every layer is right, and what the session gave is not: its plan is at fault."""
+    (theirs,) = litert.ENGINE.open_model(network(), {"x": inputs()[0]}, 1)()
+    found = verify_sample(sample_of(network(), theirs * 1.01, inputs()[0]), [theirs], "LiteRT")
+    assert not found.agrees
+    assert found.outputs[0].verdict == PLAN
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_floats_whose_roundings_grow_are_judged_by_the_exact_result() -> None:
+    """Here the engine is off by a thousandth, though no layer of either side is."""
+    x = np.random.default_rng(3).normal(0, 1, (1, 32, 32, 3)).astype(np.float32)
+    (theirs,) = litert.ENGINE.open_model(network(), {"x": x}, 1)()
+    right = verify_sample(sample_of(network(), theirs, x), [theirs * 1.001], "LiteRT")
+    assert (right.agrees, right.outputs[0].verdict) == (True, GROWN)
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_verify_says_whether_all_agree(model: Path) -> None:
+    shown = CliRunner().invoke(main, ["verify", str(model), "--layers"])
+    assert shown.exit_code == 0, shown.output
+    assert "3 of 3 values on the way agree" in shown.output
+    assert "all agree with LiteRT" in shown.output
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_verify_fits_eighty_columns_and_says_which_layer_loses_most(model: Path) -> None:
+    words = ["verify", str(model), "--layers", "--precision", "mixed"]
+    shown = CliRunner().invoke(main, words)
+    assert shown.exit_code == 0, shown.output
+    assert "what our layers add by themselves in mixed, most first:" in shown.output
+    table = shown.output[shown.output.index("output ") : shown.output.index("all agree")]
+    assert max(map(len, table.splitlines())) <= 80
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_verify_ends_with_one_and_names_the_layer(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = Rule(lambda op: op.give("logistic", op.input(0)))
+    monkeypatch.setattr(walk, "rules", lambda: {**rules(), "TANH": wrong})
+    shown = CliRunner().invoke(main, ["verify", str(model)])
+    assert shown.exit_code == 1
+    assert "differs from LiteRT: TANH 't': definition" in shown.output
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_verify_ends_with_zero_where_rounding_is_all(tmp_path: Path) -> None:
+    whole = np.random.default_rng(5).integers(-127, 128, (11, 37)).astype(np.int8)
+    path = tmp_path / "dense.tflite"
+    path.write_bytes(fully_connected(whole, 3))
+    shown = CliRunner().invoke(main, ["verify", str(path)])
+    assert shown.exit_code == 0, shown.output
+    assert "right, though not the same" in shown.output
+    assert "LiteRT rounds in 1, first in FULLY_CONNECTED 'y'" in shown.output
+
+
+@pytest.mark.needs_device
+def test_without_the_runtime_it_is_said_how_to_install_it(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litert.Litert, "installed", lambda self: False)
+    shown = CliRunner().invoke(main, ["verify", str(model)])
+    assert shown.exit_code == 0, shown.output
+    assert "LiteRT is not installed (pip install 'fourfold[litert]')" in shown.output
+    assert "all agree with NumPy" in shown.output
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_verify_takes_arrays_of_a_folder(model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    for number in range(2):
+        np.save(folder / f"{number}.npy", inputs()[0] * number)
+    told = CliRunner().invoke(main, ["verify", str(model), "--inputs", str(folder), "--json"])
+    data = json.loads(told.output)
+    assert data["agrees"]
+    assert sorted(data["samples"]) == ["0.npy", "1.npy"]
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_verify_begins_anew_with_each_sample(tmp_path: Path) -> None:
+    model, folder = tmp_path / "lstm.tflite", tmp_path / "samples"
+    model.write_bytes(sequence_lstm())
+    folder.mkdir()
+    for seed in range(3):
+        x = np.random.default_rng(seed).uniform(-1, 1, (2, 3, 5)).astype(np.float32)
+        np.save(folder / f"{seed}.npy", x)
+    done = CliRunner().invoke(main, ["verify", str(model), "--inputs", str(folder)])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_shapes_that_litert_does_not_take_are_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "lstm.tflite"
+    path.write_bytes(sequence_lstm())
+    words = [str(path), "--shape", "x=4x3x5"]
+    verified = CliRunner().invoke(main, ["verify", *words])
+    assert verified.exit_code == 2
+    assert "LiteRT does not take these shapes" in verified.output
+    measured = CliRunner().invoke(main, ["bench", *words, "--runs", "1", "--seconds", "0"])
+    assert measured.exit_code == 0, measured.output
