@@ -80,7 +80,6 @@ class FakeSession:
         pixels: Any = None,
         signature: Any = None,
         postprocess: Any = None,
-        placement: Any = None,
     ) -> None:
         self.precision = precision or "fp32"
         self.opened.append(
