@@ -21,6 +21,7 @@ LIBERTIES = (*HOST_ACCESS, "forward_progress")
 # What a self-test tries: numbers of three sizes in buffers, and copies through pinned host memory.
 SELF_TESTS = ("floats", "halves", "bytes", "branches", "staging")
 LONG_LOOPS = "loops"  # what WebGPU's tries, too: some software stops in the middle of long ones
+MOST_ROUNDS = 65535  # of all loops of a work-item, where it does
 IMAGES = ("image_texels", "image_windows", "prefers_images")
 # Facts that no driver tells reliably: what it claims is tried before it is relied on.
 PROBED = (

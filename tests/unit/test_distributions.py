@@ -18,6 +18,7 @@ pytest.importorskip("hatch_fancy_pypi_readme", reason="hatch-fancy-pypi-readme i
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)|\bsrc=\"([^\"]+)\"")
+REPORT = "fourfold/report/run_report/template"
 # In one process, since most of what each takes is its start.
 COMMANDS = """
 import sys
@@ -52,6 +53,7 @@ def test_the_wheel_has_what_is_not_python_too(wheel: zipfile.ZipFile) -> None:
         "fourfold/player_sources": ROOT / "player",
         "fourfold/web/player": ROOT / "web" / "src",
         "fourfold/web/template": ROOT / "web" / "page",
+        REPORT: ROOT / "src" / REPORT,
     }
     for inside, folder in expected.items():
         files = [path for path in folder.rglob("*") if path.is_file()]

@@ -21,7 +21,7 @@ const LIMITS = {
 };
 /** @type {Record<string, GPUFeatureName>} */
 const FEATURES = { half_arithmetic: 'shader-f16', subgroups: 'subgroups' };
-const KNOWN = ['language', 'language_version', 'alignment'];
+const KNOWN = ['language', 'language_version', 'alignment', 'loop_rounds'];
 
 /** @returns {Promise<GPUAdapter>} */
 export async function requestAdapter() {

@@ -7,14 +7,22 @@ the data; --compare shows a run that was kept so as the one before.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
 from fourfold.cli._images import Scaling, scaling_options
 from fourfold.cli._inputs import gather_inputs
-from fourfold.cli._options import ModelArguments, model_options, postprocess_options, seed_option
+from fourfold.cli._options import (
+    Command,
+    ModelArguments,
+    model_options,
+    postprocess_options,
+    seed_option,
+)
 from fourfold.cli._show import byte_count, duration, progress
 from fourfold.config import PLACEMENTS, PlacementName
 from fourfold.errors import InputError
@@ -25,48 +33,73 @@ from fourfold.report.run_report.report import RunReport
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+class ReportFiles(NamedTuple):
+    """Where the page and the data go, and the data of an earlier run."""
+
+    page: Path
+    data: Path | None
+    other: Path | None
+
+
+def file_options(command: Command) -> Command:
+    """-o, --json and --compare, given to the command as one `paths`."""
+
+    @click.option("-o", "--output", type=FILE, default="report.html", show_default=True)
+    @click.option("--json", "data", type=FILE, help="Write the data here, too.")
+    @click.option("--compare", "other", type=FILE, help="Data of an earlier run, to show beside.")
+    @functools.wraps(command)
+    def wrapped(output: Path, data: Path | None, other: Path | None, **rest: Any) -> None:
+        command(paths=ReportFiles(output, data, other), **rest)
+
+    return wrapped
+
+
+def measure_options(command: Command) -> Command:
+    """--verify, --candidates and --seconds, given to the command as one `asked`."""
+
+    @click.option("--verify", is_flag=True, help="Compare every layer with the CPU runtime.")
+    @click.option("--candidates", is_flag=True, help="Time other kernels, for a minute.")
+    @click.option(
+        "--seconds", type=click.FloatRange(0), default=3.0, show_default=True, help="Of runs."
+    )
+    @functools.wraps(command)
+    def wrapped(verify: bool, candidates: bool, seconds: float, **rest: Any) -> None:
+        asked = {"verify": verify, "candidates": candidates, "seconds": seconds}
+        command(asked=asked, **rest)
+
+    return wrapped
+
+
 @click.command(help=__doc__)
 @model_options
-@click.option("-o", "--output", type=FILE, default="report.html", show_default=True)
-@click.option("--json", "data", type=FILE, help="Write the data here, too.")
-@click.option("--compare", "other", type=FILE, help="Data of an earlier run, to show beside.")
+@file_options
 @click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
 @click.option("--placement", type=click.Choice(PLACEMENTS), help="Where the model is to run.")
-@click.option("--verify", is_flag=True, help="Compare every layer with the CPU runtime.")
-@click.option("--candidates", is_flag=True, help="Time other ways to run kernels, for a minute.")
-@click.option(
-    "--seconds", type=click.FloatRange(0), default=3.0, show_default=True, help="Of runs."
-)
+@measure_options
 @scaling_options
 @postprocess_options
 @seed_option
-def command(  # noqa: PLR0913 - each is an option that callers know by name
+def command(
     arguments: ModelArguments,
-    output: Path,
-    data: Path | None,
-    other: Path | None,
+    paths: ReportFiles,
     files: tuple[str, ...],
     placement: PlacementName | None,
-    verify: bool,
-    candidates: bool,
-    seconds: float,
+    asked: dict[str, Any],
     scaling: Scaling,
     seed: int,
 ) -> None:
-    before = None if other is None else read_record(other)
-    check_folders(output, data)
-    with (
-        replace(arguments, pixels=scaling.pixels).open(not verify, placement=placement) as session,
-        progress() as bar,
-    ):
+    before = None if paths.other is None else read_record(paths.other)
+    check_folders(paths.page, paths.data)
+    opened = replace(arguments, pixels=scaling.pixels)
+    with opened.open(not asked["verify"], placement=placement) as session, progress() as bar:
         inputs = gather_inputs(session.inputs, files, scaling, seed).arrays
         bar.add_task("running and measuring", total=None)
-        found = session.report(inputs, verify=verify, candidates=candidates, seconds=seconds)
+        found = session.report(inputs, **asked)
     report = RunReport(with_words(found.record, files, seed), before)
-    report.save(output)
-    if data is not None:
-        write_record(report.record, data)
-    show(report.record, output, data)
+    report.save(paths.page)
+    if paths.data is not None:
+        write_record(report.record, paths.data)
+    show_written(report.record, paths)
 
 
 def check_folders(*paths: Path | None) -> None:
@@ -84,12 +117,12 @@ def with_words(record: RunRecord, files: tuple[str, ...], seed: int) -> RunRecor
     return replace(record, subject=replace(record.subject, data=words))
 
 
-def show(record: RunRecord, output: Path, data: Path | None) -> None:
+def show_written(record: RunRecord, paths: ReportFiles) -> None:
     subject, times = record.subject, record.times
     where = f"{subject.device} ({subject.device_kind}), {subject.precision}"
     click.echo(f"{subject.model} on {where}: {duration(times.median)} a run")
     if record.summary:
         click.echo(record.summary)
-    for path in (output, data):
+    for path in (paths.page, paths.data):
         if path is not None:
             click.echo(f"{path}: {byte_count(path.stat().st_size)}")

@@ -38,6 +38,8 @@ class Capabilities:
     most_groups: int | None = None  # along an axis of a grid: what is more goes along the next
     # Whether compiling is dear, as where every start does it: kernels had better share a text.
     few_kernels: bool = False
+    # Whether some who take it stop loops after a while: plans say how long theirs are.
+    counted_rounds: bool = False
     extents: bool = False  # launches say how many elements there are behind each pointer
     # Instruction sets for dot products of bytes; 'x86' has those that round to bytes as well.
     dot_products: frozenset[str] = frozenset()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from fourfold.device import MOST_ROUNDS
 from fourfold.kernel.context import Target
 from fourfold.kernel.expression import Expression
+from fourfold.kernel.rounds import loop_rounds
 from fourfold.kernel.stage_table import local_memory
 from fourfold.kernel.statement import (
     CopyAhead,
@@ -63,10 +65,19 @@ def find_requirements(written: Written, buffers: Sequence[Buffer], target: Targe
         address_bits=64 if host else 0,
         work_group=group,
         local_memory=local_memory(written.kernels, persistent, len(buffers)),
+        loop_rounds=_long_loops(written, target),
         buffer_bytes=max((buffer.bytes for buffer in buffers), default=0),
         alignment=CONSTANT_ALIGNMENT,
         images=hardest_images(_images(written.launches)),
     )
+
+
+def _long_loops(written: Written, target: Target) -> int:
+    """The rounds of the longest kernel, where these are more than every device makes."""
+    if not target.capabilities.counted_rounds:
+        return 0
+    longest = max(map(loop_rounds, written.kernels), default=0)
+    return longest if longest > MOST_ROUNDS else 0
 
 
 def _used_facts(special: Iterable[Node]) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from fourfold.device import DeviceInfo
+from fourfold.device import LONG_LOOPS, DeviceInfo
 
 
 class ImageNeed(NamedTuple):
@@ -51,6 +51,7 @@ class Requirements(NamedTuple):
     address_bits: int = 0  # of a pointer, where addresses are passed as numbers
     work_group: int = 1  # work-items of the largest one
     local_memory: int = 0  # bytes of a work-group
+    loop_rounds: int = 0  # of a work-item, where they are more than every device makes
     buffer_bytes: int = 0  # of the largest single buffer
     alignment: int = 1  # bytes at which buffers must start
     images: tuple[ImageNeed, ...] = ()  # those that cover all others
@@ -106,6 +107,8 @@ class Requirements(NamedTuple):
         yield exchange, f"it uses sub-groups by {self.subgroups}", "subgroups"
         dots = self.dot_products in ("", device.dot_products)
         yield dots, f"it uses dot products by {self.dot_products}", "dot_products"
+        loops = not self.loop_rounds or LONG_LOOPS not in device.self_test.split(", ")
+        yield loops, f"its loops make {self.loop_rounds} rounds, and the device stops them", ""
         packs = device.packs_bytes or not self.packs_bytes
         yield packs, "it uses x86 instructions that pack bytes", "dot_products"
 
@@ -155,6 +158,7 @@ class Requirements(NamedTuple):
             (self.reaches_host, "host memory"),
             (self.address_bits, f"{self.address_bits}-bit addresses"),
             (self.local_memory, f"{self.local_memory} bytes of local memory"),
+            (self.loop_rounds, f"loops of {self.loop_rounds} rounds"),
             (self.images, "images of constants"),
         )
         yield from (words for needed, words in flags if needed)

@@ -92,5 +92,5 @@ def make_player(
     or tried now. A device that is known to compute wrong is a DeviceError.
     """
     device = ready_to_play(device, store)
-    check_verdict(device, plan.precision)
+    check_verdict(device, plan.precision, plan.requirements.loop_rounds)
     return backend_of(device).make_player(device, plan, program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fourfold.device import LIBERTIES, LONG_LOOPS, DeviceInfo
+from fourfold.device import LIBERTIES, LONG_LOOPS, MOST_ROUNDS, DeviceInfo
 from fourfold.errors import DeviceError
 from fourfold.log import Log
 
@@ -24,8 +24,11 @@ def describe_verdict(device: DeviceInfo) -> str:
     return f"right, without {' and '.join(without)}" if without else "right"
 
 
-def check_verdict(device: DeviceInfo, precision: str) -> None:
-    """A DeviceError where results of a plan would be wrong; what is done instead is logged."""
+def check_verdict(device: DeviceInfo, precision: str, loop_rounds: int = 0) -> None:
+    """A DeviceError where results of a plan would be wrong; what is done instead is logged.
+
+    `loop_rounds` is what the plan requires of that name.
+    """
     wrong = device.self_test.split(", ") if device.self_test else ()
     refused = [name for name in wrong if name in _ALWAYS]
     if "branches" in wrong:
@@ -49,12 +52,19 @@ def check_verdict(device: DeviceInfo, precision: str) -> None:
             "use precision='fp32', or update its driver",
         )
     if LONG_LOOPS in wrong:
-        what = (
-            "a kernel of a self-test with a long loop stops in the middle of it, as lavapipe's do"
-        )
-        log.warn_once(
-            f"{device.name}: {what} after 65 535 rounds; sums of more numbers come out wrong"
-        )
+        _check_loops(device, loop_rounds)
     if "staging" in wrong:
         what = "copies through pinned host memory came out wrong in a self-test"
         log.warn_once(f"{device.name}: {what}; its driver copies arrays without it instead")
+
+
+def _check_loops(device: DeviceInfo, loop_rounds: int) -> None:
+    what = "a kernel of a self-test with a long loop stops in the middle of it"
+    if loop_rounds:
+        raise DeviceError(
+            f"{device.name} cannot run this model",
+            f"{what} (driver {device.driver}): after {MOST_ROUNDS} rounds, as lavapipe's do; "
+            f"work-items of this model make {loop_rounds}",
+            "update its driver, or choose another device: 'fourfold devices' shows all",
+        )
+    log.warn_once(f"{device.name}: {what}; models whose sums are as long are refused")

@@ -207,7 +207,7 @@ def test_commands_tell_what_they_wait_for(
     assert "is being converted from Fake to TFLite by abacus 1.0" in first.stderr
     assert "which takes seconds to a minute, once" in first.stderr
     assert first.stdout.startswith("# converted from Fake to TFLite by abacus 1.0\n")
-    assert "1 converted models" in CliRunner().invoke(main, ["cache", "info"]).stdout
+    assert "1 converted model\n" in CliRunner().invoke(main, ["cache", "info"]).stdout
     again = CliRunner().invoke(main, ["explain", str(model), "--stage", "kernels"])
     assert "was converted from Fake to TFLite" in again.stderr
     assert again.stdout.startswith("// converted from Fake")

@@ -139,3 +139,21 @@ def test_where_a_processor_stands_in_windows_are_read_without_branches() -> None
     assert "if (" in gpu.program.text
     assert "if (" not in software.program.text
     assert "&&" not in software.program.text
+
+
+@pytest.mark.parametrize(
+    ("board", "side", "rounds"),
+    [("software", 300, 90300), ("software", 200, 0), ("any", 300, 0)],
+)
+def test_plans_tell_how_long_their_loops_are(board: str, side: int, rounds: int) -> None:
+    """Of one work-item, rows and columns; where several share a sum each has a part of it."""
+    graph = build(
+        f"""
+        input x: f32[1,{side},{side},4]
+        y = mean(x; axes=(1,2), keep_dims=True)
+        output y
+        """
+    )
+    plan = make_plan(graph, find_target(f"webgpu:{board}", 8), KernelOptions())
+    assert plan.requirements.loop_rounds == rounds
+    assert make_plan(graph, NULL_GPU, KernelOptions()).requirements.loop_rounds == 0

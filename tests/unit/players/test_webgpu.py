@@ -20,7 +20,7 @@ from webgpu_device import found, needs_webgpu
 from fourfold.device import LONG_LOOPS, DeviceInfo
 from fourfold.errors import BuildError, DeviceError, ModelError
 from fourfold.kernel.wgsl import probes, renderer
-from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program
+from fourfold.plan import Buffer, BufferUse, Launch, Plan, Program, Requirements
 from fourfold.players import Player, backends
 from fourfold.players.null import NULL_GPU
 from fourfold.players.verdict import check_verdict
@@ -454,6 +454,16 @@ def test_loops_that_stop_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level("WARNING"):
         check_verdict(info, "fp32")
     assert "a renderer: a kernel of a self-test with a long loop stops" in caplog.text
+
+
+def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
+    info = replace(NULL_GPU, name="a renderer", probed=("self_test",), self_test=LONG_LOOPS)
+    with pytest.raises(DeviceError, match="a renderer cannot run this model") as caught:
+        check_verdict(info, "fp32", 70000)
+    assert "work-items of this model make 70000" in str(caught.value)
+    needs = Requirements(loop_rounds=70000)
+    assert needs.unmet(info) == ("its loops make 70000 rounds, and the device stops them",)
+    assert not needs.unmet(NULL_GPU)
 
 
 def test_buffers_are_no_longer_than_kernels_count() -> None:

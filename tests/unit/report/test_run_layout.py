@@ -7,7 +7,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fourfold.report.run_report.layout import HEIGHT, NODE_GAP, Layout, layered_layout
+from fourfold.report.run_report.layout import (
+    HEIGHT,
+    LAYER_GAP,
+    NODE_GAP,
+    GraphLayout,
+    layered_layout,
+)
 
 Pairs = list[tuple[int, int]]
 
@@ -32,7 +38,7 @@ def random_graph(nodes: int, seed: int) -> tuple[list[float], Pairs]:
     return [float(width) for width in random.integers(96, 260, nodes)], sorted(edges)
 
 
-def check(layout: Layout, widths: list[float], edges: Pairs) -> None:
+def check(layout: GraphLayout, widths: list[float], edges: Pairs) -> None:
     """What every layout has to keep."""
     for source, target in edges:
         assert layout.nodes[target][1] >= layout.nodes[source][1] + HEIGHT
@@ -82,4 +88,30 @@ def test_branches_do_not_cross() -> None:
 
 
 def test_an_empty_graph_has_a_layout() -> None:
-    assert layered_layout([], []) == Layout((), ())
+    assert layered_layout([], []) == GraphLayout((), ())
+
+
+def test_nodes_on_the_way_around_leave_the_main_line_straight() -> None:
+    """Each block reads its input once through two nodes, and once through one beside them."""
+    edges: Pairs = []
+    for first in range(0, 32, 4):
+        beside, up, down, joined = first + 1, first + 2, first + 3, first + 4
+        edges += [(first, beside), (first, up), (up, down), (down, joined), (beside, joined)]
+    widths = [200.0] * 33
+    layout = layered_layout(widths, edges)
+    check(layout, widths, edges)
+    main = [layout.nodes[node][0] for node in range(33) if node % 4 != 1]
+    assert np.ptp(main) < 100  # of nodes that are 200 wide
+
+
+def test_what_many_wait_for_late_lies_near_its_reader() -> None:
+    """A slice for each step of a chain: the fourth is read in the fourth step."""
+    chain, slices = range(1, 9), range(9, 17)
+    edges = [(0, 1), *pairwise(chain), *((0, one) for one in slices)]
+    edges += [(one, step) for one, step in zip(slices, chain, strict=True)]
+    renamed = {old: new for new, old in enumerate([0, *slices, *chain])}
+    edges = [(renamed[a], renamed[b]) for a, b in edges]
+    layout = layered_layout([100.0] * 17, edges)
+    for one, step in zip(slices, chain, strict=True):
+        above, below = layout.nodes[renamed[one]][1], layout.nodes[renamed[step]][1]
+        assert below - above == HEIGHT + LAYER_GAP

@@ -13,7 +13,7 @@ import pytest
 from run_records import HOSTILE, make_record
 
 from fourfold.report import run_report
-from fourfold.report.run_report.page import SCRIPTS, make_page
+from fourfold.report.run_report.page import SCRIPTS, make_report_page
 from fourfold.report.run_report.record_file import record_as_data
 from fourfold.report.run_report.report import RunReport
 
@@ -44,13 +44,13 @@ class Tags(HTMLParser):
 
 def test_the_data_are_in_the_page() -> None:
     record = make_record()
-    packed = Tags(make_page(record)).data
+    packed = Tags(make_report_page(record)).data
     found = json.loads(zlib.decompress(base64.b64decode(packed)))
     assert found == json.loads(json.dumps({"run": record_as_data(record), "before": None}))
 
 
 def test_names_of_a_model_make_no_tags() -> None:
-    page = make_page(make_record(), make_record())
+    page = make_report_page(make_record(), make_record())
     assert HOSTILE not in page
     tags = [tag for tag, _ in Tags(page).found]
     assert tags.count("script") == 2
@@ -58,7 +58,7 @@ def test_names_of_a_model_make_no_tags() -> None:
 
 
 def test_the_page_reaches_for_nothing() -> None:
-    page = make_page(make_record())
+    page = make_report_page(make_record())
     for tag, attributes in Tags(page).found:
         for name in ("src", "href", "srcset", "action"):
             target = attributes.get(name) or "#"

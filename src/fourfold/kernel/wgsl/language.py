@@ -20,6 +20,7 @@ _CAPABILITIES = Capabilities(
     separate_writes=True,
     most_groups=MOST_GROUPS,
     few_kernels=True,
+    counted_rounds=True,
 )
 
 

@@ -11,10 +11,9 @@ from math import isfinite
 
 import numpy as np
 
-from fourfold.report.compare import Deviation
 from fourfold.report.layers import Layer
 from fourfold.report.rival import find_rival, model_of_signature
-from fourfold.report.run_report.record import Accuracy, AccuracySummary
+from fourfold.report.run_report.record import AccuracySummary, ValueAccuracy
 from fourfold.report.values import COUNTED
 from fourfold.report.verify import Output, Sample, Verification, verify_sample
 from fourfold.runtime.instance import ModelInstance
@@ -38,7 +37,7 @@ def verify_run(
     return verify_sample(sample, theirs, engine.title, layers=True)
 
 
-def summarise(found: Verification) -> AccuracySummary:
+def summarise_accuracy(found: Verification) -> AccuracySummary:
     """The whole in a few words, and every output."""
     first = found.first
     return AccuracySummary(
@@ -51,13 +50,13 @@ def summarise(found: Verification) -> AccuracySummary:
     )
 
 
-def accuracy_by_value(found: Verification) -> Mapping[str, Accuracy]:
+def accuracy_by_value(found: Verification) -> Mapping[str, ValueAccuracy]:
     """By the names that a graph has for a value, which may be there as integers or in steps."""
     forms = ("", COUNTED, "/stored")
     return {f"{one.name}{form}": _accuracy(one) for one in found.layers for form in forms}
 
 
-def _accuracy(layer: Layer | Output) -> Accuracy:
-    apart: Deviation = layer.difference
+def _accuracy(layer: Layer | Output) -> ValueAccuracy:
+    apart = layer.difference
     largest, mean = (one if isfinite(one) else None for one in (apart.largest, apart.mean))
-    return Accuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)
+    return ValueAccuracy(largest, mean, layer.allowed, layer.verdict, layer.agrees)

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from fourfold.compile import LoweringInput
-from fourfold.report.run_report.record import Candidate, Tuning
+from fourfold.report.run_report.record import NodeTuning, TimedCandidate
 from fourfold.runtime.instance import ModelInstance
 from fourfold.store.choices import Choice
 from fourfold.store.keys import device_key
@@ -18,7 +18,7 @@ from fourfold.tune.race import Race
 from fourfold.tune.search import Known, searches
 
 LEVEL = LEVELS["rapid"]
-Candidates = Mapping[str, tuple[Candidate, ...]]
+Candidates = Mapping[str, tuple[TimedCandidate, ...]]
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class KnownWays:
         rows = [] if store is None else store.choice_rows(device_key(device))
         return KnownWays({row.key: row for row in rows}, known_choices(device))
 
-    def tuning(self, key: str, way: str, timed: Candidates) -> Tuning:
+    def tuning(self, key: str, way: str, timed: Candidates) -> NodeTuning:
         """How a node is run, beside the ways that were tried."""
         candidates = timed.get(key, ())
         row = self.kept.get(key)
         if row is None:
-            return Tuning(way, key in self.shipped, candidates=candidates)
-        return Tuning(way, True, row.effort or None, row.seconds, candidates)
+            return NodeTuning(way, key in self.shipped, candidates=candidates)
+        return NodeTuning(way, True, row.effort or None, row.seconds, candidates)
 
 
 def time_candidates(
@@ -51,7 +51,7 @@ def time_candidates(
     graph, device, options = lowering
     found = list(searches(graph, device, options, nothing, LEVEL.candidates))
     found.sort(key=lambda search: -weights.get(search.key, 0.0))
-    stop, timed = time.monotonic() + seconds, dict[str, tuple[Candidate, ...]]()
+    stop, timed = time.monotonic() + seconds, dict[str, tuple[TimedCandidate, ...]]()
     for search in found:
         if time.monotonic() >= stop:
             break
@@ -59,5 +59,5 @@ def time_candidates(
             result = race.run(search, LEVEL.runs)
         if result is not None:
             pairs = sorted(result.times.items(), key=lambda pair: pair[1])
-            timed[search.key] = tuple(Candidate(way, took) for way, took in pairs)
+            timed[search.key] = tuple(TimedCandidate(way, took) for way, took in pairs)
     return timed

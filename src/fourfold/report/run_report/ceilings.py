@@ -21,7 +21,7 @@ from fourfold.lower.program import write_list
 from fourfold.options import CompileOptions
 from fourfold.plan import ARENA, Buffer, BufferUse, Plan
 from fourfold.players import backend_of
-from fourfold.report.run_report.record import Ceilings
+from fourfold.report.run_report.record import DeviceCeilings
 from fourfold.types import DType
 
 RUNS = (12, 80, 80)  # of each kernel; the shortest counts, so that a busy moment does not
@@ -30,7 +30,7 @@ FEW_BYTES = {True: 256 << 10, False: 4 << 20}  # the same, for caches near the u
 GROUP = 256  # work-items of a GPU that share a group
 
 
-def measure_ceilings(device: DeviceInfo) -> Ceilings | None:
+def measure_ceilings(device: DeviceInfo) -> DeviceCeilings | None:
     """The ceilings of a device; None where the kernels do not run there."""
     share = device.max_allocation // 4 if device.max_allocation else MOST_BYTES[True]
     size = min(MOST_BYTES[device.is_cpu], share) & ~0xFFFFF
@@ -48,7 +48,7 @@ def measure_ceilings(device: DeviceInfo) -> Ceilings | None:
     if min(seconds) <= 0:
         return None
     moved, cached, multiplied = seconds
-    return Ceilings(work / multiplied, 2 * size / moved, read / cached)
+    return DeviceCeilings(work / multiplied, 2 * size / moved, read / cached)
 
 
 def _moving(device: DeviceInfo, size: int) -> Kernel:

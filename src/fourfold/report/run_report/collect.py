@@ -20,7 +20,7 @@ from fourfold.report.advice import Subject as AdviceSubject
 from fourfold.report.advice import advise
 from fourfold.report.check import open_inputs
 from fourfold.report.run_report import record
-from fourfold.report.run_report.accuracy import accuracy_by_value, summarise, verify_run
+from fourfold.report.run_report.accuracy import accuracy_by_value, summarise_accuracy, verify_run
 from fourfold.report.run_report.candidates import Candidates, KnownWays, time_candidates
 from fourfold.report.run_report.ceilings import measure_ceilings
 from fourfold.report.run_report.graph_nodes import RunGraph, build_graph
@@ -36,7 +36,8 @@ from fourfold.store.prepared import is_prepared
 from fourfold.version import VERSION
 
 SEED = 0
-WINOGRAD = "winograd"  # in a way's name
+# Ways that do other arithmetic than multiply-adds of floats: less of it, or dot products of bytes.
+OTHER_ARITHMETIC = ("winograd", "dots")
 API_TITLES = {"opencl": "OpenCL", "cuda": "CUDA", "webgpu": "WebGPU"}
 
 
@@ -59,7 +60,7 @@ class _Findings:
     graph: RunGraph
     placement: Placement | None = None
     advice: tuple[record.AdviceItem, ...] = ()
-    arenas: tuple[record.Arena, ...] = ()
+    arenas: tuple[record.RunArena, ...] = ()
     notes: list[str] = field(default_factory=list)
 
 
@@ -89,10 +90,11 @@ def collect(
         kernels=tuple(found.graph.kernels),
         texts=found.graph.texts,
         launches=len(plan.launches),
+        form=found.graph.form,
         ceilings=_ceilings(runner.device, plan, options, found),
         memory=_memory(plan, found),
         advice=found.advice,
-        accuracy=None if verified is None else summarise(verified),
+        accuracy=None if verified is None else summarise_accuracy(verified),
         notes=tuple(found.notes),
     )
 
@@ -147,9 +149,9 @@ def _verify(
     return verified
 
 
-def _subject(runner: ModelRunner, instance: ModelInstance, data: str) -> record.Subject:
+def _subject(runner: ModelRunner, instance: ModelInstance, data: str) -> record.RunSubject:
     request, device = instance.request, runner.device
-    return record.Subject(
+    return record.RunSubject(
         model=request.title,
         model_bytes=_size(request.model),
         fourfold=VERSION,
@@ -180,9 +182,9 @@ def _kind(device: DeviceInfo) -> str:
     return f"{'CPU' if device.is_cpu else 'GPU'} by {API_TITLES.get(device.api, device.api)}"
 
 
-def _parts(placement: Placement) -> list[record.Part]:
+def _parts(placement: Placement) -> list[record.RunPart]:
     return [
-        record.Part(placement.title(part.target), part.operators, part.seconds, part.transfer)
+        record.RunPart(placement.title(part.target), part.operators, part.seconds, part.transfer)
         for part in placement.parts
     ]
 
@@ -203,25 +205,25 @@ def _advice(model: LoweredModel) -> list[record.AdviceItem]:
     return [record.AdviceItem(a.kind, a.nodes, a.seconds, a.text) for a in advise(subject)]
 
 
-def _arenas(model: LoweredModel) -> list[record.Arena]:
+def _arenas(model: LoweredModel) -> list[record.RunArena]:
     found = ((part.number, part.details) for part in model.parts)
     return [
-        record.Arena(
+        record.RunArena(
             number,
             details.arena,
             details.levels,
-            tuple(record.Span(*vars(span).values()) for span in details.spans),
+            tuple(record.RunSpan(*vars(span).values()) for span in details.spans),
         )
         for number, details in found
     ]
 
 
-def _memory(plan: Plan, found: _Findings) -> record.Memory:
+def _memory(plan: Plan, found: _Findings) -> record.RunMemory:
     arena = plan.bytes("arena")
     known = sum(one.bytes for one in found.arenas)
     fits = known == arena and bool(found.arenas)
     note = "" if fits or not arena else "Where values lie in the arena is not known for this plan."
-    return record.Memory(
+    return record.RunMemory(
         weights=plan.bytes("constants"),
         arena=arena,
         inputs=plan.bytes("input"),
@@ -234,7 +236,7 @@ def _memory(plan: Plan, found: _Findings) -> record.Memory:
 
 def _ceilings(
     device: DeviceInfo, plan: Plan, options: ReportOptions, found: _Findings
-) -> record.Ceilings | None:
+) -> record.DeviceCeilings | None:
     if not options.ceilings or device == CPU or not plan.launches:
         return None
     ceilings = measure_ceilings(device)
@@ -254,6 +256,10 @@ def _ceilings(
 
 
 def _fastest(graph: RunGraph) -> float:
-    """Operations a second of the fastest node, but for those done in a way with fewer of them."""
-    plain = (node for node in graph.nodes if not node.tuning or WINOGRAD not in node.tuning.way)
-    return max((node.flops / node.seconds for node in plain if node.seconds), default=0.0)
+    """Operations a second of the fastest node among those that do plain arithmetic."""
+    rates = (
+        node.flops / node.seconds
+        for node in graph.nodes
+        if node.seconds and node.tuning and not node.tuning.way.startswith(OTHER_ARITHMETIC)
+    )
+    return max(rates, default=0.0)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 from fourfold.graph import Graph
 from fourfold.graph import Node as GraphNode
 from fourfold.placement import OperatorPlacement
-from fourfold.report.run_report.layout import Layout, layered_layout
+from fourfold.report.run_report.layout import GraphLayout, layered_layout
 from fourfold.report.run_report.lowered_parts import DevicePart, LoweredModel, covered_nodes
 from fourfold.report.run_report.measured import KernelTimes
-from fourfold.report.run_report.record import Edge, Kernel, Node, Operator, Tensor
+from fourfold.report.run_report.record import RunEdge, RunKernel, RunNode, RunOperator, RunTensor
 from fourfold.split.cost import flops
 from fourfold.split.units import Unit
 from fourfold.targets import GPU
@@ -26,16 +26,17 @@ LETTER, MARGIN, LEAST_WIDTH = 7.4, 26.0, 96.0  # of a node's title as it is draw
 class RunGraph:
     """What ran, while it is put together. `keys` are those of tuned choices, by node."""
 
-    nodes: list[Node] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
+    nodes: list[RunNode] = field(default_factory=list)
+    edges: list[RunEdge] = field(default_factory=list)
+    kernels: list[RunKernel] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    form: str = "launches"  # what was timed, in the words of `Profile`
     keys: dict[int, tuple[str, str]] = field(default_factory=dict)  # of each the key and the way
 
 
 def build_graph(model: LoweredModel, times: KernelTimes) -> RunGraph:
     """All that ran, with where it is drawn."""
-    built = RunGraph()
+    built = RunGraph(form=times.form)
     _add_ends(built, model.graph, model.graph.arguments, INPUT)
     by_part = {part.number: part for part in model.parts}
     units = {unit.name: unit for unit in model.units}
@@ -52,13 +53,13 @@ def build_graph(model: LoweredModel, times: KernelTimes) -> RunGraph:
 
 def _add_ends(built: RunGraph, graph: Graph, names: Iterable[str], target: str) -> None:
     for name in names:
-        value = (Tensor(name, str(graph.types[name])),)
+        value = (RunTensor(name, str(graph.types[name])),)
         ends = {"writes": value} if target == INPUT else {"reads": value}
         built.nodes.append(_node(name, target, "", target, -1, **ends))
 
 
-def _node(name: str, op: str, text: str, target: str, part: int, **more: object) -> Node:
-    return Node(name, op, text, target, part, 0.0, 0.0, 0.0, **more)  # type: ignore[arg-type]
+def _node(name: str, op: str, text: str, target: str, part: int, **more: object) -> RunNode:
+    return RunNode(name, op, text, target, part, 0.0, 0.0, 0.0, **more)  # type: ignore[arg-type]
 
 
 def _add_device_part(
@@ -99,12 +100,14 @@ def _add_kernels(built: RunGraph, part: DevicePart, first: int, times: KernelTim
     """Kernels of a part whose nodes begin at a number; their times and bytes go to nodes, too."""
     for detail in part.details.kernels:
         launch, at = detail.launch, first + detail.node
-        seconds = times.take(launch.node)
+        time = times.take(launch.node)
+        seconds = None if time is None else time.seconds
+        told = (seconds, None if time is None else time.waiting)
         text = f"{launch.entry} of part {part.number}" if part.number else launch.entry
         built.texts[text] = detail.text
         moved = (detail.bytes_read, detail.bytes_written)
         place = (launch.grid, launch.local)
-        built.kernels.append(Kernel(launch.entry, at, *place, *moved, seconds, text))
+        built.kernels.append(RunKernel(launch.entry, at, *place, *moved, text, *told))
         node = built.nodes[at]
         built.nodes[at] = replace(
             node,
@@ -136,8 +139,8 @@ def _add_cpu_part(
         built.nodes.append(made)
 
 
-def _operator(row: OperatorPlacement) -> Operator:
-    return Operator(row.name, row.op, row.target, row.reason, row.seconds)
+def _operator(row: OperatorPlacement) -> RunOperator:
+    return RunOperator(row.name, row.op, row.target, row.reason, row.seconds)
 
 
 def _attributes(node: GraphNode) -> Iterator[tuple[str, str]]:
@@ -148,16 +151,16 @@ def _attributes(node: GraphNode) -> Iterator[tuple[str, str]]:
         yield "then", f"{step.op}({', '.join(others)})" if others else step.op
 
 
-def _tensors(graph: Graph, names: Iterable[str]) -> Iterator[Tensor]:
+def _tensors(graph: Graph, names: Iterable[str]) -> Iterator[RunTensor]:
     for name in names:
         type_ = graph.types.get(name)
-        yield Tensor(name, "" if type_ is None else str(type_), name in graph.constants)
+        yield RunTensor(name, "" if type_ is None else str(type_), name in graph.constants)
 
 
 def _connect(built: RunGraph) -> None:
     """Adds an edge for each value that a node reads from another, and places all of them."""
     producers: dict[str, int] = {}
-    pairs: dict[tuple[int, int], Tensor] = {}
+    pairs: dict[tuple[int, int], RunTensor] = {}
     for number, node in enumerate(built.nodes):
         for value in node.reads:
             source = producers.get(value.name)
@@ -168,17 +171,17 @@ def _connect(built: RunGraph) -> None:
     layout = layered_layout([node.width for node in built.nodes], list(pairs))
     built.nodes = _placed(built.nodes, layout)
     built.edges = [
-        Edge(*pair, value.name, value.type, points)
+        RunEdge(*pair, value.name, value.type, points)
         for (pair, value), points in zip(pairs.items(), layout.edges, strict=True)
     ]
 
 
-def _placed(nodes: Sequence[Node], layout: Layout) -> list[Node]:
+def _placed(nodes: Sequence[RunNode], layout: GraphLayout) -> list[RunNode]:
     pairs = zip(nodes, layout.nodes, strict=True)
     return [replace(node, x=round(x, 1), y=round(y, 1)) for node, (x, y) in pairs]
 
 
-def _width(node: Node) -> float:
+def _width(node: RunNode) -> float:
     """As wide as the longer of its two lines: the op, and the type of what it writes."""
     value = next(iter((*node.writes, *node.reads)), None)
     return max(node_width(node.op), node_width("" if value is None else value.type))

@@ -16,13 +16,13 @@ from statistics import fmean, median
 HEIGHT, LAYER_GAP, NODE_GAP = 44.0, 36.0, 22.0
 BEND_WIDTH = 6.0
 ORDER_SWEEPS, PLACE_SWEEPS = 12, 24
-STEADY = 400.0  # how much more a node keeps to its neighbours than a bend does
+STEADY, LOOSE = 400.0, 20.0  # what nodes of the main line, and others, weigh beside bends
 Pair = tuple[int, int]
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """The middle of each node's upper edge, and the points of each edge."""
 
     nodes: tuple[Point, ...]
@@ -39,13 +39,14 @@ class _Layered:
     above: list[list[int]]
     below: list[list[int]]
     chains: list[list[int]]  # of each edge: its source, its bends, its target
+    slack: list[int]  # how many layers each could be moved by
 
 
-def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> Layout:
+def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> GraphLayout:
     """The layout of a graph without cycles, whose nodes come after those that they read."""
     if not widths:
-        return Layout((), ())
-    graph = _with_bends(widths, edges, _find_layers(len(widths), edges))
+        return GraphLayout((), ())
+    graph = _with_bends(widths, edges)
     _order(graph)
     across = _place(graph)
     down = [0.0] * len(graph.widths)
@@ -53,7 +54,7 @@ def layered_layout(widths: Sequence[float], edges: Sequence[Pair]) -> Layout:
         for node in layer:
             down[node] = number * (HEIGHT + LAYER_GAP)
     nodes = tuple((across[node], down[node]) for node in range(graph.count))
-    return Layout(nodes, tuple(_points(chain, across, down) for chain in graph.chains))
+    return GraphLayout(nodes, tuple(_points(chain, across, down) for chain in graph.chains))
 
 
 def _points(
@@ -67,22 +68,28 @@ def _points(
     return tuple((round(x, 1), round(y, 1)) for x, y in (*points, (across[last], down[last])))
 
 
-def _find_layers(count: int, edges: Sequence[Pair]) -> list[int]:
-    """Each node as high as it can be; then those that nothing holds up go down to their readers."""
-    layer = [0] * count
+def _find_layers(count: int, edges: Sequence[Pair]) -> tuple[list[int], list[int]]:
+    """The layer of each node, and how many layers it could be moved by.
+
+    Each is as high as it can be; then those go down to their readers that have no more edges from
+    above than to below, which makes no line longer in all and layers narrower.
+    """
+    layer, above = [0] * count, [0] * count
     below: list[list[int]] = [[] for _ in range(count)]
-    fed = [False] * count
     for source, target in sorted(edges, key=lambda edge: edge[1]):
         layer[target] = max(layer[target], layer[source] + 1)
         below[source].append(target)
-        fed[target] = True
+        above[target] += 1
+    highest, lowest, last = list(layer), list(layer), max(layer)
     for node in reversed(range(count)):
-        if below[node] and not fed[node]:
+        lowest[node] = min((lowest[target] - 1 for target in below[node]), default=last)
+        if below[node] and above[node] <= len(below[node]):
             layer[node] = min(layer[target] for target in below[node]) - 1
-    return layer
+    return layer, [low - high for low, high in zip(lowest, highest, strict=True)]
 
 
-def _with_bends(widths: Sequence[float], edges: Sequence[Pair], layer: Sequence[int]) -> _Layered:
+def _with_bends(widths: Sequence[float], edges: Sequence[Pair]) -> _Layered:
+    layer, slack = _find_layers(len(widths), edges)
     graph = _Layered(
         count=len(widths),
         layers=[[] for _ in range(max(layer) + 1)],
@@ -90,6 +97,7 @@ def _with_bends(widths: Sequence[float], edges: Sequence[Pair], layer: Sequence[
         above=[[] for _ in widths],
         below=[[] for _ in widths],
         chains=[],
+        slack=slack,
     )
     for node in range(len(widths)):
         graph.layers[layer[node]].append(node)
@@ -99,6 +107,7 @@ def _with_bends(widths: Sequence[float], edges: Sequence[Pair], layer: Sequence[
             chain.append(len(graph.widths))
             graph.layers[number].append(chain[-1])
             graph.widths.append(BEND_WIDTH)
+            graph.slack.append(0)
             graph.above.append([])
             graph.below.append([])
         chain.append(target)
@@ -148,25 +157,34 @@ def _crossings(graph: _Layered) -> int:
 
 
 def _place(graph: _Layered) -> list[float]:
-    """Each node as near to the middle of its neighbours as its layer allows."""
+    """Each node as near to its neighbours as its layer allows, up and down in turns; at last below
+    what it reads.
+    """
     across = [0.0] * len(graph.widths)
     for layer in graph.layers:
         _settle(graph, layer, across, lambda node: 0.0)
     for sweep in range(PLACE_SWEEPS):
-        last = sweep >= PLACE_SWEEPS - 2
-        for layer in graph.layers if sweep % 2 == 0 else reversed(graph.layers):
-            both = [graph.above, graph.below]
-            sides = both if last else both[sweep % 2 : sweep % 2 + 1]
+        down = sweep % 2 == 1
+        first, second = (graph.above, graph.below) if down else (graph.below, graph.above)
 
-            def wanted(node: int) -> float:
-                near = [one for side in sides for one in side[node]]  # noqa: B023
-                real = [one for one in near if one < graph.count]  # what goes around is no guide
-                return median(across[one] for one in real or near) if near else across[node]
+        def wanted(node: int) -> float:
+            near = first[node] or second[node]  # noqa: B023
+            return _anchor(graph, across, near) if near else across[node]
 
+        for layer in graph.layers if down else reversed(graph.layers):
             _settle(graph, layer, across, wanted)
     _straighten(graph, across)
     left = min(across[node] - graph.widths[node] / 2 for layer in graph.layers for node in layer)
     return [round(x - left, 1) for x in across]
+
+
+def _anchor(graph: _Layered, across: Sequence[float], near: Sequence[int]) -> float:
+    """Where neighbours on one side would have a node: those on the main line, which have the least
+    room to move between layers, or else where edges go around.
+    """
+    real = [one for one in near if one < graph.count] or near
+    least = min(graph.slack[one] for one in real)
+    return median(across[one] for one in real if graph.slack[one] == least)
 
 
 def _straighten(graph: _Layered, across: list[float]) -> None:
@@ -207,7 +225,8 @@ def _settle(
         starts.append(at)
     blocks: list[tuple[float, float, int]] = []  # sum of weighted places, weight, how many
     for node, start in zip(layer, starts, strict=True):
-        weight = 1.0 if node >= graph.count else STEADY
+        loose = LOOSE if graph.slack[node] else STEADY
+        weight = 1.0 if node >= graph.count else loose
         block = (weight * (wanted(node) - start), weight, 1)
         while blocks and blocks[-1][0] / blocks[-1][1] > block[0] / block[1]:
             total, heavy, many = blocks.pop()

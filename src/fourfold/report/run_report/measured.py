@@ -6,7 +6,7 @@ This is the only place that asks a session for times.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from statistics import median, quantiles
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from fourfold.report.run_parts import measure_parts
 from fourfold.report.run_report.record import RunTimes
 from fourfold.runtime.model_runner import ModelRunner
+from fourfold.runtime.profile import KernelTime, Profile
 
 WARM_UP = 5
 LEAST_RUNS, MOST_RUNS = 3, 200
@@ -21,14 +22,17 @@ PART_RUNS = 20
 
 
 class KernelTimes:
-    """The seconds of kernels by the text of their node, handed out in the order they ran in."""
+    """The times of kernels by the text of their node, handed out in the order they ran in. `form`
+    says what was timed, in the words of `Profile`.
+    """
 
-    def __init__(self, rows: Iterable[tuple[str, float]]) -> None:
-        self._left: dict[str, deque[float]] = defaultdict(deque)
-        for node, seconds in rows:
-            self._left[node].append(seconds)
+    def __init__(self, profile: Profile) -> None:
+        self.form = profile.form
+        self._left: dict[str, deque[KernelTime]] = defaultdict(deque)
+        for one in profile:
+            self._left[one.node].append(one)
 
-    def take(self, node: str) -> float | None:
+    def take(self, node: str) -> KernelTime | None:
         """The time of the next kernel of a node; None where it was not measured by itself."""
         left = self._left.get(node)
         return left.popleft() if left else None
@@ -51,4 +55,4 @@ def measure_kernels(
     runner: ModelRunner, inputs: Mapping[str, np.ndarray], runs: int = 10
 ) -> KernelTimes:
     """What the device's clock says of every kernel."""
-    return KernelTimes((one.node, one.seconds) for one in runner.profile(inputs, runs))
+    return KernelTimes(runner.profile(inputs, runs))

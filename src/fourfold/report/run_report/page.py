@@ -34,7 +34,7 @@ SCRIPTS = (
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def make_page(record: RunRecord, before: RunRecord | None = None) -> str:
+def make_report_page(record: RunRecord, before: RunRecord | None = None) -> str:
     """A page that shows a run, or two of them side by side."""
     subject = record.subject
     data = {"run": record_as_data(record), "before": before and record_as_data(before)}

@@ -6,21 +6,22 @@ from fourfold.plan import Plan
 from fourfold.report.run_report.graph_nodes import RunGraph, node_width
 from fourfold.report.run_report.layout import layered_layout
 from fourfold.report.run_report.measured import KernelTimes
-from fourfold.report.run_report.record import Edge, Kernel, Node
+from fourfold.report.run_report.record import RunEdge, RunKernel, RunNode
 from fourfold.targets import GPU
 
 
 def graph_of_plan(plan: Plan, times: KernelTimes) -> RunGraph:
     """A node for each launch, in a row; the program's text is that of all of them."""
-    built = RunGraph(texts={"program": plan.program.text})
+    built = RunGraph(texts={"program": plan.program.text}, form=times.form)
     width = node_width(max((launch.title for launch in plan.launches), key=len, default=""))
     pairs = [(number, number + 1) for number in range(len(plan.launches) - 1)]
     layout = layered_layout([width] * len(plan.launches), pairs)
     for number, launch in enumerate(plan.launches):
-        seconds = times.take(launch.node)
+        time = times.take(launch.node)
+        seconds = None if time is None else time.seconds
         place = (*layout.nodes[number], width)
         built.nodes.append(
-            Node(
+            RunNode(
                 name=launch.node,
                 op=launch.title,
                 text=launch.node,
@@ -34,8 +35,8 @@ def graph_of_plan(plan: Plan, times: KernelTimes) -> RunGraph:
             )
         )
         form = (launch.entry, number, launch.grid, launch.local, 0, 0)
-        built.kernels.append(Kernel(*form, seconds, "program"))
+        built.kernels.append(RunKernel(*form, "program", seconds))
     built.edges = [
-        Edge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
+        RunEdge(*pair, "", "", points) for pair, points in zip(pairs, layout.edges, strict=True)
     ]
     return built

@@ -8,7 +8,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Subject:
+class RunSubject:
     """What was run, on what, by whom, when."""
 
     model: str
@@ -44,7 +44,7 @@ class RunTimes:
 
 
 @dataclass(frozen=True)
-class Part:
+class RunPart:
     """Neighbouring operators in one place; seconds are estimates."""
 
     target: str
@@ -54,7 +54,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Operator:
+class RunOperator:
     """An operator of the model's file that a node stands for, and where it runs and why."""
 
     name: str
@@ -65,7 +65,7 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class RunTensor:
     """A value that a node reads or writes: a constant, or one that another node made."""
 
     name: str
@@ -74,7 +74,7 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class TimedCandidate:
     """One way to run a node, and how long that took when it was timed alone."""
 
     way: str
@@ -82,7 +82,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class NodeTuning:
     """How a node is run and what is known of other ways: how many tuning looked at, the time it
     kept, and the candidates that were timed for this report.
     """
@@ -91,11 +91,11 @@ class Tuning:
     tuned: bool
     looked_at: int | None = None
     kept_seconds: float | None = None
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[TimedCandidate, ...] = ()
 
 
 @dataclass(frozen=True)
-class Accuracy:
+class ValueAccuracy:
     """How far a node's result is from the reference's, relative to its range."""
 
     largest: float | None  # None where it is infinite or not a number
@@ -106,7 +106,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Node:
+class RunNode:
     """A node of the graph as it ran, where the page draws it, and what is known of it.
 
     `flops` are operations as the model defines them; `seconds` are measured, and None where
@@ -122,19 +122,19 @@ class Node:
     y: float
     width: float
     attributes: tuple[tuple[str, str], ...] = ()
-    reads: tuple[Tensor, ...] = ()
-    writes: tuple[Tensor, ...] = ()
-    operators: tuple[Operator, ...] = ()
+    reads: tuple[RunTensor, ...] = ()
+    writes: tuple[RunTensor, ...] = ()
+    operators: tuple[RunOperator, ...] = ()
     kernels: tuple[int, ...] = ()  # their numbers
     seconds: float | None = None
     flops: float = 0.0
     bytes: int = 0
-    tuning: Tuning | None = None
-    accuracy: Accuracy | None = None
+    tuning: NodeTuning | None = None
+    accuracy: ValueAccuracy | None = None
 
 
 @dataclass(frozen=True)
-class Edge:
+class RunEdge:
     """A value on its way from a node to another, by the points through which it is drawn."""
 
     source: int
@@ -145,7 +145,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class RunKernel:
     """A launch, or a stage of the only one, in the order in which they run."""
 
     entry: str
@@ -154,12 +154,13 @@ class Kernel:
     local: tuple[int, ...]
     bytes_read: int
     bytes_written: int
-    seconds: float | None
     text: str  # its name among the texts
+    seconds: float | None = None
+    waiting: float | None = None  # of a stage: how long groups waited for others, on average
 
 
 @dataclass(frozen=True)
-class Ceilings:
+class DeviceCeilings:
     """What the device can do at most in a second, as a short probe measured it."""
 
     flops: float
@@ -168,7 +169,7 @@ class Ceilings:
 
 
 @dataclass(frozen=True)
-class Span:
+class RunSpan:
     """Where a value lies in the arena, and from which step to which."""
 
     name: str
@@ -179,17 +180,17 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Arena:
+class RunArena:
     """The memory that values of one part share over a run."""
 
     part: int
     bytes: int
     steps: int
-    spans: tuple[Span, ...]
+    spans: tuple[RunSpan, ...]
 
 
 @dataclass(frozen=True)
-class Memory:
+class RunMemory:
     """Bytes on the device by what they are for, and the arenas as far as they are known."""
 
     weights: int
@@ -197,7 +198,7 @@ class Memory:
     inputs: int
     outputs: int
     states: int
-    arenas: tuple[Arena, ...]
+    arenas: tuple[RunArena, ...]
     note: str = ""
 
 
@@ -220,7 +221,7 @@ class AccuracySummary:
     first: tuple[str, str, str] | None  # to differ: its op, its name, its verdict
     layers: int
     agreeing: int
-    outputs: tuple[tuple[str, Accuracy], ...]
+    outputs: tuple[tuple[str, ValueAccuracy], ...]
 
 
 @dataclass(frozen=True)
@@ -230,18 +231,19 @@ class RunRecord:
     """
 
     version: int
-    subject: Subject
+    subject: RunSubject
     times: RunTimes
     start: tuple[tuple[str, float], ...]
     summary: str
-    parts: tuple[Part, ...]
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    kernels: tuple[Kernel, ...]
+    parts: tuple[RunPart, ...]
+    nodes: tuple[RunNode, ...]
+    edges: tuple[RunEdge, ...]
+    kernels: tuple[RunKernel, ...]
     texts: dict[str, str]
     launches: int
-    ceilings: Ceilings | None
-    memory: Memory
+    form: str  # what was timed: 'launches', 'stages' of one, or a 'list' made for the purpose
+    ceilings: DeviceCeilings | None
+    memory: RunMemory
     advice: tuple[AdviceItem, ...]
     accuracy: AccuracySummary | None
     notes: tuple[str, ...]

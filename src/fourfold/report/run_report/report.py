@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fourfold.report.run_report.collect import ReportOptions, collect
-from fourfold.report.run_report.page import make_page
+from fourfold.report.run_report.page import make_report_page
 from fourfold.report.run_report.record import RunRecord
 from fourfold.report.run_report.record_file import record_as_data, write_record
 from fourfold.runtime.instance import ModelInstance
@@ -50,7 +50,7 @@ class RunReport:
 
     def html(self) -> str:
         """The page."""
-        return make_page(self.record, self.before)
+        return make_report_page(self.record, self.before)
 
     def compared_with(self, before: RunReport) -> RunReport:
         """This report beside an earlier one."""

@@ -103,7 +103,8 @@ function kernelsOf(run, node) {
   if (!node.kernels.length) return [];
   const one = (number) => {
     const kernel = run.kernels[number];
-    const form = `${kernel.grid.join('×')} work-items in groups of ${kernel.local.join('×')}`;
+    const waited = kernel.waiting ? `; groups waited ${time(kernel.waiting)} for others, on average` : '';
+    const form = `${kernel.grid.join('×')} work-items in groups of ${kernel.local.join('×')}${waited}`;
     const text = element('details', {}, element('summary', {}, `${kernel.entry}  ${kernel.seconds === null ? '' : time(kernel.seconds)}`),
       element('p', { class: 'small soft', style: { padding: '0 10px 8px' } }, form));
     text.addEventListener('toggle', () => {

@@ -60,7 +60,7 @@ function roofAxes(x, y, width, height) {
 
 function rooflineSection(app) {
   const run = app.runs[0];
-  const told = 'Dots are layers, as large as their share of the time. The lines are what a short probe measured on this device: what stays in caches may reach the dashed one, and Winograd’s way, which does less arithmetic than the model says, even more.';
+  const told = 'Dots are layers, as large as their share of the time. The lines are what a short probe measured on this device: what stays in caches may reach the dashed one. Winograd’s way, which does less arithmetic than the model says, and dot products of bytes may lie above both.';
   const usable = run.nodes.some((node) => node.seconds && node.flops && node.bytes);
   if (!run.ceilings || !usable) {
     const why = run.ceilings ? 'no layer has both a time and a count of its work' : 'the ceilings of the device are unknown';

@@ -76,9 +76,13 @@ function timelineSection(app) {
   } });
   const run = app.runs[0];
   const families = [...familyColors(run)].slice(0, 9).map(([name, color]) => element('span', {}, element('i', { style: { background: color } }), name));
-  const form = run.launches === 1 && run.kernels.length > 1
-    ? `All ${run.kernels.length} kernels run as stages of one launch; each was timed as a launch of its own.`
-    : `${run.kernels.length} launches, timed by the device’s own clock.`;
+  const many = run.kernels.length;
+  const forms = {
+    stages: `${many} stages of one launch, timed by a clock that kernels read.`,
+    list: `All ${many} kernels run as stages of one launch; each was timed as a launch of its own.`,
+    launches: `${many} launches, timed by the device’s own clock.`,
+  };
+  const form = forms[run.form] ?? '';
   const unknown = runParts(run.times).length ? '' : ' Upload, download and the host’s share are not known for a model in parts.';
   return section('timeline', 'Timeline', form + unknown, element('label', { class: 'choice' }, 'Zoom', slider),
     ...places.flatMap(({ title, place }) => [title ? element('h3', {}, title) : '', place]),

@@ -1,0 +1,90 @@
+"""Modules of WGSL by Tint, Chrome's compiler, half precision included, in a package for Node.
+
+`npm install webgpu` in a folder, and FOURFOLD_NPM=FOLDER names it; else this is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from op_kernels import WITH_KERNELS, op_graph
+from wgsl_on_wgpu import HALVES, LEAST, modules
+
+from fourfold.device import DeviceInfo
+from fourfold.formats import read_model
+from fourfold.graph import Graph
+from fourfold.kernel.context import KernelOptions
+from fourfold.lower import make_plan
+from fourfold.rewrite import rewrite
+
+NODE, FOLDER = shutil.which("node"), os.environ.get("FOURFOLD_NPM", "")
+SCRIPT = Path(__file__).with_name("compile_by_tint.mjs")
+MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"
+FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
+SOFTWARE = replace(LEAST, kind="other", local_memory=0)
+pytestmark = pytest.mark.skipif(
+    NODE is None or not (Path(FOLDER) / "node_modules" / "webgpu").is_dir(),
+    reason="no Node, or FOURFOLD_NPM names no folder with webgpu",
+)
+
+
+def refused(texts: dict[str, str]) -> list[str]:
+    """What Tint says of those modules that it does not take; `texts` gives entries by text."""
+    assert NODE is not None
+    done = subprocess.run(
+        [NODE, str(SCRIPT), str(Path(FOLDER).resolve())],
+        input="\n".join(json.dumps([entry, text]) for text, entry in texts.items()),
+        capture_output=True,
+        timeout=600,
+        check=True,
+        text=True,
+    )
+    *wrong, last = done.stdout.splitlines()
+    assert last == f"{len(texts) - len(wrong)} taken"
+    return wrong
+
+
+def texts_of(graph: Graph, device: DeviceInfo, precision: str) -> dict[str, str]:
+    plan = make_plan(graph, device, KernelOptions(precision))
+    return {text: entry for entry, (text, _) in modules(plan).items()}
+
+
+def texts_of_ops(names: tuple[str, ...], precision: str) -> dict[str, str]:
+    devices = (HALVES,) if precision == "fp16" else (LEAST, SOFTWARE)
+    every = [texts_of(op_graph(name), one, precision) for name in names for one in devices]
+    return {text: entry for texts in every for text, entry in texts.items()}
+
+
+def test_what_is_wrong_is_told() -> None:
+    text = "//# a\n@compute @workgroup_size(1)\nfn a() { let x: f16 = 1.0; }"
+    assert len(refused({text: "a"})) == 1
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_some_ops(precision: str) -> None:
+    texts = texts_of_ops(FEW, precision)
+    assert any("enable f16;" in text for text in texts) == (precision == "fp16")
+    assert not refused(texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+def test_all_ops(precision: str) -> None:
+    assert not refused(texts_of_ops(tuple(WITH_KERNELS), precision))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MODELS.is_dir(), reason="the shared models are not here")
+@pytest.mark.parametrize("precision", ["fp32", "mixed", "fp16"])
+def test_all_models(precision: str) -> None:
+    texts: dict[str, str] = {}
+    for path in sorted(MODELS.glob("*.tflite")):
+        texts |= texts_of(rewrite(read_model(str(path)).main), HALVES, precision)
+    assert texts
+    assert not refused(texts)
