@@ -22,7 +22,11 @@ ENTRY = "one_launch"
 _SHARE = """
     ${array}int rows[$twice];
     $pool
-$begin    const int item = $item;
+    $pointers bases[$buffers];
+    if ($item == 0) {
+        $bases
+    }
+    const int item = $item;
     const int group = $group;
     const int groups = $groups;
     waiting others = begin(state, $host);
@@ -50,16 +54,11 @@ $cases
 class StageCalls(Protocol):
     """How the kernel comes to its stages: they are written into it, or it calls them."""
 
-    def base(self, number: str, buffers: int) -> str:
+    def base(self, number: str) -> str:
         """The buffer of a number, where the rounds of a stage stand."""
 
     def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
         """What stands before the kernel: all stages, with their rounds where it calls these."""
-
-    def begin(self, buffers: int, has_pool: bool) -> str:
-        """What the kernel makes ready for its calls, beside the pool of local memory that it may
-        have.
-        """
 
     def case(self, number: int, rounds: str) -> str:
         """What the kernel does for a stage, as a case of a switch."""
@@ -71,18 +70,11 @@ class StageCalls(Protocol):
 class WrittenStages(StageCalls):
     """All stages are written into the kernel."""
 
-    def base(self, number: str, buffers: int) -> str:
-        """By comparison: an indexed array of pointers would be memory."""
-        text = "b0"
-        for index in range(1, buffers):
-            text = f"({number} == {index} ? b{index} : {text})"
-        return text
+    def base(self, number: str) -> str:
+        return f"bases[{number}]"
 
     def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
         return [stage.named_text for stage in stages]
-
-    def begin(self, buffers: int, has_pool: bool) -> str:
-        return ""
 
     def case(self, number: int, rounds: str) -> str:
         return f"        case {number}:\n{rounds}\n            break;"
@@ -161,13 +153,14 @@ def buffer_bases(buffers: int, dialect: Dialect) -> list[str]:
 def _body(stages: Sequence[StageFunction], rounds: Sequence[str], form: SharedForm) -> str:
     dialect, items, host = form.dialect, form.items, form.host_protocol
     stride = row_stride([stage.kernel for stage in stages])
-    pool = _pool(stages, form)
+    bases = "\n        ".join(f"bases[{number}] = b{number};" for number in range(form.buffers))
     return dialect.fill(
         _SHARE,
         stride=stride,
         twice=2 * stride,
-        pool=pool,
-        begin=form.calls.begin(form.buffers, bool(pool)),
+        pool=_pool(stages, form),
+        buffers=form.buffers,
+        bases=bases,
         items=items,
         last_warp=items - 32,
         arrives=ARRIVES,
@@ -184,7 +177,9 @@ def _pool(stages: Sequence[StageFunction], form: SharedForm) -> str:
     if asked_memory(stages, form):
         return form.dialect.launch_array
     vectors = pool_bytes(stages, form.items) // 16
-    return f"{form.dialect.words['array']}float4 pool[{vectors}];" if vectors else ""
+    if not vectors:
+        return f"{form.dialect.words['local']}float4 *pool = 0;"
+    return f"{form.dialect.words['array']}float4 pool[{vectors}];"
 
 
 def _rounds(stage: StageFunction, form: SharedForm) -> str:
@@ -197,8 +192,7 @@ def _rounds(stage: StageFunction, form: SharedForm) -> str:
     together, virtual = form.items // stage.items, stage.dialect.words["virtual"]
     seat = f"item / {stage.items}" if together > 1 else "0"
     limits = f"first < row[1]; first += groups * {together}"
-    pairs = stage_operands(stage, lambda number: form.calls.base(number, form.buffers))
-    operands = [value for _, value in pairs]
+    operands = [value for _, value in stage_operands(stage, form.calls.base)]
     lines = [
         *([] if stage.awaits else ["            await_others(&others);"]),
         f"            for (int first = start; {limits}) {{",

@@ -39,7 +39,7 @@ _PARAMETERS = "uchar *const *bases, int *row, float4 *pool, int start, waiting o
 class CalledStages(StageCalls):
     """Each stage is a function of its row of the table."""
 
-    def base(self, number: str, buffers: int) -> str:
+    def base(self, number: str) -> str:
         return f"base_of(bases, {number})"
 
     def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
@@ -54,12 +54,6 @@ class CalledStages(StageCalls):
                 lines += [stages[number].named_text, _function(number, stages[number], rounds)]
             lines.append("#endif")
         return [*lines, "#if IN_PART(0)"]
-
-    def begin(self, buffers: int, has_pool: bool) -> str:
-        lines = [] if has_pool else ["float4 *pool = 0;"]
-        lines += [f"__shared__ uchar *bases[{buffers}];", "if (threadIdx.x == 0) {"]
-        lines += [f"    bases[{number}] = b{number};" for number in range(buffers)]
-        return "".join(f"    {line}\n" for line in [*lines, "}"])
 
     def case(self, number: int, rounds: str) -> str:
         call = f"others = stage_{number}(bases, row, pool, start, others);"

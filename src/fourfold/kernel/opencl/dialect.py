@@ -10,6 +10,7 @@ _WORDS = {
     "global": "__global ",
     "local": "__local ",
     "array": "__local ",
+    "pointers": "__global uchar *__local",
     "function": "static",
     "inline": "static inline",
     "restrict": "restrict",

@@ -100,8 +100,11 @@ def build_parts(program: Program, architecture: str) -> list[bytes]:
     """The program as code that a linker joins, several parts at once; nothing where the program has
     one part, or the compiler cannot say what calls between parts may keep.
     """
-    found, count = compiler_for(architecture), count_parts(program.text)
-    if count == 1 or found.version < _CALLS or _number(architecture) < _CALLS_ON:
+    count = count_parts(program.text)
+    if count == 1 or _number(architecture) < _CALLS_ON:
+        return []
+    found = compiler_for(architecture)
+    if found.version < _CALLS:
         return []
 
     def built(part: int) -> bytes:
