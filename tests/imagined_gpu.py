@@ -53,5 +53,6 @@ def imagined_gpu(driver: FakeCuda) -> Iterator[FakeCuda]:
 
     with installed(driver), pytest.MonkeyPatch.context() as patch:
         patch.setattr(nvrtc, "build", build)
+        patch.setattr(nvrtc, "build_parts", lambda program, architecture: [])
         patch.setattr(nvrtc, "known_architecture", lambda architectures: architectures[0])
         yield driver

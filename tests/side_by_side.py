@@ -18,6 +18,7 @@ from fourfold.kernel.context import KernelOptions, Scratch
 from fourfold.kernel.location import Layout, Location, region_location
 from fourfold.kernel.opencl.dialect import OPENCL
 from fourfold.kernel.stage import Stage
+from fourfold.lower import chosen_kernels
 from fourfold.ops.concat import Concat
 from fourfold.plan import Plan
 from fourfold.types import TensorType
@@ -65,7 +66,7 @@ def share(graph: Graph, device: DeviceInfo, options: KernelOptions) -> Shared:
     """The graph as stages that groups of a device share."""
     with (
         mock.patch.object(lower, "assemble", wraps=lower.assemble) as assembled,
-        mock.patch.object(lower, "Memory", wraps=lower.Memory) as memory,
+        mock.patch.object(chosen_kernels, "Memory", wraps=chosen_kernels.Memory) as memory,
     ):
         plan = lower.make_plan(graph, device, replace(options, form="one"))
     assert len(plan.launches) == 1

@@ -118,14 +118,10 @@ def local_memory(kernels: Sequence[Kernel], persistent: int, buffers: int = 0) -
         arrays = [item for item in kernel.body if isinstance(item, LocalArray)]
         beside = max(persistent // kernel.local_items, 1)
         most = max(most, beside * sum(array_vectors(array) * _VECTOR for array in arrays))
-    return most + (walk_memory(kernels, buffers) if persistent else 0)
-
-
-def walk_memory(kernels: Sequence[Kernel], buffers: int) -> int:
-    """Bytes of local memory that a group needs to walk a table: two of its rows, pointers to all
-    buffers.
-    """
-    return 2 * 4 * row_stride(kernels) + 8 * buffers
+    if not persistent:
+        return most
+    beside = 2 * 4 * row_stride(kernels) + 8 * buffers
+    return most + -(-beside // _VECTOR) * _VECTOR
 
 
 def array_vectors(array: LocalArray) -> int:

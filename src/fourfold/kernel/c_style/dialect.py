@@ -14,9 +14,9 @@ class Dialect(ABC):
     """How a language that looks like C spells what such languages spell differently.
 
     `words` are those of templates: 'global' and 'local' go before what a pointer points to, 'array'
-    before an array in local memory, 'pointers' before one of pointers to buffers, 'function' and
-    'inline' before a function; 'item', 'group' and 'groups' are numbers along the first axis.
-    `kinds` and `storages` name types; that of a vector is a name with its width behind it.
+    before an array in local memory, 'function' and 'inline' before a function; 'item', 'group' and
+    'groups' are numbers along the first axis. `kinds` and `storages` name types; that of a vector
+    is a name with its width behind it.
     """
 
     words: Mapping[str, str]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.dialect import Dialect
-from fourfold.kernel.c_style.sharing import ENTRY, SharedForm, asked_memory, sharing_text
+from fourfold.kernel.c_style.sharing import ENTRY, SharedForm, group_memory, sharing_text
 from fourfold.kernel.c_style.stage_function import StageFunction, render_stage
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.stage import Stage
@@ -51,7 +51,7 @@ def join_shared(runs: Sequence[Sequence[Stage]], groups: int, form: SharedForm) 
         title = f"{len(run)} stages, {barriers} grid barriers, {crossed} of them crossed"
         called = [number_of[id(stage)] for stage in run]
         joined.append(JoinedRun(fill_table(run, called, distributions, stride), title))
-    asked = asked_memory(functions, form)
+    asked = form.calls.asked(group_memory(functions, form))
     sizes = (groups * form.items,), (form.items,)
     return JoinedStages(sharing_text(functions, form), ENTRY, *sizes, tuple(joined), kernels, asked)
 

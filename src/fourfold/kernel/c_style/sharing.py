@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fourfold.kernel.c_style.dialect import Dialect
 from fourfold.kernel.c_style.grid_barrier import grid_barrier, host_handshake
 from fourfold.kernel.c_style.stage_clock import clock_functions, note_functions, note_lines
 from fourfold.kernel.c_style.stage_function import StageFunction, stage_call, stage_operands
 from fourfold.kernel.stage import GPU_ITEMS
-from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride, walk_memory
+from fourfold.kernel.stage_table import ARRIVES, AWAITS, row_stride
 
 ENTRY = "one_launch"
 _SHARE = """
-    ${array}int rows[$twice];
-    $pool
-    $pointers bases[$buffers];
+$memory
     if ($item == 0) {
         $bases
     }
@@ -51,36 +49,38 @@ $cases
 """
 
 
+class GroupMemory(NamedTuple):
+    """The local memory of a group: a pool that stages share, in vectors of sixteen bytes, two rows
+    of the table, each of so many words, and a pointer to every buffer.
+    """
+
+    pool: int
+    stride: int
+    buffers: int
+
+
 class StageCalls(Protocol):
     """How the kernel comes to its stages: they are written into it, or it calls them."""
 
     def base(self, number: str) -> str:
         """The buffer of a number, where the rounds of a stage stand."""
 
-    def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
+    def texts(
+        self, stages: Sequence[StageFunction], rounds: Sequence[str], memory: GroupMemory
+    ) -> list[str]:
         """What stands before the kernel: all stages, with their rounds where it calls these."""
+
+    def declarations(self, memory: GroupMemory) -> list[str]:
+        """The kernel's `pool`, `rows` and `bases`."""
+
+    def asked(self, memory: GroupMemory) -> int:
+        """The bytes of it that launches have to ask for."""
 
     def case(self, number: int, rounds: str) -> str:
         """What the kernel does for a stage, as a case of a switch."""
 
     def end(self) -> list[str]:
         """What stands behind the kernel."""
-
-
-class WrittenStages(StageCalls):
-    """All stages are written into the kernel."""
-
-    def base(self, number: str) -> str:
-        return f"bases[{number}]"
-
-    def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
-        return [stage.named_text for stage in stages]
-
-    def case(self, number: int, rounds: str) -> str:
-        return f"        case {number}:\n{rounds}\n            break;"
-
-    def end(self) -> list[str]:
-        return []
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
     """The functions of all stages and the kernel that calls them."""
     dialect, calls = form.dialect, form.calls
     space, restrict = dialect.words["global"], dialect.words["restrict"]
-    rounds = [_rounds(stage, form) for stage in stages]
+    rounds, memory = [_rounds(stage, form) for stage in stages], group_memory(stages, form)
     lines = [
         entry_head(form.buffers, form.items, dialect),
         "{",
@@ -111,7 +111,7 @@ def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
         f"    {space}const uchar *{restrict} constants = b1;",
         f"    {space}const int *table = ({space}const int *)(b1 + table_at);",
         f"    {space}int *state = ({space}int *)b{form.buffers - 1};",
-        _body(stages, rounds, form),
+        _body(rounds, memory, form),
         "}",
         *calls.end(),
         "",
@@ -120,21 +120,13 @@ def sharing_text(stages: Sequence[StageFunction], form: SharedForm) -> str:
     before.append(grid_barrier(dialect, form.clocked))
     before += [note_functions(dialect)] if form.clocked else []
     before += [] if form.host_protocol is None else [host_handshake(dialect)]
-    return dialect.unit("\n".join([*before, *calls.texts(stages, rounds), *lines]))
+    return dialect.unit("\n".join([*before, *calls.texts(stages, rounds, memory), *lines]))
 
 
-def pool_bytes(stages: Sequence[StageFunction], items: int) -> int:
-    """Local memory of all virtual groups that run side by side."""
-    return max(items // stage.items * stage.local_bytes for stage in stages)
-
-
-def asked_memory(stages: Sequence[StageFunction], form: SharedForm) -> int:
-    """The bytes of it that a launch must ask for: all, where the kernel may not declare them beside
-    what it walks the table with.
-    """
-    pool = pool_bytes(stages, form.items)
-    beside = walk_memory([stage.kernel for stage in stages], form.buffers)
-    return pool if form.dialect.asks_launch(pool + beside) else 0
+def group_memory(stages: Sequence[StageFunction], form: SharedForm) -> GroupMemory:
+    """What a group needs, with a pool for all virtual groups that run side by side."""
+    pool = max(form.items // stage.items * stage.local_bytes for stage in stages)
+    return GroupMemory(pool // 16, row_stride([stage.kernel for stage in stages]), form.buffers)
 
 
 def entry_head(buffers: int, items: int, dialect: Dialect) -> str:
@@ -150,16 +142,13 @@ def buffer_bases(buffers: int, dialect: Dialect) -> list[str]:
     return [f"    {space}uchar *b{n} = b{n}_base + b{n}_at;" for n in range(buffers)]
 
 
-def _body(stages: Sequence[StageFunction], rounds: Sequence[str], form: SharedForm) -> str:
+def _body(rounds: Sequence[str], memory: GroupMemory, form: SharedForm) -> str:
     dialect, items, host = form.dialect, form.items, form.host_protocol
-    stride = row_stride([stage.kernel for stage in stages])
     bases = "\n        ".join(f"bases[{number}] = b{number};" for number in range(form.buffers))
     return dialect.fill(
         _SHARE,
-        stride=stride,
-        twice=2 * stride,
-        pool=_pool(stages, form),
-        buffers=form.buffers,
+        stride=memory.stride,
+        memory="\n".join(f"    {line}" for line in form.calls.declarations(memory)),
         bases=bases,
         items=items,
         last_warp=items - 32,
@@ -170,16 +159,6 @@ def _body(stages: Sequence[StageFunction], rounds: Sequence[str], form: SharedFo
         told="" if host is None else "tell_host(&others, groups);",
         **note_lines(dialect, form.clocked),
     )
-
-
-def _pool(stages: Sequence[StageFunction], form: SharedForm) -> str:
-    """The declaration of the local memory that stages share."""
-    if asked_memory(stages, form):
-        return form.dialect.launch_array
-    vectors = pool_bytes(stages, form.items) // 16
-    if not vectors:
-        return f"{form.dialect.words['local']}float4 *pool = 0;"
-    return f"{form.dialect.words['array']}float4 pool[{vectors}];"
 
 
 def _rounds(stage: StageFunction, form: SharedForm) -> str:

@@ -13,7 +13,6 @@ _WORDS = {
     "global": "",
     "local": "",
     "array": "__shared__ ",
-    "pointers": "__shared__ uchar *",  # an array of them
     "function": _FUNCTION,
     "inline": _FUNCTION,
     "restrict": "__restrict__",

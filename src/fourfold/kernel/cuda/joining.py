@@ -45,5 +45,6 @@ class PersistentKernel:
         host_protocol: int | None,
         clock: StageClock | None = None,
     ) -> JoinedStages:
-        form = SharedForm(CUDA, CalledStages(), buffers, host_protocol, clock is not None)
+        clocked = clock is not None
+        form = SharedForm(CUDA, CalledStages(clocked), buffers, host_protocol, clocked)
         return join_shared(runs, device.compute_units, form)

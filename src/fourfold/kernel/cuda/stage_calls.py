@@ -4,16 +4,19 @@ Built as a whole, all of them are written into the one kernel. With PART defined
 part of the stages, or the kernel itself as part 0, and a linker joins what they made: a stage is
 called then. Callers keep next to nothing in registers, and so stages may use all of them without
 saving any. Pointers come from local memory, and what they lead to has to be said: the compiler no
-longer sees that it is an argument of the kernel.
+longer sees that it is an argument of the kernel. Local memory itself is what launches ask for, the
+only one that lies at the same place for all parts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from fourfold.kernel.c_style.sharing import StageCalls
+from fourfold.kernel.c_style.sharing import GroupMemory, StageCalls
 from fourfold.kernel.c_style.stage_function import StageFunction
+from fourfold.kernel.cuda.dialect import CUDA
 
 PARTS = 8  # of stages; more would each read the prelude again
 _PRESERVED = 8  # registers that a caller may keep across a call
@@ -26,69 +29,84 @@ _HEAD = f"""
 #define IN_PART(part) 1
 #define CALLED static __device__ __forceinline__
 #endif
-static __device__ __forceinline__ uchar *base_of(uchar *const *bases, int number)
-{{
-    uchar *base = bases[number];
+{CUDA.launch_array}
+"""
+_BASES = """
+static __device__ __forceinline__ uchar *base_of(int number)
+{
+    uchar *base = ((uchar *const *)(pool + %d))[number];
     __builtin_assume(__isGlobal(base));
     return base;
-}}
+}
 """
-_PARAMETERS = "uchar *const *bases, int *row, float4 *pool, int start, waiting others"
 
 
+@dataclass(frozen=True)
 class CalledStages(StageCalls):
-    """Each stage is a function of its row of the table."""
+    """Each stage is a function of its row of the table. It says whether it still has to wait for
+    other groups, and `clocked`, how long it did.
+    """
+
+    clocked: bool = False
 
     def base(self, number: str) -> str:
-        return f"base_of(bases, {number})"
+        return f"base_of({number})"
 
-    def texts(self, stages: Sequence[StageFunction], rounds: Sequence[str]) -> list[str]:
+    def texts(
+        self, stages: Sequence[StageFunction], rounds: Sequence[str], memory: GroupMemory
+    ) -> list[str]:
         """All functions, part by part, and the condition under which a compiler sees the kernel."""
-        declared = [
-            f"CALLED waiting stage_{number}({_PARAMETERS});" for number in range(len(stages))
-        ]
-        lines = [_HEAD, *declared]
+        lines = [_HEAD, _BASES % memory.pool]
+        lines += [f"{self._head(number)};" for number in range(len(stages))]
         for part, numbers in enumerate(_even_parts([stage.text for stage in stages]), 1):
             lines.append(f"#if IN_PART({part})")
             for number in numbers:
-                lines += [stages[number].named_text, _function(number, stages[number], rounds)]
+                lines += [stages[number].named_text, self._function(number, rounds, memory)]
             lines.append("#endif")
         return [*lines, "#if IN_PART(0)"]
 
+    def declarations(self, memory: GroupMemory) -> list[str]:
+        bases = f"uchar **bases = (uchar **)(pool + {memory.pool});"
+        return [bases, f"int *rows = (int *)(bases + {memory.buffers});"]
+
+    def asked(self, memory: GroupMemory) -> int:
+        beside = 8 * memory.buffers + 2 * 4 * memory.stride
+        return 16 * (memory.pool + -(-beside // 16))
+
     def case(self, number: int, rounds: str) -> str:
-        call = f"others = stage_{number}(bases, row, pool, start, others);"
+        told = "others" if self.clocked else "others.due"
+        call = f"{told} = stage_{number}(stage % 2, start, others);"
         return f"        case {number}:\n            {call}\n            break;"
 
     def end(self) -> list[str]:
         return ["#endif"]
 
+    def _head(self, number: int) -> str:
+        type_ = "waiting" if self.clocked else "int"
+        return f"CALLED {type_} stage_{number}(int odd, int start, waiting others)"
+
+    def _function(self, number: int, rounds: Sequence[str], memory: GroupMemory) -> str:
+        """All that a group does of one stage."""
+        rows = f"(int *)(pool + {memory.pool}) + {2 * memory.buffers}"
+        return "\n".join(
+            [
+                self._head(number),
+                "{",
+                f"    int *row = {rows} + odd * {memory.stride};",
+                "    const uchar *__restrict__ constants = base_of(1);",
+                "    const int item = threadIdx.x;",
+                "    const int groups = gridDim.x;",
+                rounds[number],
+                f"    return {'others' if self.clocked else 'others.due'};",
+                "}",
+                "",
+            ]
+        )
+
 
 def count_parts(text: str) -> int:
     """How many parts a program can be built in; 1 where it is not made for that."""
     return max(map(int, _PART.findall(text)), default=0) + 1
-
-
-def _head(number: int) -> str:
-    return f"CALLED waiting stage_{number}({_PARAMETERS})"
-
-
-def _function(number: int, stage: StageFunction, rounds: Sequence[str]) -> str:
-    """All that a group does of one stage."""
-    local = ["bases", "row", *(["pool"] if stage.local_bytes else [])]
-    return "\n".join(
-        [
-            _head(number),
-            "{",
-            *(f"    __builtin_assume(__isShared({name}));" for name in local),
-            "    const uchar *__restrict__ constants = base_of(bases, 1);",
-            "    const int item = threadIdx.x;",
-            "    const int groups = gridDim.x;",
-            rounds[number],
-            "    return others;",
-            "}",
-            "",
-        ]
-    )
 
 
 def _even_parts(texts: Sequence[str]) -> list[list[int]]:

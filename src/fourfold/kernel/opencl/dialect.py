@@ -10,7 +10,6 @@ _WORDS = {
     "global": "__global ",
     "local": "__local ",
     "array": "__local ",
-    "pointers": "__global uchar *__local",
     "function": "static",
     "inline": "static inline",
     "restrict": "restrict",

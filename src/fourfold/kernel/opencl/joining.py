@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from fourfold.device import DeviceInfo
 from fourfold.kernel.c_style.grid_barrier import STATE_WORDS
 from fourfold.kernel.c_style.joining import join_shared, refuses_sizes, stage_functions
-from fourfold.kernel.c_style.sharing import ENTRY, SharedForm, WrittenStages
+from fourfold.kernel.c_style.sharing import ENTRY, SharedForm
 from fourfold.kernel.c_style.stage_clock import GLOBAL_TIMER
 from fourfold.kernel.language import JoinedRun, JoinedStages
 from fourfold.kernel.opencl.claiming import GROUPS_EACH, STATE_STRIDE, claiming_text
 from fourfold.kernel.opencl.claiming_clock import KERNEL_CLOCK, PROCESSOR_TICKS
 from fourfold.kernel.opencl.dialect import OPENCL
+from fourfold.kernel.opencl.written_stages import WrittenStages
 from fourfold.kernel.stage import GPU_ITEMS, Stage
 from fourfold.kernel.stage_table import claimed, fill_table, row_stride
 from fourfold.kernel.statement import LocalArray
