@@ -1,5 +1,5 @@
 // Which modules of WGSL Chrome's compiler refuses: node compile_by_tint.mjs FOLDER, modules as lines of
-// [entry, text]. A line for each that it does, then how many it takes. No GPU is needed.
+// [entry, text]. A line 'refused: ...' for each that it does, among Dawn's own, then how many it takes. No GPU is needed.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -15,7 +15,7 @@ let taken = 0;
 for (const [at, module] of modules.entries()) {
   const { messages } = await module.getCompilationInfo();
   const error = messages.find(({ type }) => type === 'error');
-  if (error) console.log(`${lines[at][0]}: line ${error.lineNum}: ${error.message.split('\n')[0]}`);
+  if (error) console.log(`refused: ${lines[at][0]}: line ${error.lineNum}: ${error.message.split('\n')[0]}`);
   else taken++;
 }
 console.log(`${taken} taken`);

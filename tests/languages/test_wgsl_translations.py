@@ -1,6 +1,6 @@
 """Modules of WGSL as Metal, HLSL and SPIR-V have them, by naga in a package for Node.
 
-`npm install naga-wasm` in a folder, and FOURFOLD_NPM=FOLDER names it; else this is skipped.
+`npm install naga-wasm@30` in a folder, and NPM_FOLDER=FOLDER names it; else this is skipped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from wgsl_on_wgpu import HALVES, LEAST, modules
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 
-NODE, FOLDER = shutil.which("node"), os.environ.get("FOURFOLD_NPM", "")
+NODE, FOLDER = shutil.which("node"), os.environ.get("NPM_FOLDER", "")
 SCRIPT = Path(__file__).with_name("translate_wgsl.mjs")
 FEW = ("cast", "conv2d", "non_max_suppression", "softmax", "power")
 pytestmark = pytest.mark.skipif(
-    NODE is None or not FOLDER, reason="no Node, or FOURFOLD_NPM names no folder with naga-wasm"
+    NODE is None or not FOLDER, reason="no Node, or NPM_FOLDER names no folder with naga-wasm"
 )
 
 
