@@ -43,7 +43,10 @@ def _trips(start: Expression, stop: Expression, step: Expression, known: _Known)
 
 
 def _value(item: Expression, known: _Known) -> int | None:
-    """A whole number, if it is known; the larger one of two that a condition chooses from."""
+    """A whole number, if it is known; the larger one of two that a condition chooses from. Where
+    one of these is not known, neither is the number: the end of a window, which the work-item
+    computes, and the limit of all windows.
+    """
     if item.kind != "int" or item.width != 1:
         return None
     if item.number is not None:
@@ -52,7 +55,8 @@ def _value(item: Expression, known: _Known) -> int | None:
         return known.get(str(item.operands[0]))
     if item.op == "where":
         chosen = [_value(part, known) for part in item.operands[1:]]
-        return max((one for one in chosen if one is not None), default=None)
+        numbers = [one for one in chosen if one is not None]
+        return max(numbers) if len(numbers) == len(chosen) else None
     if item.op not in ("+", "-", "*", "/", "%"):
         return None
     a, b = (_value(part, known) for part in item.operands)

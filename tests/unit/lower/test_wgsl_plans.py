@@ -157,3 +157,17 @@ def test_plans_tell_how_long_their_loops_are(board: str, side: int, rounds: int)
     plan = make_plan(graph, find_target(f"webgpu:{board}", 8), KernelOptions())
     assert plan.requirements.loop_rounds == rounds
     assert make_plan(graph, NULL_GPU, KernelOptions()).requirements.loop_rounds == 0
+
+
+def test_a_window_in_a_large_picture_is_a_short_loop() -> None:
+    """It ends where the picture does at the latest, and makes no more rounds than it is large."""
+    graph = build(
+        """
+        input x: f32[1,300,300,4]
+        y = max_pool2d(x; filter=(2,2), stride=(2,2))
+        output y
+        """
+    )
+    plan = make_plan(graph, find_target("webgpu:software", 8), KernelOptions())
+    assert "for (" in plan.program.text
+    assert plan.requirements.loop_rounds == 0
