@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.shell_completion import BashComplete
-from click.testing import CliRunner, Result
+from command_calls import ask, call
 from docs.tiny_model import tiny_model
 from tflite_writer import Operator, Tensor, write
 
@@ -24,16 +23,6 @@ from fourfold.errors import InputError
 RELU = write(
     [Tensor("x", (1, 8)), Tensor("y", (1, 8))], [Operator("RELU", ["x"], ["y"])], ["x"], ["y"]
 )
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def ask(*words: object) -> Any:
-    result = call(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from command_calls import ask, call
 from docs.tiny_model import tiny_model
 
 import fourfold
-from fourfold.cli import main
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
 from fourfold.players.opencl.backend import OpenCLBackend
@@ -21,16 +18,6 @@ from fourfold.store.draft import Draft
 from fourfold.store.prepared import Prepared
 
 IMAGE = np.ones((1, 32, 32, 3), np.float32)
-
-
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def ask(*words: object) -> Any:
-    result = call(*words, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.output)
 
 
 @pytest.fixture
