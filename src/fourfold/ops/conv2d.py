@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,7 +35,7 @@ from fourfold.op.rules import FLOATS, require, require_kind, require_rank, takes
 from fourfold.op.window import NO_PADDING, Padding, Pair, Window, check_bias, output_size, windows
 from fourfold.types import Shape, TensorType
 
-REFERENCE_ELEMENTS = 2**24  # under the windows that are multiplied at once
+REFERENCE_ELEMENTS = 2**21  # under the windows that are multiplied at once: what caches hold
 WIDEST = 128  # beyond it few pixels of a row are near an edge
 
 
@@ -74,18 +75,19 @@ def infer(
 def reference(
     attributes: Conv2d, x: np.ndarray, weights: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
-    groups = attributes.groups
     patches = windows(x, window(attributes, weights.shape))
-    batch, height, width, _, *taps = patches.shape
-    filters = weights.reshape(groups, -1, *weights.shape[1:])
+    groups, (batch, height, width, _, *taps) = attributes.groups, patches.shape
+    filters = weights.reshape(groups, len(weights) // groups, -1).transpose(0, 2, 1)
     count = max(1, REFERENCE_ELEMENTS // max(patches[:, :1].size, 1))
-    parts = []
+    y = np.empty((batch, height, width, groups, filters.shape[2]), np.result_type(x, weights))
     for first in range(0, height, count):  # all windows at once are too much memory
         rows = patches[:, first : first + count]
-        shape = (*rows.shape[:3], groups, x.shape[3] // groups, *taps)
-        part = np.einsum("nyxgihw,gohwi->nyxgo", rows.reshape(shape), filters, optimize=True)
-        parts.append(part)
-    y = np.concatenate(parts, axis=1).reshape(batch, height, width, -1)
+        pixels = rows.shape[:3]
+        split = rows.reshape(*pixels, groups, weights.shape[3], *taps)
+        under = split.transpose(3, 0, 1, 2, 5, 6, 4)  # channels last: long runs are copied
+        part = under.reshape(groups, math.prod(pixels), filters.shape[1]) @ filters
+        y[:, first : first + count] = part.transpose(1, 0, 2).reshape(*pixels, *y.shape[3:])
+    y = y.reshape(batch, height, width, len(weights))
     return y if bias is None else y + bias
 
 

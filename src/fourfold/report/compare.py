@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log10, sqrt
 
 import numpy as np
 
@@ -32,6 +33,7 @@ class Deviation:
         return bool(self.nan or self.infinite) or not np.isfinite(self.largest)
 
 
+AT_ONCE = 2**17  # elements that are compared together
 FAR = Deviation(
     *(float("inf"), float("inf")),
     absolute=float("inf"),
@@ -52,68 +54,109 @@ def deviation(ours: np.ndarray, theirs: np.ndarray) -> Deviation:
     if theirs.dtype == object:  # text is the same or not
         apart = np.array([str(a) != str(b) for a, b in zip(ours.flat, theirs.flat, strict=True)])
         return Deviation(float(apart.max()), float(apart.mean()), differing=float(apart.mean()))
-    a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    both = np.isfinite(a) & np.isfinite(b)
-    apart = np.abs(a[both] - b[both])
-    reach = _reach(b[both])
-    largest = float(apart.max(initial=0.0))
-    return Deviation(
-        largest=largest / reach,
-        mean=float(apart.mean()) / reach if apart.size else 0.0,
-        nan=int((np.isnan(a) & ~np.isnan(b)).sum()),
-        infinite=int((np.isinf(a) & ~np.isinf(b)).sum()),
-        beyond_half=int((np.abs(b[both]) > LARGEST_HALF).sum()),
-        absolute=largest,
-        relative=_relative(apart, b[both]),
-        cosine=_cosine(a[both], b[both]),
-        psnr=_psnr(apart, reach),
-        differing=float(((a != b) & ~(np.isnan(a) & np.isnan(b))).mean()),
-        same_top=_same_top(a, b),
-    )
+    found, width = Differences(), ours.shape[-1] if ours.ndim else 1
+    mine, others = (array.reshape(-1, width) for array in (ours, theirs))
+    count = max(1, AT_ONCE // width)
+    for first in range(0, len(mine), count):  # all at once would not fit into caches
+        found.add(mine[first : first + count], others[first : first + count])
+    return found.deviation()
 
 
-def apart_by_range(found: np.ndarray, exact: np.ndarray, tolerance: float) -> np.ndarray:
-    """How far each number is from the exact one; up to 1 is tolerated. Integers have to be the
-    same, and so has what is no number.
-    """
-    if found.dtype.kind != "f":
-        return np.where(found == exact, 0.0, np.inf)
-    real = np.isfinite(exact)
-    same = ~real & ((found == exact) | (np.isnan(found) & np.isnan(exact)))
-    allowed = tolerance * _reach(exact[real])
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(found - exact) / allowed
-    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+@dataclass
+class Differences:
+    """Two arrays of numbers beside each other, given part by part, each of whole rows."""
+
+    far: bool = False  # of other shapes
+    elements: int = 0
+    finite: int = 0  # on both sides, as all that follows is
+    rows: int = 0
+    same_top: int = 0
+    nan: int = 0
+    infinite: int = 0
+    beyond_half: int = 0
+    differing: int = 0
+    largest: float = 0.0
+    low: float = float("inf")  # of what was expected
+    high: float = float("-inf")
+    apart: float = 0.0  # sums, of differences and of squares
+    apart_squared: float = 0.0
+    ours_squared: float = 0.0
+    theirs_squared: float = 0.0
+    products: float = 0.0
+
+    def add(self, ours: np.ndarray, theirs: np.ndarray) -> None:
+        """One more part of both."""
+        if ours.shape != theirs.shape:
+            self.far = True
+            return
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        both = np.isfinite(a) & np.isfinite(b)
+        self._count(a, b)
+        if not both.all():
+            self.nan += int((np.isnan(a) & ~np.isnan(b)).sum())
+            self.infinite += int((np.isinf(a) & ~np.isinf(b)).sum())
+            a, b = a[both], b[both]
+        if a.size:
+            self._sum(a, b)
+
+    def _count(self, a: np.ndarray, b: np.ndarray) -> None:
+        self.elements += a.size
+        self.differing += int(((a != b) & ~(np.isnan(a) & np.isnan(b))).sum())
+        if a.ndim and a.shape[-1] > 1:
+            same = np.argmax(a, -1) == np.argmax(b, -1)
+            self.rows, self.same_top = self.rows + same.size, self.same_top + int(same.sum())
+
+    def _sum(self, a: np.ndarray, b: np.ndarray) -> None:
+        """Of numbers that are finite."""
+        apart, low, high = np.abs(a - b), float(b.min()), float(b.max())
+        self.finite += a.size
+        self.largest = max(self.largest, float(apart.max()))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        if max(-low, high) > LARGEST_HALF:
+            self.beyond_half += int((np.abs(b) > LARGEST_HALF).sum())
+        self.apart += float(apart.sum())
+        self.apart_squared += _product(apart, apart)
+        self.ours_squared += _product(a, a)
+        self.theirs_squared += _product(b, b)
+        self.products += _product(a, b)
+
+    @property
+    def reach(self) -> float:
+        """From the least to the largest that was expected; how large it is where all are the same,
+        and never zero.
+        """
+        return self.high - self.low or abs(self.high) or 1.0 if self.finite else 1.0
+
+    def deviation(self) -> Deviation:
+        """All measures of what was added."""
+        if self.far:
+            return FAR
+        reach, finite = self.reach, max(self.finite, 1)
+        return Deviation(
+            largest=self.largest / reach,
+            mean=self.apart / finite / reach,
+            nan=self.nan,
+            infinite=self.infinite,
+            beyond_half=self.beyond_half,
+            absolute=self.largest,
+            relative=sqrt(self.apart_squared) / (sqrt(self.theirs_squared) or 1.0),
+            cosine=self._cosine(),
+            psnr=_decibels(reach**2, self.apart_squared / finite),
+            differing=self.differing / max(self.elements, 1),
+            same_top=self.same_top / self.rows if self.rows else 1.0,
+        )
+
+    def _cosine(self) -> float:
+        lengths = sqrt(self.ours_squared) * sqrt(self.theirs_squared)
+        if not lengths:
+            return 1.0 if self.ours_squared == self.theirs_squared else 0.0
+        return min(self.products / lengths, 1.0)
 
 
-def _reach(expected: np.ndarray) -> float:
-    """From the least to the largest; how large it is where all are the same, and never zero."""
-    reach = float(np.ptp(expected)) if expected.size else 0.0
-    return reach or float(np.abs(expected).max(initial=0.0)) or 1.0
+def _product(a: np.ndarray, b: np.ndarray) -> float:
+    """Of two vectors. A library of linear algebra would start threads for so little."""
+    return float(np.einsum("i,i->", a.ravel(), b.ravel()))
 
 
-def _relative(apart: np.ndarray, expected: np.ndarray) -> float:
-    return _length(apart) / (_length(expected) or 1.0)
-
-
-def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    lengths = _length(a) * _length(b)
-    if not lengths:
-        return 1.0 if np.array_equal(a, b) else 0.0
-    return min(float(np.sum(a * b)) / lengths, 1.0)
-
-
-def _length(array: np.ndarray) -> float:
-    """Of a vector. A library of linear algebra would start threads for so little."""
-    return float(np.sqrt(np.sum(array * array)))
-
-
-def _psnr(apart: np.ndarray, reach: float) -> float:
-    noise = float(np.mean(apart**2)) if apart.size else 0.0
-    return 10 * float(np.log10(reach**2 / noise)) if noise else float("inf")
-
-
-def _same_top(a: np.ndarray, b: np.ndarray) -> float:
-    if a.ndim == 0 or a.shape[-1] < 2:
-        return 1.0
-    return float((np.argmax(a, -1) == np.argmax(b, -1)).mean())
+def _decibels(signal: float, noise: float) -> float:
+    return 10 * log10(signal / noise) if noise else float("inf")

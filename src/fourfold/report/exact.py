@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
+from fourfold.report.exact_rows import ROW_AXIS, Rows, needed_rows
 from fourfold.types import blank_array
 
 Given = Callable[[str], np.ndarray | None]
@@ -33,9 +34,21 @@ class StepsBeforeRounding(NamedTuple):
         """How many steps the last digits of floats are worth."""
         return LAST_DIGITS * max(abs(self.low), abs(self.high))
 
+    def shifted(self, by: float) -> StepsBeforeRounding:
+        """All of them moved by so many steps."""
+        return self._replace(steps=np.clip(self.steps + by, self.low, self.high)) if by else self
+
+
+class _Part(NamedTuple):
+    """A node as it is evaluated: for which rows of its result, from which rows of its inputs."""
+
+    node: Node
+    rows: Rows | None
+    inputs: Mapping[str, Rows | None]
+
 
 class ExactGraph:
-    """A graph evaluated backwards from one value to the nearest that are given.
+    """A graph evaluated backwards from a value, or some rows of one, to the nearest that are given.
 
     `given` has what is known of a value, or None; states are what they are before the first run.
     What is all but half way between two steps may go either way: `nudge` moves all that is rounded
@@ -44,39 +57,111 @@ class ExactGraph:
 
     def __init__(self, graph: Graph, given: Given, nudge: float = 0.0) -> None:
         self._graph, self._given, self._nudge = graph, given, nudge
+        self._known: dict[str, np.ndarray | None] = {}
+        self._whole: dict[str, np.ndarray] = {}  # what was made of all rows where some were asked
+        self._positions = {id(node): place for place, node in enumerate(graph.nodes)}
         self.rounds_on_the_way = False  # of what was evaluated
 
-    def value(self, name: str) -> np.ndarray:
+    def value(self, name: str, rows: Rows | None = None) -> np.ndarray:
         """The value by its definition, even where it is given itself."""
-        producer = self._graph.producers.get(name)
-        if producer is None:
-            found = self._known(name)
-            assert found is not None, f"nothing makes '{name}'"
-            return found
-        return self._evaluate(producer, {})[name]
+        producer, found = self._graph.producers.get(name), self._whole.get(name)
+        if producer is not None and found is None:
+            return self._evaluate(producer, rows)[name]
+        found = self._find(name)
+        assert found is not None, f"nothing makes '{name}'"
+        return in_doubles(_cut(found, rows, ROW_AXIS))
 
-    def before_rounding(self, name: str) -> StepsBeforeRounding | None:
+    def before_rounding(self, name: str, rows: Rows | None = None) -> StepsBeforeRounding | None:
         """The value before its last rounding; None where it is not rounded to a grid."""
         node = self._graph.producers.get(name)
         rounding = None if node is None else grid_rounding(node)
         if node is None or rounding is None:
             return None
-        source = self._source(str(node.inputs[0]))
+        source = self._source(str(node.inputs[0]), rows)
         steps = np.clip(source / rounding.scale, rounding.low, rounding.high)
-        return StepsBeforeRounding(steps, _distance(rounding), rounding.low, rounding.high)
+        return StepsBeforeRounding(steps, grid_distance(rounding), rounding.low, rounding.high)
 
-    def _source(self, name: str) -> np.ndarray:
-        found = self._known(name)
-        return self.value(name) if found is None else found
+    def _source(self, name: str, rows: Rows | None) -> np.ndarray:
+        found = self._find(name)
+        return self.value(name, rows) if found is None else in_doubles(_cut(found, rows, ROW_AXIS))
 
-    def _evaluate(self, last: Node, values: dict[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Runs what `last` needs in the order of the graph, and `last` itself."""
-        needed = self._needed(last, values)
-        for node in self._graph.nodes:
-            if id(node) in needed:
-                self.rounds_on_the_way |= grid_rounding(node) is not None
-                values.update(zip(node.outputs, self._apply(node, values), strict=True))
-        return values
+    def _evaluate(self, last: Node, rows: Rows | None) -> Mapping[str, np.ndarray]:
+        """What `last` makes of what is given, and nothing of what is made on the way."""
+        parts = self._parts(last, rows)
+        covered = {name: part.rows for part in parts for name in part.node.outputs}
+        readers = {name: place for place, part in enumerate(parts) for name in part.inputs}
+        values: dict[str, np.ndarray] = {}
+        for place, part in enumerate(parts):
+            self.rounds_on_the_way |= grid_rounding(part.node) is not None
+            arrays = {name: self._read(name, part, values, covered) for name in part.inputs}
+            made = dict(zip(part.node.outputs, self._apply(part.node, arrays), strict=True))
+            if rows is not None and part.rows is None:
+                self._whole.update(made)  # the next rows need it again
+            values.update(made)
+            for name in part.inputs:
+                if readers[name] == place:
+                    values.pop(name, None)
+        left = rows if parts[-1].rows is None else None  # where all rows were made
+        return {name: _cut(values[name], left, ROW_AXIS) for name in last.outputs}
+
+    def _parts(self, last: Node, rows: Rows | None) -> list[_Part]:
+        """What is to be evaluated, in the order of the graph."""
+        asked: dict[str, Rows | None] = dict.fromkeys(last.outputs, rows)
+        parts = []
+        for node in reversed(self._path(last)):
+            wanted = _joined([asked[name] for name in node.outputs if name in asked])
+            part = self._part(node, wanted)
+            for name, needed in part.inputs.items():
+                asked[name] = _joined([asked[name], needed]) if name in asked else needed
+            parts.append(part)
+        return parts[::-1]
+
+    def _part(self, node: Node, rows: Rows | None) -> _Part:
+        types = self._graph.types
+        shapes = [None if name is None else types[name].shape for name in node.inputs]
+        result = types[node.outputs[0]].shape
+        needed = None if rows is None else needed_rows(node, shapes, result, rows)
+        if needed is None:
+            return _Part(node, None, dict.fromkeys(node.reads))
+        inputs: dict[str, Rows | None] = {}
+        for name, one in zip(node.inputs, needed.inputs, strict=True):
+            if name is not None:
+                inputs[name] = _joined([inputs[name], one]) if name in inputs else one
+        return _Part(needed.node, rows, inputs)
+
+    def _path(self, last: Node) -> list[Node]:
+        """The nodes from what is given to the last one."""
+        needed, pending = {id(last): last}, [last]
+        while pending:
+            for name in pending.pop().reads:
+                if self._find(name) is not None:
+                    continue
+                producer = self._graph.producers[name]
+                if id(producer) not in needed:
+                    needed[id(producer)] = producer
+                    pending.append(producer)
+        return sorted(needed.values(), key=lambda node: self._positions[id(node)])
+
+    def _read(
+        self,
+        name: str,
+        part: _Part,
+        values: Mapping[str, np.ndarray],
+        covered: Mapping[str, Rows | None],
+    ) -> np.ndarray:
+        """The rows of an input that a part needs, in doubles."""
+        rows, result = part.inputs[name], self._graph.types[part.node.outputs[0]].shape
+        found, first = values.get(name), 0
+        if found is None:
+            found = self._find(name)
+        else:
+            known = covered[name]
+            first = 0 if known is None else known.first
+        assert found is not None, f"nothing makes '{name}'"
+        if rows is None:
+            return in_doubles(found)
+        axis = len(self._graph.types[name].shape) - len(result) + ROW_AXIS
+        return in_doubles(_cut(found, Rows(rows.first - first, rows.end - first), axis))
 
     def _apply(self, node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         rounding = grid_rounding(node)
@@ -85,31 +170,33 @@ class ExactGraph:
             values = {**values, name: values[name] + self._nudge * rounding.scale}
         return _apply(node, values)
 
-    def _needed(self, last: Node, values: dict[str, np.ndarray]) -> set[int]:
-        """The nodes between what is given, which goes into `values`, and the last one."""
-        needed, pending = {id(last)}, [last]
-        while pending:
-            for name in pending.pop().reads:
-                if name in values:
-                    continue
-                found = self._known(name)
-                if found is not None:
-                    values[name] = found
-                    continue
-                producer = self._graph.producers[name]
-                if id(producer) not in needed:
-                    needed.add(id(producer))
-                    pending.append(producer)
-        return needed
+    def _find(self, name: str) -> np.ndarray | None:
+        """What is known of a value, asked for once."""
+        if name in self._whole:
+            return self._whole[name]
+        if name not in self._known:
+            self._known[name] = self._asked(name)
+        return self._known[name]
 
-    def _known(self, name: str) -> np.ndarray | None:
+    def _asked(self, name: str) -> np.ndarray | None:
         graph = self._graph
         if name in graph.constants:
-            return in_doubles(graph.constants[name])
+            return graph.constants[name]
         if name in graph.states:
-            return in_doubles(graph.starts.get(name, blank_array(graph.types[name])))
-        found = self._given(name)
-        return None if found is None else in_doubles(found)
+            return np.asarray(graph.starts.get(name, blank_array(graph.types[name])))
+        return self._given(name)
+
+
+def _joined(rows: Sequence[Rows | None]) -> Rows | None:
+    """All rows from the first to the last of any; None is all that there are."""
+    first, *others = rows
+    for other in others:
+        first = None if first is None or other is None else first.joined(other)
+    return first
+
+
+def _cut(array: np.ndarray, rows: Rows | None, axis: int) -> np.ndarray:
+    return array if rows is None else array[rows.of(axis)]
 
 
 def grid_rounding(node: Node) -> Rounding | None:
@@ -118,7 +205,7 @@ def grid_rounding(node: Node) -> Rounding | None:
     return attributes if isinstance(attributes, FakeQuantize | Quantize) else None
 
 
-def _distance(rounding: Rounding) -> float:
+def grid_distance(rounding: Rounding) -> float:
     """Between neighbouring results. What is rounded may be measured by another scale, where a
     runtime's own factor is a coarse one.
     """

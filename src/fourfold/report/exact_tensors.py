@@ -7,19 +7,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from fourfold.graph import Graph
-from fourfold.report.compare import apart_by_range
-from fourfold.report.exact import ExactGraph, Given, StepsBeforeRounding
-from fourfold.report.rounding import TIE, apart_from_nearest
-from fourfold.report.values import FOREIGN, EngineTensors, FileTensors, KernelTensors
+from fourfold.report.exact import (
+    ExactGraph,
+    Given,
+    StepsBeforeRounding,
+    grid_distance,
+    grid_rounding,
+)
+from fourfold.report.exact_rows import Rows
+from fourfold.report.values import FOREIGN, EngineTensors, FileTensors
+from fourfold.types import Shape
 
 
 @dataclass(frozen=True)
 class Exact:
-    """What a value should be: before its last rounding, where it has one."""
+    """What a value, or some rows of it, should be: before its last rounding, where it has one."""
 
     real: np.ndarray
     steps: StepsBeforeRounding | None
-    rounds_on_the_way: bool
+
+
+@dataclass(frozen=True)
+class ExactTensor:
+    """One tensor by its definition."""
+
+    name: str
+    graph: ExactGraph
+    zero_point: float | None  # for tensors of integers
+
+    @property
+    def rounds_on_the_way(self) -> bool:
+        return self.graph.rounds_on_the_way
+
+    def exact(self, rows: Rows | None = None) -> Exact:
+        steps = self.graph.before_rounding(self.name, rows)
+        if steps is None:
+            return Exact(self.graph.value(self.name, rows), None)
+        if self.zero_point is None:
+            return Exact(steps.steps * steps.step, steps)
+        return Exact(steps.steps + self.zero_point, steps)
 
 
 @dataclass(frozen=True)
@@ -30,21 +56,16 @@ class ExactTensors:
     tensors: FileTensors
     engine: EngineTensors
 
-    def exact(self, name: str, values: Given, nudge: float = 0.0) -> Exact:
-        """The value by its definition, from the nearest tensors before it."""
+    def tensor(self, name: str, values: Given, nudge: float = 0.0) -> ExactTensor:
+        """A tensor by its definition, from the nearest tensors before it that `values` has."""
         own = self.tensors.of(name)
 
         def given(value: str) -> np.ndarray | None:
             return None if self.tensors.of(value) == own else values(value)
 
         graph = ExactGraph(self.graph, self._passed(given), nudge)
-        steps = graph.before_rounding(name)
-        if steps is None:
-            return Exact(graph.value(name), None, graph.rounds_on_the_way)
-        real = steps.steps * steps.step
         integers = not self.graph.types[name].dtype.is_float
-        found = self._stored(name, steps) if integers else real
-        return Exact(found, steps, graph.rounds_on_the_way)
+        return ExactTensor(name, graph, self._zero_point(name) if integers else None)
 
     def _passed(self, given: Given) -> Given:
         """What the caller passed is the same on both sides."""
@@ -60,39 +81,18 @@ class ExactTensors:
         producer = self.graph.producers.get(value)
         return producer is None or producer.op == FOREIGN
 
-    def _stored(self, name: str, steps: StepsBeforeRounding) -> np.ndarray:
-        zero = self.tensors.steps(np.zeros(1, np.int64), name, steps.step)
-        return np.asarray(steps.steps - zero)
+    def _zero_point(self, name: str) -> float:
+        return -float(self.tensors.steps(np.zeros(1, np.int64), name, 1.0)[0])
 
-    def step(self, name: str, exact: Exact) -> float:
+    def shape(self, name: str) -> Shape:
+        return self.graph.types[name].shape
+
+    def step(self, name: str) -> float:
+        """Between neighbouring numbers of a quantised value; 0 for others."""
+        rounding = grid_rounding(self.graph.producers[name])
         if not self.graph.types[name].dtype.is_float:
-            return 1.0 if exact.steps is not None else 0.0
-        if exact.steps is not None:
-            return exact.steps.step
+            return 0.0 if rounding is None else 1.0
+        if rounding is not None:
+            return grid_distance(rounding)
         grid = self.tensors.grid(name)
         return 0.0 if grid is None else max(grid[0].scale)
-
-    def is_exact(
-        self, name: str, values: KernelTensors | EngineTensors, exact: Exact, tolerance: float
-    ) -> bool:
-        """Whether a result is the exact one, but for the last rounding and what is allowed. A tie
-        that was rounded on the way may have gone either way.
-        """
-        found = values.value(name)
-        assert found is not None, f"'{name}' is kept by nobody"
-        least = self._apart(name, found, exact, tolerance)
-        for nudge in (TIE, -TIE) if exact.rounds_on_the_way else ():
-            if np.any(least > 1):
-                other = self.exact(name, values.value, nudge)
-                least = np.minimum(least, self._apart(name, found, other, tolerance))
-        return bool(np.all(least <= 1))
-
-    def _apart(self, name: str, found: np.ndarray, exact: Exact, tolerance: float) -> np.ndarray:
-        """How far each number is from the exact one; up to 1 is allowed."""
-        if found.shape != exact.real.shape:
-            return np.asarray(np.inf)
-        if exact.steps is not None:
-            return apart_from_nearest(
-                self.tensors.steps(found, name, exact.steps.step), exact.steps
-            )
-        return apart_by_range(found, exact.real, tolerance)

@@ -7,7 +7,7 @@ what the engine did. Neither side answers for what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +21,9 @@ from fourfold.errors import UnsupportedError
 from fourfold.formats import Model
 from fourfold.options import CompileOptions, PlacementOptions
 from fourfold.report.compare import deviation
-from fourfold.report.exact import ExactGraph, Given
-from fourfold.report.exact_tensors import Exact, ExactTensors
+from fourfold.report.exact import ExactGraph
+from fourfold.report.exact_fit import ExactFit
+from fourfold.report.exact_tensors import ExactTensors
 from fourfold.report.layers import (
     CARRIED,
     HALF,
@@ -36,7 +37,7 @@ from fourfold.report.layers import (
     TOLERANCE,
     Layer,
 )
-from fourfold.report.rounding import imitations, is_imitated, is_rounded
+from fourfold.report.rounding import imitations
 from fourfold.report.values import EngineTensors, FileTensors, KernelTensors, play_all
 
 
@@ -136,24 +137,22 @@ class LayerComparison:
         expected, ours = self.engine.value(name), self.kernels.value(name)
         if expected is None or expected.dtype == object:
             return None
-        theirs_exact = self._exact.exact(name, self.engine.value)
-        step = self._exact.step(name, theirs_exact)
-        shown = self._engine_verdict(name, expected, theirs_exact)
-        engine_own = deviation(expected, theirs_exact.real)
+        theirs = ExactFit(self._exact, name, self.engine)
+        shown, engine_own = self._engine_verdict(name, theirs), theirs.deviation
         found = engine_own if ours is None else deviation(ours, expected)
+        step = self._exact.step(name)
         allowed = _allowed(expected, step, TOLERANCE[self._precision])
         layer = Layer(name, self.tensors.title(name), expected.shape, found, allowed, step=step)
         layer = replace(layer, engine_own=engine_own)
         if ours is None:
             return None if shown is None else replace(layer, verdict=shown[0], reason=shown[1])
-        return self._judged(layer, ours, shown)
+        return self._judged(layer, shown)
 
-    def _judged(self, layer: Layer, ours: np.ndarray, shown: tuple[str, str] | None) -> Layer:
+    def _judged(self, layer: Layer, shown: tuple[str, str] | None) -> Layer:
         """The first that holds: ours is wrong by itself; the engine's is; both got other inputs."""
-        exact = self._exact.exact(layer.name, self.kernels.value)
-        layer = replace(layer, own=deviation(ours, exact.real))
-        tolerance = OWN_TOLERANCE[self._precision]
-        if not self._exact.is_exact(layer.name, self.kernels, exact, tolerance):
+        fit = ExactFit(self._exact, layer.name, self.kernels)
+        layer = replace(layer, own=fit.deviation)
+        if not fit.is_exact(OWN_TOLERANCE[self._precision]):
             verdict, reason = self._blame(layer)
             return replace(layer, verdict=verdict, reason=reason)
         if shown is not None:
@@ -162,8 +161,7 @@ class LayerComparison:
         return replace(layer, verdict=CARRIED) if wrong else layer
 
     def _is_exact_in_full(self, name: str) -> bool:
-        exact = self._exact.exact(name, self.full.value)
-        return self._exact.is_exact(name, self.full, exact, OWN_TOLERANCE["fp32"])
+        return ExactFit(self._exact, name, self.full).is_exact(OWN_TOLERANCE["fp32"])
 
     def _blame(self, layer: Layer) -> tuple[str, str]:
         """What is wrong with our own result."""
@@ -182,33 +180,23 @@ class LayerComparison:
         """Which of the two made it: the node as it was rewritten tells them apart."""
         arrays = self.kernels.arrays
         graph = ExactGraph(lowering.graph, arrays.get)
-        if deviation(arrays[called], graph.value(called)).largest <= OWN_TOLERANCE[self._precision]:
+        found = deviation(arrays[called], graph.value(called))
+        if not found.broken and found.largest <= OWN_TOLERANCE[self._precision]:
             return REWRITE, "the rewritten graph says something else than the model"
         return KERNEL, "our kernel does not give what its op's definition does"
 
-    def _engine_verdict(self, name: str, found: np.ndarray, exact: Exact) -> tuple[str, str] | None:
+    def _engine_verdict(self, name: str, fit: ExactFit) -> tuple[str, str] | None:
         """Nothing where the engine gives the exact result; else whether its rounding is why."""
-        if self._exact.is_exact(name, self.engine, exact, OWN_TOLERANCE["fp32"]):
+        if fit.is_exact(OWN_TOLERANCE["fp32"]):
             return None
         verdict = f"{ROUNDED} {self.engine_title}"
-        if exact.steps is not None:
-            steps = self.tensors.steps(found, name, exact.steps.step)
-            if is_rounded(steps, exact.steps, self.tensors.zero_shift(name)):
-                most = float(np.abs(steps - exact.steps.steps).max())
-                words = f"it is at most {most:.2f} steps from the exact result, without bias"
-                return verdict, words
+        if fit.noise.is_rounding():
+            most = fit.noise.most
+            return verdict, f"it is at most {most:.2f} steps from the exact result, without bias"
         for title, ways in imitations() if self.tensors.rounds(name) else ():
-            results = [self._exact.exact(name, self._rounding_inputs(way)).real for way in ways]
-            if is_imitated(found, results):
+            if fit.is_imitated(ways):
                 return verdict, f"it rounds the input to {title}: so rounded, ours is the same"
         return MEANING, f"{self.engine_title} gives another result for the same inputs"
-
-    def _rounding_inputs(self, imitation: Callable[[np.ndarray], np.ndarray]) -> Given:
-        def value(name: str) -> np.ndarray | None:
-            found = self.engine.value(name)
-            return found if found is None or found.dtype.kind != "f" else imitation(found)
-
-        return value
 
 
 def _allowed(expected: np.ndarray, step: float, tolerance: float) -> float:

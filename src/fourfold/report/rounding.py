@@ -28,37 +28,60 @@ IMITATED = 1e-5  # of the range: how near an imitated rounding has to come
 Imitation = Callable[[np.ndarray], np.ndarray]
 
 
-def is_rounded(stored: np.ndarray, exact: StepsBeforeRounding, zero_shift: float = 0.0) -> bool:
-    """Whether steps are what some rounding makes of the exact ones: none far off, and no bias.
+class RoundingNoise:
+    """Stored steps beside exact ones, given part by part: whether some rounding made them.
 
-    `zero_shift` is by how much they all are off where the input's zero point was rounded, too.
+    `size` is how many there are in all, and `zero_shift` by how much all of them are off where the
+    input's zero point was rounded, too.
     """
-    moved = exact._replace(steps=np.clip(exact.steps + zero_shift, exact.low, exact.high))
-    return any(_is_noise(stored, one) for one in ((exact, moved) if zero_shift else (exact,)))
+
+    def __init__(self, size: int, zero_shift: float = 0.0) -> None:
+        self._every = max(1, size // MEASURED)  # pixels to one that a bias is told from
+        self._pixels = 0
+        self._farthest = dict.fromkeys((0.0, zero_shift), 0.0)  # by how much all are shifted
+        self._stored: list[np.ndarray] = []
+        self._exact: list[StepsBeforeRounding] = []
+
+    @property
+    def most(self) -> float:
+        """The most steps that one is from the exact one."""
+        return self._farthest[0.0]
+
+    def add(self, stored: np.ndarray, exact: StepsBeforeRounding) -> None:
+        for shift, most in self._farthest.items():
+            apart = np.abs(stored - exact.shifted(shift).steps).max(initial=0.0)
+            self._farthest[shift] = float(np.maximum(most, apart))  # which keeps what is no number
+        channels = stored.shape[-1] if stored.ndim else 1
+        pixels = stored.reshape(-1, channels)
+        picked = slice(-self._pixels % self._every, None, self._every)
+        self._pixels += len(pixels)
+        self._stored.append(pixels[picked])
+        self._exact.append(exact._replace(steps=exact.steps.reshape(-1, channels)[picked]))
+
+    def is_rounding(self) -> bool:
+        """Whether steps are what some rounding makes of the exact ones: none far off, no bias."""
+        if not self._exact:
+            return False
+        stored = np.concatenate(self._stored)
+        exact = self._exact[0]._replace(steps=np.concatenate([one.steps for one in self._exact]))
+        return any(
+            most <= FURTHEST + exact.slack and _has_no_bias(stored, exact.shifted(shift))
+            for shift, most in self._farthest.items()
+        )
 
 
-def _is_noise(stored: np.ndarray, exact: StepsBeforeRounding) -> bool:
-    apart = stored - exact.steps
-    if not np.all(np.abs(apart) <= FURTHEST + exact.slack):
-        return False
+def _has_no_bias(stored: np.ndarray, exact: StepsBeforeRounding) -> bool:
+    """Neither in the whole nor in any channel."""
     inside = (exact.steps > exact.low) & (exact.steps < exact.high)
-    channels = exact.steps.shape[-1] if exact.steps.ndim else 1
-    whole = (array.reshape(-1, 1) for array in (exact.steps, apart, inside))
-    by_channel = (array.reshape(-1, channels) for array in (exact.steps, apart, inside))
+    by_channel = (exact.steps, stored - exact.steps, inside)
+    whole = (array.reshape(-1, 1) for array in by_channel)
     return not is_biased(*whole) and not is_biased(*by_channel)
-
-
-def apart_from_nearest(stored: np.ndarray, exact: StepsBeforeRounding) -> np.ndarray:
-    """How far each is from the exact one; up to 1 it is the nearest step, but for last digits."""
-    return np.asarray(np.abs(stored - exact.steps) / (NEAREST + exact.slack))
 
 
 def is_biased(exact: np.ndarray, apart: np.ndarray, inside: np.ndarray) -> bool:
     """Whether differences of any column have a mean of their own or grow with the numbers, and not
     by chance. A number that comes again says nothing new: it was rounded in the same way.
     """
-    picked = slice(None, None, max(1, exact.size // MEASURED))
-    exact, apart, inside = exact[picked], apart[picked], inside[picked]
     order = np.argsort(exact, axis=0)
     exact, apart, inside = (np.take_along_axis(a, order, 0) for a in (exact, apart, inside))
     new = np.diff(exact, axis=0, prepend=-np.inf) > 1e-6
@@ -90,9 +113,10 @@ def imitations() -> Iterator[tuple[str, Sequence[Imitation]]]:
             yield f"{title} 8 bits for each {group}", nudged
 
 
-def is_imitated(found: np.ndarray, imitated: Sequence[np.ndarray]) -> bool:
-    """Whether each number is met by one of the imitations, but for the last digits of floats."""
-    reach = float(np.ptp(found)) if found.size else 0.0
+def is_imitated(found: np.ndarray, imitated: Sequence[np.ndarray], reach: float) -> bool:
+    """Whether each number is met by one of the imitations, but for the last digits of floats, which
+    are measured by the reach of all numbers.
+    """
     nearest = np.min([np.abs(found - one) for one in imitated], axis=0)
     return bool(np.all(nearest <= IMITATED * (reach or 1.0)))
 

@@ -24,12 +24,13 @@ from fourfold.op.window import Padding
 from fourfold.ops.conv2d import Conv2d
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
-from fourfold.report import layer_comparison
+from fourfold.report import exact_rows, layer_comparison
 from fourfold.report.layer_comparison import LayerComparison
-from fourfold.report.layers import MEANING
+from fourfold.report.layers import KERNEL, MEANING
 from fourfold.report.verify import Sample, Verification, verify_sample
 
 pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
+Change = Callable[[np.ndarray], np.ndarray]
 CONV = "Conv2DOptions"
 STRIDES = {"StrideH": 1, "StrideW": 1}
 CHANNELS, IMAGE = (8, 24, 16), (12, 12)
@@ -117,6 +118,12 @@ def swapped(whole: np.ndarray) -> np.ndarray:
     return changed
 
 
+def neighbours_swapped(scales: np.ndarray) -> np.ndarray:
+    changed = scales.copy()
+    changed[[5, 6]] = scales[[6, 5]]
+    return changed
+
+
 def one_larger(scales: np.ndarray) -> np.ndarray:
     changed = scales.copy()
     changed[5] *= 1 + 1 / 32
@@ -131,6 +138,7 @@ FAULTS: dict[str, dict[str, Any]] = {
     },
     "scales are wrong by 1/127": {"factors": lambda scales: scales * (1 + 1 / 127)},
     "the scale of one channel is wrong": {"factors": one_larger},
+    "the scales of two channels are swapped": {"factors": neighbours_swapped},
     "there is no bias": {"has_bias": False},
 }
 GRID_FAULTS: dict[str, dict[str, Any]] = {
@@ -150,22 +158,76 @@ def unsigned_weights(graph: Graph) -> Graph:
     return replace(graph, constants={**graph.constants, str(node.inputs[1]): changed})
 
 
-def padding_off_by_one(graph: Graph) -> Graph:
+def with_windows(graph: Graph, **changes: Any) -> Graph:
     def change(node: Node) -> Node:
         if not isinstance(node.attributes, Conv2d):
             return node
-        return replace(node, attributes=replace(node.attributes, padding=Padding(2, 0, 1, 1)))
+        return replace(node, attributes=replace(node.attributes, **changes))
 
     return replace(graph, nodes=tuple(change(node) for node in graph.nodes))
 
 
-def play_in_numpy(
-    lowering: LoweringInput, arrays: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    graph = lowering.graph
-    made = (name for node in graph.nodes for name in node.outputs)
-    every = tuple(dict.fromkeys((*graph.outputs, *made)))
-    return {**arrays, **evaluate(replace(graph, outputs=every), arrays)}
+def padding_off_by_one(graph: Graph) -> Graph:
+    return with_windows(graph, padding=Padding(2, 0, 1, 1))
+
+
+def stride_off_by_one(graph: Graph) -> Graph:
+    """With so much padding that results have their shape all the same."""
+    return with_windows(graph, stride=(2, 2), padding=Padding(6, 7, 6, 7))
+
+
+def dilation_off_by_one(graph: Graph) -> Graph:
+    return with_windows(graph, dilation=(2, 2), padding=Padding(2, 2, 2, 2))
+
+
+GRAPH_FAULTS = (unsigned_weights, padding_off_by_one, stride_off_by_one, dilation_off_by_one)
+
+
+def nan_in_one_element(array: np.ndarray) -> np.ndarray:
+    changed = array.copy()
+    changed[0, 11, 3, 2] = np.nan
+    return changed
+
+
+def one_element_off(array: np.ndarray) -> np.ndarray:
+    """By a step, or by a thousandth of the range: further than roundings go."""
+    changed = array.copy()
+    changed[0, 11, 3, 2] += 1 if np.array_equal(array, np.rint(array)) else 1e-3 * np.ptp(array)
+    return changed
+
+
+def first_row_repeated(array: np.ndarray) -> np.ndarray:
+    changed = array.copy()
+    changed[:, 1] = array[:, 0]
+    return changed
+
+
+def channels_permuted(array: np.ndarray) -> np.ndarray:
+    return np.roll(array, 1, axis=-1)
+
+
+KERNEL_FAULTS: tuple[Change, ...] = (
+    nan_in_one_element,
+    one_element_off,
+    first_row_repeated,
+    channels_permuted,
+)
+
+
+def player_in_numpy(change: Change) -> Callable[..., dict[str, np.ndarray]]:
+    """Plays graphs by the references. The change is what kernels of the first layer do wrong."""
+
+    def play(lowering: LoweringInput, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        graph, values = lowering.graph, {**arrays}
+        first = next(node for node in graph.nodes if node.op == "conv2d")
+        for node in graph.nodes:
+            reads = tuple(name for name in node.reads if name not in graph.constants)
+            alone = replace(graph, nodes=(node,), inputs=reads, outputs=node.outputs)
+            made = evaluate(alone, {name: values[name] for name in reads})
+            values |= {name: change(made[name]) for name in made} if node is first else made
+        return values
+
+    return play
 
 
 def verify(
@@ -173,8 +235,11 @@ def verify(
     monkeypatch: pytest.MonkeyPatch,
     misread: Mapping[str, Any] | None = None,
     change: Callable[[Graph], Graph] = lambda graph: graph,
+    spoil: Change = lambda array: array,
 ) -> Verification:
-    """The network of a kind beside LiteRT, where we take its file for another one, or its graph."""
+    """The network of a kind beside LiteRT, where we take its file for another one, or its graph, or
+    a kernel spoils what the first layer gives.
+    """
     content, other = File(kind).content(), File(kind, **(misread or {})).content()
     x = np.random.default_rng(7).integers(-128, 128, (1, *IMAGE, CHANNELS[0])).astype(np.int8)
     if kind != "integers":
@@ -187,7 +252,7 @@ def verify(
         return replace(found, main=change(found.main), source_graph=true)
 
     monkeypatch.setattr(load, "read_model", read)
-    monkeypatch.setattr(layer_comparison, "play_all", play_in_numpy)
+    monkeypatch.setattr(layer_comparison, "play_all", player_in_numpy(spoil))
     options = CompileOptions("fp32")
     ours = LayerComparison.of(content, NULL_GPU, options, [x]).outputs()
     theirs = litert.ENGINE.open_model(content, {"x": x}, 1)()
@@ -199,6 +264,13 @@ def first_fault(found: Verification) -> tuple[str, str]:
     assert not found.agrees
     assert found.first is not None
     return found.first.op, found.first.verdict
+
+
+@pytest.fixture(params=["whole", "by rows"], autouse=True)
+def judged(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How values are judged: as a whole, or, as large ones are, a row or two at a time."""
+    if request.param == "by rows":
+        monkeypatch.setattr(exact_rows, "TOGETHER", 400)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -217,11 +289,22 @@ def test_a_fault_is_found(kind: str, fault: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("change", [unsigned_weights, padding_off_by_one])
+@pytest.mark.parametrize("change", GRAPH_FAULTS)
 def test_a_fault_of_the_reader_is_found(
     kind: str, change: Callable[[Graph], Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert first_fault(verify(kind, monkeypatch, change=change)) == ("CONV_2D", MEANING)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("spoil", KERNEL_FAULTS)
+def test_a_fault_of_a_kernel_is_found(
+    kind: str, spoil: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = verify(kind, monkeypatch, spoil=spoil)
+    assert first_fault(found) == ("CONV_2D", KERNEL)
+    assert found.first is not None
+    assert found.first.name == "y0"
 
 
 @pytest.mark.parametrize("fault", GRID_FAULTS)
