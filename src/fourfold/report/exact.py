@@ -11,7 +11,7 @@ from fourfold.graph import Graph, Node
 from fourfold.op.registry import registry
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.ops.quantize import Quantize
-from fourfold.report.exact_rows import ROW_AXIS, Rows, needed_rows
+from fourfold.report.exact_rows import ROW_AXIS, RowRange, needed_rows
 from fourfold.types import blank_array
 
 Given = Callable[[str], np.ndarray | None]
@@ -43,8 +43,8 @@ class _Part(NamedTuple):
     """A node as it is evaluated: for which rows of its result, from which rows of its inputs."""
 
     node: Node
-    rows: Rows | None
-    inputs: Mapping[str, Rows | None]
+    rows: RowRange | None
+    inputs: Mapping[str, RowRange | None]
 
 
 class ExactGraph:
@@ -62,7 +62,7 @@ class ExactGraph:
         self._positions = {id(node): place for place, node in enumerate(graph.nodes)}
         self.rounds_on_the_way = False  # of what was evaluated
 
-    def value(self, name: str, rows: Rows | None = None) -> np.ndarray:
+    def value(self, name: str, rows: RowRange | None = None) -> np.ndarray:
         """The value by its definition, even where it is given itself."""
         producer, found = self._graph.producers.get(name), self._whole.get(name)
         if producer is not None and found is None:
@@ -71,7 +71,9 @@ class ExactGraph:
         assert found is not None, f"nothing makes '{name}'"
         return in_doubles(_cut(found, rows, ROW_AXIS))
 
-    def before_rounding(self, name: str, rows: Rows | None = None) -> StepsBeforeRounding | None:
+    def before_rounding(
+        self, name: str, rows: RowRange | None = None
+    ) -> StepsBeforeRounding | None:
         """The value before its last rounding; None where it is not rounded to a grid."""
         node = self._graph.producers.get(name)
         rounding = None if node is None else grid_rounding(node)
@@ -81,11 +83,11 @@ class ExactGraph:
         steps = np.clip(source / rounding.scale, rounding.low, rounding.high)
         return StepsBeforeRounding(steps, grid_distance(rounding), rounding.low, rounding.high)
 
-    def _source(self, name: str, rows: Rows | None) -> np.ndarray:
+    def _source(self, name: str, rows: RowRange | None) -> np.ndarray:
         found = self._find(name)
         return self.value(name, rows) if found is None else in_doubles(_cut(found, rows, ROW_AXIS))
 
-    def _evaluate(self, last: Node, rows: Rows | None) -> Mapping[str, np.ndarray]:
+    def _evaluate(self, last: Node, rows: RowRange | None) -> Mapping[str, np.ndarray]:
         """What `last` makes of what is given, and nothing of what is made on the way."""
         parts = self._parts(last, rows)
         covered = {name: part.rows for part in parts for name in part.node.outputs}
@@ -104,9 +106,9 @@ class ExactGraph:
         left = rows if parts[-1].rows is None else None  # where all rows were made
         return {name: _cut(values[name], left, ROW_AXIS) for name in last.outputs}
 
-    def _parts(self, last: Node, rows: Rows | None) -> list[_Part]:
+    def _parts(self, last: Node, rows: RowRange | None) -> list[_Part]:
         """What is to be evaluated, in the order of the graph."""
-        asked: dict[str, Rows | None] = dict.fromkeys(last.outputs, rows)
+        asked: dict[str, RowRange | None] = dict.fromkeys(last.outputs, rows)
         parts = []
         for node in reversed(self._path(last)):
             wanted = _joined([asked[name] for name in node.outputs if name in asked])
@@ -116,14 +118,14 @@ class ExactGraph:
             parts.append(part)
         return parts[::-1]
 
-    def _part(self, node: Node, rows: Rows | None) -> _Part:
+    def _part(self, node: Node, rows: RowRange | None) -> _Part:
         types = self._graph.types
         shapes = [None if name is None else types[name].shape for name in node.inputs]
         result = types[node.outputs[0]].shape
         needed = None if rows is None else needed_rows(node, shapes, result, rows)
         if needed is None:
             return _Part(node, None, dict.fromkeys(node.reads))
-        inputs: dict[str, Rows | None] = {}
+        inputs: dict[str, RowRange | None] = {}
         for name, one in zip(node.inputs, needed.inputs, strict=True):
             if name is not None:
                 inputs[name] = _joined([inputs[name], one]) if name in inputs else one
@@ -147,7 +149,7 @@ class ExactGraph:
         name: str,
         part: _Part,
         values: Mapping[str, np.ndarray],
-        covered: Mapping[str, Rows | None],
+        covered: Mapping[str, RowRange | None],
     ) -> np.ndarray:
         """The rows of an input that a part needs, in doubles."""
         rows, result = part.inputs[name], self._graph.types[part.node.outputs[0]].shape
@@ -161,7 +163,7 @@ class ExactGraph:
         if rows is None:
             return in_doubles(found)
         axis = len(self._graph.types[name].shape) - len(result) + ROW_AXIS
-        return in_doubles(_cut(found, Rows(rows.first - first, rows.end - first), axis))
+        return in_doubles(_cut(found, RowRange(rows.first - first, rows.end - first), axis))
 
     def _apply(self, node: Node, values: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         rounding = grid_rounding(node)
@@ -187,7 +189,7 @@ class ExactGraph:
         return self._given(name)
 
 
-def _joined(rows: Sequence[Rows | None]) -> Rows | None:
+def _joined(rows: Sequence[RowRange | None]) -> RowRange | None:
     """All rows from the first to the last of any; None is all that there are."""
     first, *others = rows
     for other in others:
@@ -195,7 +197,7 @@ def _joined(rows: Sequence[Rows | None]) -> Rows | None:
     return first
 
 
-def _cut(array: np.ndarray, rows: Rows | None, axis: int) -> np.ndarray:
+def _cut(array: np.ndarray, rows: RowRange | None, axis: int) -> np.ndarray:
     return array if rows is None else array[rows.of(axis)]
 
 

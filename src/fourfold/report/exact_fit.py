@@ -11,7 +11,7 @@ import numpy as np
 
 from fourfold.report.compare import Deviation, Differences
 from fourfold.report.exact import Given
-from fourfold.report.exact_rows import ROW_AXIS, Rows, slabs
+from fourfold.report.exact_rows import ROW_AXIS, RowRange, slabs
 from fourfold.report.exact_tensors import Exact, ExactTensor, ExactTensors
 from fourfold.report.rounding import (
     NEAREST,
@@ -36,20 +36,20 @@ class ExactFit:
         self._exact = tensors.tensor(name, self._given)
         self._differences = Differences()
         self._limit: float | None = None  # that rounding leaves, for what is rounded to steps
-        self._farthest: list[tuple[Rows | None, float]] = []
+        self._farthest: list[tuple[RowRange | None, float]] = []
         self.noise = RoundingNoise(found.size, tensors.tensors.zero_shift(name))
         for rows in self._slabs():
             self._add(rows)
 
-    def _slabs(self) -> Sequence[Rows | None]:
+    def _slabs(self) -> Sequence[RowRange | None]:
         """All at once where the shape is none that was expected."""
         shape = self._found.shape
         return tuple(slabs(shape)) if shape == self._tensors.shape(self._name) else (None,)
 
-    def _part(self, rows: Rows | None) -> np.ndarray:
+    def _part(self, rows: RowRange | None) -> np.ndarray:
         return self._found if rows is None else self._found[rows.of(ROW_AXIS)]
 
-    def _add(self, rows: Rows | None) -> None:
+    def _add(self, rows: RowRange | None) -> None:
         exact, found = self._exact.exact(rows), self._part(rows)
         self._differences.add(found, exact.real)
         apart = self._apart(found, exact)
@@ -103,7 +103,7 @@ class ExactFit:
         ways = [self._tensors.tensor(self._name, self._given, nudge) for nudge in (TIE, -TIE)]
         return all(self._is_near(rows, ways, limit) for rows in far)
 
-    def _is_near(self, rows: Rows | None, ways: Sequence[ExactTensor], limit: float) -> bool:
+    def _is_near(self, rows: RowRange | None, ways: Sequence[ExactTensor], limit: float) -> bool:
         """Whether each number is near what one of several ways to round gives."""
         found = self._part(rows)
         least = self._apart(found, self._exact.exact(rows))

@@ -22,14 +22,14 @@ POOLS = ("average_pool2d", "max_pool2d", "max_pool2d_index")
 TOGETHER = 2**18  # elements of a result that are judged at once
 
 
-class Rows(NamedTuple):
+class RowRange(NamedTuple):
     """From the first to the one before `end`."""
 
     first: int
     end: int
 
-    def joined(self, other: Rows) -> Rows:
-        return Rows(min(self.first, other.first), max(self.end, other.end))
+    def joined(self, other: RowRange) -> RowRange:
+        return RowRange(min(self.first, other.first), max(self.end, other.end))
 
     def of(self, axis: int) -> tuple[slice, ...]:
         """What takes them out of an array that has them along an axis."""
@@ -40,10 +40,10 @@ class NeededRows(NamedTuple):
     """A node that makes some rows only, and the rows of each input for it; None for all of one."""
 
     node: Node
-    inputs: tuple[Rows | None, ...]
+    inputs: tuple[RowRange | None, ...]
 
 
-def slabs(shape: Shape) -> Iterator[Rows | None]:
+def slabs(shape: Shape) -> Iterator[RowRange | None]:
     """The rows of a value that are judged together, in order; None where that is all of it."""
     if len(shape) != 4 or shape[ROW_AXIS] < 2 or math.prod(shape) <= TOGETHER:
         yield None
@@ -51,7 +51,7 @@ def slabs(shape: Shape) -> Iterator[Rows | None]:
     height = shape[ROW_AXIS]
     count = max(1, TOGETHER * height // math.prod(shape))
     for first in range(0, height, count):
-        yield Rows(first, min(first + count, height))
+        yield RowRange(first, min(first + count, height))
 
 
 def row_axis(shape: Shape, result: Shape) -> int | None:
@@ -61,7 +61,7 @@ def row_axis(shape: Shape, result: Shape) -> int | None:
 
 
 def needed_rows(
-    node: Node, shapes: Sequence[Shape | None], result: Shape, rows: Rows
+    node: Node, shapes: Sequence[Shape | None], result: Shape, rows: RowRange
 ) -> NeededRows | None:
     """None where an op is not known to make rows one by one. `shapes` are those of its inputs."""
     attributes = node.attributes
@@ -95,14 +95,14 @@ def _window(node: Node, shapes: Sequence[Shape | None]) -> Window | None:
     return None
 
 
-def _under_window(node: Node, window: Window, height: int, rows: Rows) -> NeededRows | None:
+def _under_window(node: Node, window: Window, height: int, rows: RowRange) -> NeededRows | None:
     """What lies under the windows of these rows; what is beyond the image stays padding."""
     stride, padding = window.stride[0], window.padding
     first = rows.first * stride - padding.top
     end = (rows.end - 1) * stride - padding.top + window.reach[0]
     left = Padding(max(-first, 0), max(end - height, 0), *padding.width)
     attributes = replace(node.attributes, padding=left)  # type: ignore[type-var]
-    inside = Rows(max(first, 0), min(end, height))
+    inside = RowRange(max(first, 0), min(end, height))
     if inside.first >= inside.end:  # all is padding
         return None
     others = (None,) * (len(node.inputs) - 1)

@@ -14,7 +14,7 @@ from fourfold.report.exact import (
     grid_distance,
     grid_rounding,
 )
-from fourfold.report.exact_rows import Rows
+from fourfold.report.exact_rows import RowRange
 from fourfold.report.values import FOREIGN, EngineTensors, FileTensors
 from fourfold.types import Shape
 
@@ -39,7 +39,7 @@ class ExactTensor:
     def rounds_on_the_way(self) -> bool:
         return self.graph.rounds_on_the_way
 
-    def exact(self, rows: Rows | None = None) -> Exact:
+    def exact(self, rows: RowRange | None = None) -> Exact:
         steps = self.graph.before_rounding(self.name, rows)
         if steps is None:
             return Exact(self.graph.value(self.name, rows), None)

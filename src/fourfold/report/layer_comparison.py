@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 
@@ -88,12 +89,12 @@ class LayerComparison:
     @property
     def is_whole(self) -> bool:
         """Whether one part is all of the model, so that its results are the model's."""
-        return len(self._lowerings) == 1 and {*self._graph.results} <= self.kernels.arrays.keys()
+        return len(self._lowerings) == 1 and all(map(self.kernels.has, self._graph.results))
 
     def outputs(self, full: bool = False) -> list[np.ndarray]:
         """What our kernels gave in the end, in the precision asked for or in full."""
         kernels = self.full if full else self.kernels
-        return [kernels.arrays[name] for name in self._graph.results]
+        return [kernels.known(name) for name in self._graph.results]
 
     def engine_outputs(self) -> list[np.ndarray | None]:
         """What the engine gave with the kernels that show every value."""
@@ -118,7 +119,9 @@ class LayerComparison:
         found = KernelTensors(self.tensors)
         for lowering in lowerings:
             arrays = {name: self._engine_value(name) for name in lowering.graph.arguments}
-            found.add(play_all(lowering, arrays))
+            names = found.choose(lowering.graph)
+            for name, array in chain(arrays.items(), play_all(lowering, arrays, names)):
+                found.add(name, array)
         return found
 
     def _engine_value(self, name: str) -> np.ndarray:
@@ -178,9 +181,8 @@ class LayerComparison:
 
     def _kernel_or_rewrite(self, lowering: LoweringInput, called: str) -> tuple[str, str]:
         """Which of the two made it: the node as it was rewritten tells them apart."""
-        arrays = self.kernels.arrays
-        graph = ExactGraph(lowering.graph, arrays.get)
-        found = deviation(arrays[called], graph.value(called))
+        graph = ExactGraph(lowering.graph, self.kernels.array)
+        found = deviation(self.kernels.known(called), graph.value(called))
         if not found.broken and found.largest <= OWN_TOLERANCE[self._precision]:
             return REWRITE, "the rewritten graph says something else than the model"
         return KERNEL, "our kernel does not give what its op's definition does"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +13,11 @@ from fourfold.cpu.protocol import ModelValues
 from fourfold.formats import Model
 from fourfold.graph import Graph, Node
 from fourfold.plan.tensor_binding import TensorId
-from fourfold.types import DType, Quantization, dequantize, to_integers
+from fourfold.types import DType, Quantization, TensorType, dequantize, to_integers
 
 Grid = tuple[Quantization, DType]
 COUNTED = "/steps"  # the ending of values that count the steps of the value before it
+FETCHED = 2**28  # bytes of values that one run gives, at most, but for a larger one
 FOREIGN = "foreign"  # the op of nodes that only the file's own engine can run
 
 
@@ -69,10 +70,10 @@ class FileTensors:
     def _has_numbers(self, value: str) -> bool:
         return self._graph.types[value].dtype.has_numpy
 
-    def has_shape(self, value: str, array: np.ndarray) -> bool:
-        """Whether an array is this value: a rewrite may use its name for one of another layout."""
+    def is_value(self, value: str, type: TensorType) -> bool:
+        """Whether a value has its type's shape: a rewrite may use its name for another layout."""
         known = self._graph.types.get(value)
-        return known is not None and array.shape == known.shape and array.dtype != object
+        return known is not None and type.shape == known.shape and type.dtype.has_numpy
 
     def converted(self, array: np.ndarray, value: str) -> np.ndarray:
         """A tensor in the form that the graph has a value in: real numbers or integers."""
@@ -111,53 +112,107 @@ class KernelTensors:
     def __init__(self, tensors: FileTensors) -> None:
         self._tensors = tensors
         self._names: dict[TensorId, str] = {}
-        self.arrays: dict[str, np.ndarray] = {}
+        self._arrays: dict[str, np.ndarray] = {}
 
-    def add(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.arrays.update(arrays)
-        for name in arrays:
+    def choose(self, graph: Graph) -> list[str]:
+        """The values of a part that stand for tensors, one for each, and what the part gives."""
+        made = (name for node in graph.nodes for name in node.outputs)
+        for name in (*graph.arguments, *graph.results, *made):
             value = name.removesuffix(COUNTED)
             tensor = self._tensors.of(value)
-            if tensor is not None and self._tensors.has_shape(value, arrays[name]):
+            if tensor is not None and self._tensors.is_value(value, graph.types[name]):
                 self._names.setdefault(tensor, name)
+        chosen = {*self._names.values(), *graph.results}
+        return [name for name in graph.producers if name in chosen]
+
+    def add(self, name: str, array: np.ndarray) -> None:
+        self._arrays[name] = _packed(array) if name.endswith(COUNTED) else array
+
+    def has(self, name: str) -> bool:
+        return name in self._arrays
+
+    def array(self, name: str) -> np.ndarray | None:
+        """A value as the kernels have it."""
+        found = self._arrays.get(name)
+        counts = found is not None and name.endswith(COUNTED) and found.dtype.kind != "f"
+        return found.astype(np.float32) if found is not None and counts else found
+
+    def known(self, name: str) -> np.ndarray:
+        """The same of one that is kept."""
+        found = self.array(name)
+        assert found is not None, f"'{name}' is kept by nobody"
+        return found
 
     def name(self, value: str) -> str | None:
         """What the kernels call the tensor of a value."""
         tensor = self._tensors.of(value)
-        return None if tensor is None else self._names.get(tensor)
+        found = None if tensor is None else self._names.get(tensor)
+        return found if found in self._arrays else None
 
     def value(self, value: str) -> np.ndarray | None:
         name = self.name(value)
-        if name is None:
+        array = None if name is None else self.array(name)
+        if name is None or array is None:
             return None
-        array, grid = self.arrays[name], self._tensors.grid(value)
+        grid = self._tensors.grid(value)
         if name.endswith(COUNTED):
             assert grid is not None, f"'{name}' counts the steps of no grid"
             array = np.asarray(array * np.float32(grid[0].scale[0]))
         return self._tensors.converted(array, value)
 
 
-def play_all(lowering: LoweringInput, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """All values of a graph, those on the way through copies, so that they stay as they are."""
+def _packed(array: np.ndarray) -> np.ndarray:
+    """Whole numbers in as few bytes as they need; what holds others as it is."""
+    low, high = (array.min(), array.max()) if array.size else (0, 0)
+    for kind in (np.int8, np.uint8, np.int16):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            packed = array.astype(kind)
+            return packed if np.array_equal(packed, array) else array
+    return array
+
+
+def play_all(
+    lowering: LoweringInput, arrays: Mapping[str, np.ndarray], names: Sequence[str]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """These values of a graph, those on the way through copies, so that they stay as they are.
+
+    Large ones come by several runs, so that whoever packs them never has all at once.
+    """
     graph = lowering.graph
-    copies = {
-        name: f"{name}/seen"
-        for node in graph.nodes
-        for name in node.outputs
-        if name not in graph.outputs
-    }
-    player = players.make_player(
-        lowering.device, lowering._replace(graph=_with_copies(graph, copies)).plan()
-    )
+    copies = {name: f"{name}/seen" for name in names if name not in graph.outputs}
+    plan = lowering._replace(graph=_with_copies(graph, copies)).plan()
+    player = players.make_player(lowering.device, plan)
+    given, titles = [arrays[name] for name in graph.arguments], (*graph.results, *copies)
     try:
-        results: Sequence[np.ndarray] = player.run([arrays[name] for name in graph.arguments])
+        for group in _groups([port.type for port in plan.outputs]):
+            into = [
+                np.empty(port.type.shape, port.type.dtype.numpy) if place in group else None
+                for place, port in enumerate(plan.outputs)
+            ]
+            player.reset()  # a state is what it was before the first run
+            results = player.run(given, into)
+            yield from ((titles[place], results[place]) for place in group)
     finally:
         player.close()
-    return {**arrays, **dict(zip((*graph.results, *copies), results, strict=True))}
+
+
+def _groups(types: Sequence[TensorType]) -> Iterator[range]:
+    """Neighbours that are fetched together."""
+    first, size = 0, 0
+    for place, type in enumerate(types):
+        if place > first and size + type.bytes > FETCHED:
+            yield range(first, place)
+            first, size = place, 0
+        size += type.bytes
+    yield range(first, len(types))
 
 
 def _with_copies(graph: Graph, copies: Mapping[str, str]) -> Graph:
-    nodes = tuple(Node("identity", (name,), (copy,)) for name, copy in copies.items())
+    """Each value is copied as soon as it is there, so that its memory is free for others again."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        seen = (name for name in node.outputs if name in copies)
+        nodes += [node, *(Node("identity", (name,), (copies[name],)) for name in seen)]
     types = {**graph.types, **{copy: graph.types[name] for name, copy in copies.items()}}
     outputs = (*graph.outputs, *copies.values())
-    return replace(graph, nodes=(*graph.nodes, *nodes), types=types, outputs=outputs)
+    return replace(graph, nodes=tuple(nodes), types=types, outputs=outputs)

@@ -15,7 +15,7 @@ from fourfold.ops.conv2d import Conv2d
 from fourfold.ops.fake_quantize import FakeQuantize
 from fourfold.report.compare import AT_ONCE, Differences, deviation
 from fourfold.report.exact import ExactGraph, StepsBeforeRounding
-from fourfold.report.exact_rows import TOGETHER, Rows, needed_rows, slabs
+from fourfold.report.exact_rows import TOGETHER, RowRange, needed_rows, slabs
 from fourfold.report.rounding import RoundingNoise
 from fourfold.types import DType, TensorType
 
@@ -35,7 +35,7 @@ def test_rows_of_every_op_are_those_of_the_whole(name: str) -> None:
         whole = ExactGraph(graph, given.get).value(node.outputs[0])
         by_rows = ExactGraph(graph, given.get)
         for first in range(0, shape[1], 2):
-            rows = Rows(first, min(first + 2, shape[1]))
+            rows = RowRange(first, min(first + 2, shape[1]))
             found = by_rows.value(node.outputs[0], rows)
             np.testing.assert_allclose(found, whole[:, first : rows.end], rtol=1e-12, atol=1e-12)
 
@@ -52,7 +52,7 @@ def test_windows_and_pointwise_ops_need_some_rows_only() -> None:
             result = graph.types[node.outputs[0]].shape
             along_rows = getattr(node.attributes, "axis", 3) in (1, -3)
             if len(result) == 4 and result[1] > 1 and not along_rows:
-                assert needed_rows(node, inputs, result, Rows(0, 1)) is not None, node
+                assert needed_rows(node, inputs, result, RowRange(0, 1)) is not None, node
 
 
 def test_a_chain_to_a_rounding_is_the_same_by_rows() -> None:
@@ -77,7 +77,7 @@ def test_a_chain_to_a_rounding_is_the_same_by_rows() -> None:
     whole = ExactGraph(graph, given.get).before_rounding("y")
     assert whole is not None
     by_rows = ExactGraph(graph, given.get)
-    for rows in (Rows(0, 5), Rows(5, 11), Rows(11, 12)):
+    for rows in (RowRange(0, 5), RowRange(5, 11), RowRange(11, 12)):
         part = by_rows.before_rounding("y", rows)
         assert part is not None
         np.testing.assert_allclose(part.steps, whole.steps[:, rows.first : rows.end], rtol=1e-12)

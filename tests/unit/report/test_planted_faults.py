@@ -5,7 +5,7 @@ NumPy plays the plans here: what is wrong is what we take the file to say, so ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -214,10 +214,12 @@ KERNEL_FAULTS: tuple[Change, ...] = (
 )
 
 
-def player_in_numpy(change: Change) -> Callable[..., dict[str, np.ndarray]]:
+def player_in_numpy(change: Change) -> Callable[..., Iterator[tuple[str, np.ndarray]]]:
     """Plays graphs by the references. The change is what kernels of the first layer do wrong."""
 
-    def play(lowering: LoweringInput, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def play(
+        lowering: LoweringInput, arrays: Mapping[str, np.ndarray], names: Sequence[str]
+    ) -> Iterator[tuple[str, np.ndarray]]:
         graph, values = lowering.graph, {**arrays}
         first = next(node for node in graph.nodes if node.op == "conv2d")
         for node in graph.nodes:
@@ -225,7 +227,7 @@ def player_in_numpy(change: Change) -> Callable[..., dict[str, np.ndarray]]:
             alone = replace(graph, nodes=(node,), inputs=reads, outputs=node.outputs)
             made = evaluate(alone, {name: values[name] for name in reads})
             values |= {name: change(made[name]) for name in made} if node is first else made
-        return values
+        return ((name, values[name]) for name in names)
 
     return play
 

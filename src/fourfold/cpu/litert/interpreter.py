@@ -30,10 +30,10 @@ def runtime() -> Any | None:
     return None
 
 
-def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False) -> Any:
+def make_interpreter(content: bytes, threads: int | None, plain: bool = False) -> Any:
     """An interpreter of a file; raises ValueError or RuntimeError for what LiteRT cannot run.
 
-    With `keep_all` every tensor can be read after a run: plain kernels, and memory is not shared.
+    What is `plain` runs in LiteRT's own kernels, without those of XNNPACK.
     """
     module = runtime()
     if module is None:
@@ -43,9 +43,9 @@ def make_interpreter(content: bytes, threads: int | None, keep_all: bool = False
             "install it with 'pip install fourfold[litert]'",
         )
     more: dict[str, Any] = {}
-    if keep_all:
-        plain = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        more = {"experimental_preserve_all_tensors": True, "experimental_op_resolver_type": plain}
+    if plain:
+        own = module.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        more = {"experimental_op_resolver_type": own}
     with native_output_logged(log):
         return module.Interpreter(model_content=content, num_threads=threads, **more)
 

@@ -24,18 +24,18 @@ class LitertPart:
         inputs: Sequence[TensorBinding],
         outputs: Sequence[TensorBinding],
         threads: int | None = None,
-        keep_all: bool = False,
+        plain: bool = False,
     ) -> None:
         self._content = content  # the interpreter reads weights in place
         self._inputs, self._outputs = tuple(inputs), tuple(outputs)
-        self._how = (threads, keep_all)
+        self._how = (threads, plain)
         try:
             self._interpreter = self._opened(*self._how)
         except (RuntimeError, ValueError) as error:
             raise refused_part("LiteRT", self._outputs, first_line(error)) from error
 
-    def _opened(self, threads: int | None, keep_all: bool) -> Any:
-        interpreter = make_interpreter(self._content, threads, keep_all)
+    def _opened(self, threads: int | None, plain: bool) -> Any:
+        interpreter = make_interpreter(self._content, threads, plain)
         shapes: Mapping[TensorId, Any] = {
             detail["index"]: detail["shape"] for detail in interpreter.get_input_details()
         }
@@ -90,7 +90,7 @@ class LitertPart:
         return found
 
     def value(self, binding: TensorBinding) -> np.ndarray:
-        """A copy of any tensor after a run, as the graph sees it (see `keep_all`)."""
+        """A copy of an output of the file after a run, as the graph sees it."""
         return binding.into_graph(self._interpreter.get_tensor(binding.tensor))
 
     def shapes(self) -> Mapping[str, Shape]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.cpu.litert.part import LitertPart
+from fourfold.errors import UnsupportedError
 from fourfold.plan.tensor_binding import TensorBinding
 
 if TYPE_CHECKING:
@@ -15,14 +16,26 @@ if TYPE_CHECKING:
 
 
 class LitertValues:
-    """A model that was run once, in plain kernels; its values are as the graph sees them."""
+    """A model that was run once with all of its tensors as outputs, in plain kernels where these
+    take it; its values are as the graph sees them.
+
+    LiteRT can keep all tensors by itself, but then it keeps what its kernels use meanwhile, too,
+    which for convolutions is many times as much.
+    """
 
     def __init__(self, model: Model, inputs: Sequence[np.ndarray]) -> None:
         source = model.source_graph
         assert source is not None, "a model that runs in LiteRT has a source graph"
         self._source, self._types = source, model.main.types
-        bindings = [self._binding(name) for name in model.main.arguments]
-        self._whole = LitertPart(source.content, bindings, (), keep_all=True)
+        arguments = model.main.arguments
+        seen = {source.tensor(name) for name, one in self._types.items() if one.dtype.has_numpy}
+        written = (name for unit in source.titles for name in source.writes(unit))
+        made = [name for name in dict.fromkeys(written) if source.tensor(name) in seen]
+        ends = [self._binding(name) for name in arguments]
+        pairs = zip(ends, inputs, strict=True)
+        self._passed = {one.tensor: one.into_file(array) for one, array in pairs}
+        self._made = {source.tensor(name) for name in made}
+        self._whole = _opened(source.write(tuple(source.titles), arguments, made), ends)
         self._whole.run(inputs)
 
     def _binding(self, value: str) -> TensorBinding:
@@ -31,7 +44,19 @@ class LitertValues:
         return TensorBinding(value, tensor, self._types[value], self._source.grid(value))
 
     def has(self, value: str) -> bool:
-        return self._source.tensor(value) is not None
+        tensor = self._source.tensor(value)
+        return tensor in self._made or tensor in self._passed
 
     def value(self, value: str) -> np.ndarray:
-        return self._whole.value(self._binding(value))
+        binding = self._binding(value)
+        if binding.tensor in self._passed:
+            return binding.into_graph(self._passed[binding.tensor])
+        return self._whole.value(binding)
+
+
+def _opened(content: bytes, inputs: Sequence[TensorBinding]) -> LitertPart:
+    """Some custom operators are known to XNNPACK alone."""
+    try:
+        return LitertPart(content, inputs, (), plain=True)
+    except UnsupportedError:
+        return LitertPart(content, inputs, ())
