@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -52,14 +53,11 @@ class LayerComparison:
         options: CompileOptions,
         inputs: Sequence[np.ndarray],
     ) -> None:
-        self._graph, self._lowerings, self._options = model.main, lowerings, options
-        engine = usable_engine(model.cpu_engine)
-        self.engine_title = engine.title
+        self._model, self._lowerings, self._options = model, lowerings, options
+        self._graph, self._passed = model.main, dict(zip(model.main.arguments, inputs, strict=True))
+        self._engine = usable_engine(model.cpu_engine)
         self.tensors = FileTensors(model)
-        self.engine = EngineTensors(self.tensors, engine.compute_values(model, inputs))
-        self._exact = ExactTensors(self._graph, self.tensors, self.engine)
         self.kernels = self._play(lowerings)
-        self._full: KernelTensors | None = None
 
     @staticmethod
     def of(
@@ -100,32 +98,40 @@ class LayerComparison:
         """What the engine gave with the kernels that show every value."""
         return [self.engine.value(name) for name in self._graph.results]
 
-    def exact_outputs(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def exact_outputs(self) -> list[np.ndarray]:
         """The model by its definitions alone, from its inputs on."""
-        given = dict(zip(self._graph.arguments, inputs, strict=True))
-        exact = ExactGraph(self._graph, given.get)
+        exact = ExactGraph(self._graph, self._passed.get)
         return [exact.value(name) for name in self._graph.results]
 
-    @property
+    @cached_property
+    def engine(self) -> EngineTensors:
+        """The engine's values, asked for once ours are packed: so both need less memory."""
+        values = self._engine.compute_values(self._model, [*self._passed.values()])
+        return EngineTensors(self.tensors, values)
+
+    @cached_property
+    def _exact(self) -> ExactTensors:
+        return ExactTensors(self._graph, self.tensors, self.engine)
+
+    @cached_property
     def full(self) -> KernelTensors:
-        """The same in full precision."""
-        if self._full is None:
-            options = kernel_options(replace(self._options, precision="fp32"))
-            self._full = self._play([one._replace(options=options) for one in self._lowerings])
-        return self._full
+        """The same as `kernels` in full precision."""
+        options = kernel_options(replace(self._options, precision="fp32"))
+        return self._play([one._replace(options=options) for one in self._lowerings])
 
     def _play(self, lowerings: Sequence[LoweringInput]) -> KernelTensors:
         """Each part gets the engine's values, so that none answers for those before it."""
         found = KernelTensors(self.tensors)
         for lowering in lowerings:
-            arrays = {name: self._engine_value(name) for name in lowering.graph.arguments}
+            arrays = {name: self._argument(name) for name in lowering.graph.arguments}
             names = found.choose(lowering.graph)
             for name, array in chain(arrays.items(), play_all(lowering, arrays, names)):
                 found.add(name, array)
         return found
 
-    def _engine_value(self, name: str) -> np.ndarray:
-        found = self.engine.value(name)
+    def _argument(self, name: str) -> np.ndarray:
+        passed = self._passed.get(name)
+        found = self.engine.value(name) if passed is None else passed
         assert found is not None, f"the engine has no '{name}'"
         return np.asarray(found, order="C")
 
@@ -137,19 +143,32 @@ class LayerComparison:
                 yield layer
 
     def _layer(self, name: str) -> Layer | None:
+        layer = self._difference(name)
+        if layer is None:
+            return None
+        layer, shown = self._engine_judged(layer)
+        if self.kernels.name(name) is not None:
+            return self._judged(layer, shown)
+        assert layer.engine_own is not None
+        layer = replace(layer, difference=layer.engine_own)
+        return None if shown is None else replace(layer, verdict=shown[0], reason=shown[1])
+
+    def _difference(self, name: str) -> Layer | None:
+        """How far the two sides are apart, where ours is kept; None where the engine has none."""
         expected, ours = self.engine.value(name), self.kernels.value(name)
         if expected is None or expected.dtype == object:
             return None
-        theirs = ExactFit(self._exact, name, self.engine)
-        shown, engine_own = self._engine_verdict(name, theirs), theirs.deviation
-        found = engine_own if ours is None else deviation(ours, expected)
-        step = self._exact.step(name)
+        found, step = (
+            deviation(expected if ours is None else ours, expected),
+            self._exact.step(name),
+        )
         allowed = _allowed(expected, step, TOLERANCE[self._precision])
-        layer = Layer(name, self.tensors.title(name), expected.shape, found, allowed, step=step)
-        layer = replace(layer, engine_own=engine_own)
-        if ours is None:
-            return None if shown is None else replace(layer, verdict=shown[0], reason=shown[1])
-        return self._judged(layer, shown)
+        return Layer(name, self.tensors.title(name), expected.shape, found, allowed, step=step)
+
+    def _engine_judged(self, layer: Layer) -> tuple[Layer, tuple[str, str] | None]:
+        """What the engine adds, and whose that is; both sides at once would be too much memory."""
+        fit = ExactFit(self._exact, layer.name, self.engine)
+        return replace(layer, engine_own=fit.deviation), self._engine_verdict(layer.name, fit)
 
     def _judged(self, layer: Layer, shown: tuple[str, str] | None) -> Layer:
         """The first that holds: ours is wrong by itself; the engine's is; both got other inputs."""
@@ -191,17 +210,17 @@ class LayerComparison:
         """Nothing where the engine gives the exact result; else whether its rounding is why."""
         if fit.is_exact(OWN_TOLERANCE["fp32"]):
             return None
-        verdict = f"{ROUNDED} {self.engine_title}"
+        verdict = f"{ROUNDED} {self._engine.title}"
         if fit.noise.is_rounding():
             most = fit.noise.most
             return verdict, f"it is at most {most:.2f} steps from the exact result, without bias"
         for title, ways in imitations() if self.tensors.rounds(name) else ():
             if fit.is_imitated(ways):
                 return verdict, f"it rounds the input to {title}: so rounded, ours is the same"
-        return MEANING, f"{self.engine_title} gives another result for the same inputs"
+        return MEANING, f"{self._engine.title} gives another result for the same inputs"
 
 
 def _allowed(expected: np.ndarray, step: float, tolerance: float) -> float:
     """How far a value may be off, relative to its range."""
-    reach = float(np.ptp(expected.astype(np.float64))) if expected.size else 0.0
+    reach = float(expected.max()) - float(expected.min()) if expected.size else 0.0
     return max(tolerance, STEPS * step / reach if reach else 0.0)
