@@ -42,6 +42,8 @@ from fourfold.report.layers import (
 from fourfold.report.rounding import imitations
 from fourfold.report.values import EngineTensors, FileTensors, KernelTensors, play_all
 
+LAST_DIGIT = 2.0**-24  # of a float: what one addition of many may lose
+
 
 class LayerComparison:
     """A model run on both sides, to be compared value by value."""
@@ -174,7 +176,7 @@ class LayerComparison:
         """The first that holds: ours is wrong by itself; the engine's is; both got other inputs."""
         fit = ExactFit(self._exact, layer.name, self.kernels)
         layer = replace(layer, own=fit.deviation)
-        if not fit.is_exact(OWN_TOLERANCE[self._precision]):
+        if not fit.is_exact(self._allowed_by_itself(layer.name, self._precision)):
             verdict, reason = self._blame(layer)
             return replace(layer, verdict=verdict, reason=reason)
         if shown is not None:
@@ -183,7 +185,12 @@ class LayerComparison:
         return replace(layer, verdict=CARRIED) if wrong else layer
 
     def _is_exact_in_full(self, name: str) -> bool:
-        return ExactFit(self._exact, name, self.full).is_exact(OWN_TOLERANCE["fp32"])
+        fit = ExactFit(self._exact, name, self.full)
+        return fit.is_exact(self._allowed_by_itself(name, "fp32"))
+
+    def _allowed_by_itself(self, name: str, precision: str) -> float:
+        """What a layer may add: each number of a long sum can cost a last digit."""
+        return max(OWN_TOLERANCE[precision], self.tensors.summed(name) * LAST_DIGIT)
 
     def _blame(self, layer: Layer) -> tuple[str, str]:
         """What is wrong with our own result."""
@@ -208,7 +215,7 @@ class LayerComparison:
 
     def _engine_verdict(self, name: str, fit: ExactFit) -> tuple[str, str] | None:
         """Nothing where the engine gives the exact result; else whether its rounding is why."""
-        if fit.is_exact(OWN_TOLERANCE["fp32"]):
+        if fit.is_exact(self._allowed_by_itself(name, "fp32")):
             return None
         verdict = f"{ROUNDED} {self._engine.title}"
         if fit.noise.is_rounding():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from fourfold.types import DType, Quantization, TensorType, dequantize, to_integ
 Grid = tuple[Quantization, DType]
 COUNTED = "/steps"  # the ending of values that count the steps of the value before it
 FETCHED = 2**28  # bytes of values that one run gives, at most, but for a larger one
+SUMS = ("mean", "sum", "variance")
 FOREIGN = "foreign"  # the op of nodes that only the file's own engine can run
 
 
@@ -66,6 +68,14 @@ class FileTensors:
             return 0.0
         place = before[0].zero_point[0] * before[0].scale[0] / after[0].scale[0]
         return place - round(place)
+
+    def summed(self, value: str) -> int:
+        """How many numbers each of a value's is the sum of, one after another, in reductions."""
+        node, types = self.node(value), self._graph.types
+        if node.op not in SUMS:
+            return 1
+        size = math.prod(types[str(node.inputs[0])].shape)
+        return size // max(math.prod(types[value].shape), 1)
 
     def _has_numbers(self, value: str) -> bool:
         return self._graph.types[value].dtype.has_numpy

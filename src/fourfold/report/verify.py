@@ -4,6 +4,8 @@ Outputs that agree need no more. Where one does not, or is of so few steps that 
 little, every layer is judged by itself (see `layers`). The verdict is the engine's rounding only
 where each layer of ours is exact for what it was given, the engine's differences are shown to be
 roundings, and the session gives what its layers give: then nothing else is left that could differ.
+A model in parts has no such last step, since each part is judged from the engine's values: there
+the spread between the engine's own two sets of kernels says how far roundings take an output.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from fourfold.report.layers import (
 
 FLAT_STEPS = 4  # steps that an output has to span for its agreement to say something
 FURTHER = 4.0  # times as far from the exact result as the engine our floats may be
+SPREADS = 4.0  # times the engine's own spread that outputs of a model in parts may be off
 DIFFERS = "differs"
 FLAT = "agrees, but hardly varies"  # so few steps apart that agreement says little
 GROWN = "rounding grows"  # of floats, on both sides
@@ -165,7 +168,13 @@ def verify_sample(
     args = (sample.source, sample.device, sample.options, sample.inputs)
     comparison = LayerComparison.of(*args)
     found = replace(found, layers=tuple(comparison.layers()))
-    return _Judgement(sample, theirs, comparison, found).verification()
+    plain = comparison.engine_outputs()
+    outputs = tuple(map(_with_spread, outputs, theirs, plain))
+    return _Judgement(sample, theirs, comparison, replace(found, outputs=outputs)).verification()
+
+
+def _with_spread(output: Output, theirs: np.ndarray, plain: np.ndarray | None) -> Output:
+    return output if plain is None else replace(output, spread=deviation(theirs, plain))
 
 
 @dataclass(frozen=True)
@@ -180,14 +189,8 @@ class _Judgement:
     def verification(self) -> Verification:
         verdict, reason = self._verdict()
         outputs = tuple(
-            replace(
-                output,
-                spread=None if plain is None else deviation(other, plain),
-                verdict=verdict if output.verdict == DIFFERS else output.verdict,
-            )
-            for output, other, plain in zip(
-                self.found.outputs, self.theirs, self.comparison.engine_outputs(), strict=True
-            )
+            replace(output, verdict=verdict) if output.verdict == DIFFERS else output
+            for output in self.found.outputs
         )
         return replace(self.found, outputs=outputs, reason=reason)
 
@@ -204,9 +207,14 @@ class _Judgement:
         lost = self._lost_precision()
         if lost is not None:
             return HALF, lost
+        lost = self._beyond_spread()
+        if lost is not None:
+            return (DIFFERS if self.found.precision == "fp32" else HALF), lost
         if any(_is_rounded(layer) for layer in self.found.layers):
-            return f"{ROUNDED} {engine}", _rounding_words(self.found)
-        return self._grown()
+            verdict, reason = f"{ROUNDED} {engine}", _rounding_words(self.found)
+        else:
+            verdict, reason = self._grown()
+        return verdict, reason if verdict == DIFFERS else f"{reason}{self._spread_words()}"
 
     def _broken_plan(self) -> str | None:
         """Whether the session gives something else than its layers when each is looked at."""
@@ -227,6 +235,31 @@ class _Judgement:
                 return f"most is lost in {worst.title}; precision='fp32' agrees"
         return None
 
+    def _beyond_spread(self) -> str | None:
+        """Whether outputs of a model in parts are further off than roundings take them."""
+        if self.comparison.is_whole:
+            return None
+        for output in self.found.outputs:
+            spread = 0.0 if output.spread is None else output.spread.largest
+            far = output.difference.broken or output.difference.largest > SPREADS * spread
+            if far and not output.is_near:
+                off, engine = output.difference.largest, self.found.engine
+                own = f"{engine}'s own two sets of kernels are {spread:.1e} apart"
+                return f"every layer agrees, but '{output.name}' is {off:.1e} off, where {own}"
+        return None
+
+    def _spread_words(self) -> str:
+        """How far the engine is from itself, for who wonders whether that is much."""
+        spreads = [one for one in self.found.outputs if one.spread is not None and not one.is_near]
+        if not spreads:
+            return ""
+        widest = max(spreads, key=lambda one: one.spread.largest if one.spread else 0.0)
+        assert widest.spread is not None
+        own = f"{widest.spread.largest:.1e} of the range"
+        if widest.step:
+            own = f"{widest.spread.absolute / widest.step:.4g} steps"
+        return f"; {self.found.engine}'s own two sets of kernels are up to {own} apart"
+
     def _grown(self) -> tuple[str, str]:
         """Roundings of floats that grow from layer to layer: who is nearer to the exact result.
 
@@ -234,14 +267,18 @@ class _Judgement:
         how far from the exact result they end is chance, and the layers are all that tells.
         """
         engine = self.found.engine
+        if not self.comparison.is_whole:
+            return GROWN, "every layer agrees; last digits grow from layer to layer"
         if any(layer.step for layer in self.found.layers):
             return GROWN, "every layer agrees; last digits decide which step a value is rounded to"
         exact = self.comparison.exact_outputs()
         words = ""
         for (name, ours, right), theirs in zip(self._named(exact), self.theirs, strict=True):
-            mine, other = deviation(ours, right).largest, deviation(theirs, right).largest
+            found, other = deviation(ours, right), deviation(theirs, right).largest
+            mine = found.largest
             words = f"'{name}' is {mine:.1e} from the exact result, that of {engine} {other:.1e}"
-            if not mine <= max(TOLERANCE[self.found.precision], FURTHER * other):
+            allowed = max(TOLERANCE[self.found.precision], FURTHER * other)
+            if found.broken or not mine <= allowed:
                 return DIFFERS, f"every layer agrees, but together {words}"
         return GROWN, f"every layer agrees; {words}"
 

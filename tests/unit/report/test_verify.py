@@ -12,6 +12,7 @@ import pytest
 import tflite_writer as writer
 from click.testing import CliRunner
 from convolution_network import network
+from split_models import split_model
 from stateful_models import sequence_lstm
 
 from fourfold.cli import main
@@ -28,6 +29,7 @@ from fourfold.players import find_device
 from fourfold.report.compare import deviation
 from fourfold.report.layers import AGREES, CARRIED, HALF, KERNEL, MEANING, OVERFLOW, ROUNDED
 from fourfold.report.verify import (
+    DIFFERS,
     FLAT,
     GROWN,
     PLAN,
@@ -189,6 +191,45 @@ def test_floats_whose_roundings_grow_are_judged_by_the_exact_result() -> None:
     (theirs,) = litert.ENGINE.open_model(network(), {"x": x}, 1)()
     right = verify_sample(sample_of(network(), theirs, x), [theirs * 1.001], "LiteRT")
     assert (right.agrees, right.outputs[0].verdict) == (True, GROWN)
+
+
+@pytest.mark.needs_device
+@needs_litert
+@pytest.mark.parametrize("factor", [1.0, 1.01, np.nan])
+def test_a_model_in_parts_is_judged_by_the_engines_own_spread(factor: float) -> None:
+    """No layer can tell of its outputs: each part is judged from the engine's values. Here XNNPACK
+    is off by a thousandth, and ours by that, by ten times that, or no number.
+    """
+    x = np.random.default_rng(4).normal(0, 1, (1, 5)).astype(np.float32)
+    (plain,) = litert.ENGINE.open_model(split_model(), {"x": x}, 1)()
+    sample = sample_of(split_model(), plain * np.float32(factor), x)
+    found = verify_sample(sample, [plain * np.float32(1.001)], "LiteRT")
+    assert found.outputs[0].spread is not None
+    assert found.outputs[0].spread.relative == pytest.approx(1e-3, rel=0.01)
+    assert found.outputs[0].verdict == (GROWN if factor == 1 else DIFFERS)
+    assert found.agrees == (factor == 1)
+    assert "LiteRT's own two sets of kernels are " in found.reason
+
+
+@pytest.mark.needs_device
+@needs_litert
+def test_the_last_digits_of_long_sums_are_no_fault() -> None:
+    """Floats are added up one after another, and here all sums are rounded to the same side."""
+    x = np.broadcast_to(np.float32([1.003, 2.007, 3.001, 4.003]), (1, 400, 500, 4)).copy()
+    model = writer.write(
+        [
+            writer.Tensor("x", x.shape),
+            writer.constant("axes", [1, 2], "int32"),
+            writer.Tensor("y", (1, 4)),
+        ],
+        [writer.Operator("MEAN", ["x", "axes"], ["y"], "ReducerOptions")],
+        ["x"],
+        ["y"],
+    )
+    (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
+    assert layer.engine_own is not None
+    assert layer.engine_own.largest > 1e-4
+    assert not layer.is_fault, layer.reason
 
 
 @pytest.mark.needs_device
