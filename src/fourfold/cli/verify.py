@@ -49,6 +49,9 @@ else:
 NamedSample = tuple[str, dict[str, np.ndarray]]
 FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
 WIDTH = 80
+GAP = 2  # characters between columns
+NARROWEST = 18  # characters of a layer's name
+FEWEST = 8  # of them that are left for its end, or its beginning is left out instead
 LOSSES = 3  # layers that are named for what they lose
 MOST_SHOWN = 12  # layers that are shown where nobody asked for all
 
@@ -65,7 +68,8 @@ def command(
     reports: dict[str, Any] = {}
     rival = rivals.find_rival(arguments.readable.content)
     if rival.reason:
-        click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
+        words = f"our own definitions of operators in {rival.engine.title}, not with a runtime"
+        click.echo(f"compared with {words}:\n{rival.reason}", err=True)
     with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
         for title, arrays in samples(session.inputs, folder, seed):
             found = verify_arrays(arguments, session, rival.engine, arrays, layers)
@@ -120,7 +124,23 @@ def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Itera
 def short(name: str, most: int = 48) -> str:
     """The first of the names that an exporter strung together, or its end."""
     first = name.split(";")[0]
-    return first if len(first) <= most else f"…{first[-most:]}"
+    return first if len(first) <= most else f"…{first[1 - most :]}"
+
+
+def short_paths(names: Sequence[str], most: int) -> list[str]:
+    """Names as paths without what all begin with; of a long one the first part and the end."""
+    paths = [name.split(";")[0].split("/") for name in names]
+    while len(paths) > 1 and all(len(path) > 1 and path[0] == paths[0][0] for path in paths):
+        paths = [path[1:] for path in paths]
+    return [_short_path(path, most) for path in paths]
+
+
+def _short_path(path: Sequence[str], most: int) -> str:
+    whole = "/".join(path)
+    left = most - len(path[0]) - len("/…")
+    if len(whole) <= most or left < FEWEST:
+        return short(whole, most)
+    return f"{path[0]}/…{whole[-left:]}"
 
 
 def _show(title: str, found: Verification, layers: bool) -> None:
@@ -132,8 +152,9 @@ def _show(title: str, found: Verification, layers: bool) -> None:
         _show_layers(shown)
     if layers:
         _show_losses(found)
+    click.echo("")
     if found.layers:
-        click.echo(f"\n{_counts(found)}")
+        click.echo(_counts(found))
     click.echo(fill(_verdict(found), WIDTH, break_long_words=False))
 
 
@@ -141,7 +162,7 @@ def _show_outputs(outputs: Iterable[Output]) -> None:
     columns = ("output", ">max abs", ">of range", ">cosine", ">PSNR", ">steps", ">top-1", "verdict")
     rows = (
         (
-            short(output.name, 10),
+            short(output.name, 11),
             f"{output.difference.absolute:.1e}",
             f"{output.difference.largest:.1e}",
             f"{output.difference.cosine:.5f}",
@@ -155,20 +176,26 @@ def _show_outputs(outputs: Iterable[Output]) -> None:
     _print_columns(columns, rows)
 
 
-def _show_layers(layers: Iterable[Layer]) -> None:
-    columns = ("layer", "op", ">adds", ">in all", ">steps", "verdict")
-    rows = (
-        (
-            short(layer.name, 18),
-            layer.op,
-            "-" if layer.own is None else f"{layer.own.largest:.1e}",
-            f"{layer.difference.largest:.1e}",
-            _steps(layer.steps),
-            layer.verdict,
-        )
-        for layer in layers
+def _show_layers(layers: Sequence[Layer]) -> None:
+    """Steps are those of quantised values, of which each adds about half of one by itself."""
+    on_grid = [bool(layer.step) for layer in layers]
+    columns = {
+        "op": [layer.op for layer in layers],
+        ">adds": ["-" if one.own is None else f"{one.own.largest:.1e}" for one in layers],
+        ">in all": [f"{layer.difference.largest:.1e}" for layer in layers],
+        ">steps": [_steps(layer.steps) for layer in layers],
+        "verdict": [layer.verdict for layer in layers],
+    }
+    if all(on_grid):
+        del columns[">adds"]
+    if not any(on_grid):
+        del columns[">steps"]
+    taken = sum(
+        max(map(len, [title.lstrip(">"), *cells])) + GAP for title, cells in columns.items()
     )
-    _print_columns(columns, rows)
+    names = short_paths([layer.name for layer in layers], max(WIDTH - taken, NARROWEST))
+    rows = zip(names, *columns.values(), strict=True)
+    _print_columns(("layer", *columns), rows)
 
 
 def _worth_showing(found: Verification, layers: bool) -> tuple[Layer, ...]:
@@ -197,7 +224,7 @@ def _counts(found: Verification) -> str:
     """Of the values that both sides have, how many agree."""
     count = len(found.layers)
     near = sum(one.difference.largest <= one.allowed for one in found.layers)
-    return f"{near} of {count} values on the way agree"
+    return f"{near} of {count} values on the way agree with those of {found.engine}"
 
 
 def _verdict(found: Verification) -> str:

@@ -16,6 +16,7 @@ from split_models import split_model
 from stateful_models import sequence_lstm
 
 from fourfold.cli import main
+from fourfold.cli.verify import short_paths
 from fourfold.cpu import litert
 from fourfold.formats.tflite import operation, walk
 from fourfold.formats.tflite.convert import rules
@@ -252,6 +253,18 @@ def test_verify_fits_eighty_columns_and_says_which_layer_loses_most(model: Path)
     assert max(map(len, table.splitlines())) <= 80
 
 
+def test_long_names_of_layers_are_told_apart() -> None:
+    blocks = [f"Net/block_{number}/{kind}/relu6/Relu6" for number in (1, 12) for kind in "ab"]
+    assert short_paths(blocks, 80) == [name.removeprefix("Net/") for name in blocks]
+    found = short_paths([*blocks, "Net/logits;Net/bias"], 20)
+    assert found[:2] == ["block_1/…elu6/Relu6", "block_1/…elu6/Relu6"]
+    assert found[2:] == ["block_12/…lu6/Relu6"] * 2 + ["logits"]
+    assert short_paths(["a_very_long_first_part/end", "other"], 20) == [
+        "…g_first_part/end",
+        "other",
+    ]
+
+
 @pytest.mark.needs_device
 @needs_litert
 def test_verify_ends_with_one_and_names_the_layer(
@@ -283,6 +296,7 @@ def test_without_the_runtime_it_is_said_how_to_install_it(
     monkeypatch.setattr(litert.Litert, "installed", lambda self: False)
     shown = CliRunner().invoke(main, ["verify", str(model)])
     assert shown.exit_code == 0, shown.output
+    assert "compared with our own definitions of operators in NumPy, not" in shown.output
     assert "LiteRT is not installed (pip install 'fourfold[litert]')" in shown.output
     assert "all agree with NumPy" in shown.output
 
