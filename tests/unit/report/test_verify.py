@@ -257,12 +257,9 @@ def test_long_names_of_layers_are_told_apart() -> None:
     blocks = [f"Net/block_{number}/{kind}/relu6/Relu6" for number in (1, 12) for kind in "ab"]
     assert short_paths(blocks, 80) == [name.removeprefix("Net/") for name in blocks]
     found = short_paths([*blocks, "Net/logits;Net/bias"], 20)
-    assert found[:2] == ["block_1/…elu6/Relu6", "block_1/…elu6/Relu6"]
-    assert found[2:] == ["block_12/…lu6/Relu6"] * 2 + ["logits"]
-    assert short_paths(["a_very_long_first_part/end", "other"], 20) == [
-        "…g_first_part/end",
-        "other",
-    ]
+    assert found[:2] == ["block_1/…relu6/Relu6"] * 2
+    assert found[2:] == ["block_12/…elu6/Relu6"] * 2 + ["logits"]
+    assert short_paths(["a_very_long_first_part/end", "x"], 20) == ["…long_first_part/end", "x"]
 
 
 @pytest.mark.needs_device
