@@ -89,26 +89,28 @@ class Differences:
         if ours.shape != theirs.shape:
             self.far = True
             return
-        a, b = ours.astype(np.float64), theirs.astype(np.float64)
-        both = np.isfinite(a) & np.isfinite(b)
+        a, b = ours.astype(np.float64, copy=False), theirs.astype(np.float64, copy=False)
         self._count(a, b)
+        both = np.isfinite(a) & np.isfinite(b)
         if not both.all():
             self.nan += int((np.isnan(a) & ~np.isnan(b)).sum())
             self.infinite += int((np.isinf(a) & ~np.isinf(b)).sum())
+            self.differing -= int((np.isnan(a) & np.isnan(b)).sum())
             a, b = a[both], b[both]
         if a.size:
             self._sum(a, b)
 
     def _count(self, a: np.ndarray, b: np.ndarray) -> None:
         self.elements += a.size
-        self.differing += int(((a != b) & ~(np.isnan(a) & np.isnan(b))).sum())
+        self.differing += int(np.count_nonzero(a != b))
         if a.ndim and a.shape[-1] > 1:
             same = np.argmax(a, -1) == np.argmax(b, -1)
             self.rows, self.same_top = self.rows + same.size, self.same_top + int(same.sum())
 
     def _sum(self, a: np.ndarray, b: np.ndarray) -> None:
         """Of numbers that are finite."""
-        apart, low, high = np.abs(a - b), float(b.min()), float(b.max())
+        apart, low, high = a - b, float(b.min()), float(b.max())
+        np.abs(apart, out=apart)
         self.finite += a.size
         self.largest = max(self.largest, float(apart.max()))
         self.low, self.high = min(self.low, low), max(self.high, high)
