@@ -16,10 +16,11 @@ def first_line(error: Exception) -> str:
 
 def refused_part(engine: str, outputs: Sequence[TensorBinding], reason: str) -> UnsupportedError:
     """The error for a part that an engine, by its title, does not open; the part goes by the name
-    of its first output.
+    of its first output, where only some are asked for.
     """
+    refusals = [Refusal(binding.name, "output", reason) for binding in outputs[:1]]
     return UnsupportedError(
         f"{engine} cannot take its part of the model",
-        [Refusal(binding.name, "output", reason) for binding in outputs[:1]],
+        refusals or [Refusal("all of it", "part", reason)],
         "see 'fourfold check' for which operators stay on the CPU, and why",
     )

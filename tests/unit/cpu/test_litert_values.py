@@ -1,4 +1,4 @@
-"""LiteRT's values of all tensors: none is lost to memory that is shared, nor to custom operators."""
+"""LiteRT's values of all tensors: none is lost to shared memory, nor to custom operators."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ def test_a_part_goes_by_its_first_output() -> None:
     assert error.what == "Abacus cannot take its part of the model"
     assert [str(one) for one in error.refusals] == ["output 'scores': it has too few beads"]
     assert "fourfold check" in error.fix
+    whole = refused_part("Abacus", (), "it has too few beads")
+    assert [str(one) for one in whole.refusals] == ["part 'all of it': it has too few beads"]
 
 
 def test_litert_refuses_a_damaged_part() -> None:
