@@ -30,10 +30,11 @@ def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemor
         if given.device is device:  # by the shortest way: it comes in every run
             return given.memory
         _check_device(device, given)
+        if device == CPU:
+            return given.memory
         given = given.memory
-    if device.is_cpu and device == CPU:
-        return given if isinstance(given, HostMemory) else None
-    found = backend_of(device).import_memory(device, given)
+    on_cpu = device.is_cpu and device == CPU
+    found = None if on_cpu else backend_of(device).import_memory(device, given)
     if found is None:
         return None
     if found.shape is not None and found.dtype is not None:

@@ -236,6 +236,37 @@ def test_memory_of_the_device_in_and_out(install: Install, tmp_path: Path) -> No
 
 
 @needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
+def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) -> None:
+    """What lies in the host's memory for them is then of no account."""
+    driver = install(FakeCuda())
+    case, backend = Played(driver, tmp_path, form="one"), backends()["cuda"]
+    assert case.plan.on_device is not None
+    player, inputs = case.open(), case.item.inputs
+    expected = case.item.expected.values()
+    given = [backend.make_memory(case.device, one.nbytes) for one in inputs]
+    for memory, array in zip(given, inputs, strict=True):
+        memory.write(array)
+    others = [np.full_like(one, 7) for one in inputs]
+    player.run(others)
+    player.run(others)  # the imagined GPU is done with what lay there before
+    for _ in range(3):  # put in by itself, captured, and by the graph
+        for result, wanted in zip(player.run_bound(given), expected, strict=True):
+            assert complaint(result, wanted, 2e-5) is None
+    mixed = player.run_bound([given[0], *inputs[1:]])  # of which some are fetched
+    mixed = player.run_bound([given[0], *inputs[1:]])
+    for result, wanted in zip(mixed, expected, strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    player.run(inputs)
+    for result, wanted in zip(player.run(inputs), expected, strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    player.close()
+    del given, memory
+    gc.collect()
+    assert driver.held == {}
+
+
+@needs_compiler
 def test_more_groups_than_fit_are_refused(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda(units=2))
     case = Played(driver, tmp_path, form="one")
