@@ -51,7 +51,7 @@ class VersionedTensor(ctypes.Structure):
     )
 
 
-class Form(NamedTuple):
+class CapsuleForm(NamedTuple):
     """A kind of capsule: its name, before somebody takes what it holds and after, and that."""
 
     name: bytes
@@ -59,8 +59,8 @@ class Form(NamedTuple):
     structure: type[PlainTensor] | type[VersionedTensor]
 
 
-PLAIN = Form(b"dltensor", b"used_dltensor", PlainTensor)
-VERSIONED = Form(b"dltensor_versioned", b"used_dltensor_versioned", VersionedTensor)
+PLAIN = CapsuleForm(b"dltensor", b"used_dltensor", PlainTensor)
+VERSIONED = CapsuleForm(b"dltensor_versioned", b"used_dltensor_versioned", VersionedTensor)
 
 Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
 _python = ctypes.pythonapi
@@ -76,12 +76,12 @@ _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
 )
 
 
-def new_capsule(managed: ctypes.Structure, form: Form, destructor: Any) -> Any:
+def new_capsule(managed: ctypes.Structure, form: CapsuleForm, destructor: Any) -> Any:
     """A capsule for somebody to take."""
     return _python.PyCapsule_New(ctypes.addressof(managed), form.name, destructor)
 
 
-def held_by(capsule: int) -> tuple[Form, int] | None:
+def held_by(capsule: int) -> tuple[CapsuleForm, int] | None:
     """What the capsule at an address holds, and where; None where nobody can take it: somebody has,
     or it is no capsule of DLPack.
     """
@@ -91,6 +91,6 @@ def held_by(capsule: int) -> tuple[Form, int] | None:
     return None
 
 
-def mark_used(capsule: Any, form: Form) -> None:
+def mark_used(capsule: Any, form: CapsuleForm) -> None:
     """Tell all others that what a capsule holds was taken."""
     _python.PyCapsule_SetName(capsule, form.used)
