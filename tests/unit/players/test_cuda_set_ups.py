@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ctypes import CDLL, c_int
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,27 @@ def built(folder: Path, name: str, text: str = "", *options: str) -> Path:
     assert COMPILER is not None
     subprocess.run([COMPILER, "-shared", "-fPIC", "-o", library, source, *options], check=True)
     return library
+
+
+@pytest.fixture(scope="module")
+def some_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A driver with no GPU, whose answers a test can set."""
+    return built(tmp_path_factory.mktemp("driver"), "libcuda.so.1", DRIVER)
+
+
+@pytest.fixture(scope="module")
+def some_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole compiler of version 19.5, whose answers a test can set."""
+    return compiler(tmp_path_factory.mktemp("compiler"), 19, 5, "19.5")
+
+
+@contextmanager
+def answering(library: Path, name: str, value: int) -> Iterator[Path]:
+    """The library with another answer."""
+    found = c_int.in_dll(CDLL(str(library)), name)
+    before, found.value = found.value, value
+    yield library
+    found.value = before
 
 
 Install = Callable[[Path | str], None]
@@ -127,21 +149,17 @@ def test_another_library_in_the_drivers_place(install_driver: Install, tmp_path:
     ],
 )
 def test_a_driver_that_does_not_start(
-    install_driver: Install, tmp_path: Path, status: int, words: tuple[str, str, str]
+    install_driver: Install, some_driver: Path, status: int, words: tuple[str, str, str]
 ) -> None:
-    library = built(tmp_path, "libcuda.so.1", DRIVER)
-    c_int.in_dll(CDLL(str(library)), "status").value = status
-    install_driver(library)
-    with pytest.raises(DeviceError) as caught:
+    install_driver(some_driver)
+    with answering(some_driver, "status", status), pytest.raises(DeviceError) as caught:
         find_device("cuda")
     check_words(caught, *words)
 
 
-def test_a_driver_that_is_too_old(install_driver: Install, tmp_path: Path) -> None:
-    library = built(tmp_path, "libcuda.so.1", DRIVER)
-    c_int.in_dll(CDLL(str(library)), "version").value = 11030
-    install_driver(library)
-    with pytest.raises(DeviceError) as caught:
+def test_a_driver_that_is_too_old(install_driver: Install, some_driver: Path) -> None:
+    install_driver(some_driver)
+    with answering(some_driver, "version", 11030), pytest.raises(DeviceError) as caught:
         find_device("cuda")
     check_words(caught, "too old", "CUDA 11.3, and 11.4 is needed", "update NVIDIA's driver")
 
@@ -201,13 +219,11 @@ def test_builtins_of_another_version(
     ("status", "fix"), [(1, "no memory"), (5, "--upgrade"), (7, "--force-reinstall"), (11, "pip")]
 )
 def test_a_compiler_that_fails(
-    install_compilers: Callable[..., None], tmp_path: Path, status: int, fix: str
+    install_compilers: Callable[..., None], some_compiler: Path, status: int, fix: str
 ) -> None:
     """What it said by itself is not lost."""
-    library = compiler(tmp_path, 19, 5, "19.5")
-    c_int.in_dll(CDLL(str(library)), "status").value = status
-    install_compilers(library)
-    with pytest.raises(DeviceError) as caught:
+    install_compilers(some_compiler)
+    with answering(some_compiler, "status", status), pytest.raises(DeviceError) as caught:
         nvrtc.build(EMPTY, "sm_90")
     check_words(caught, "NVRTC 19.5 failed", "failed to open libnvrtc-builtins.so.13.4", fix)
-    assert str(library) in caught.value.why
+    assert str(some_compiler) in caught.value.why

@@ -46,6 +46,15 @@ def read_interface(given: Any) -> CudaArray | None:
     if told.get("mask") is not None:
         what, why = "the array is masked in places", "a model reads all elements"
         raise InputError(what, why, "fill what is masked first")
+    try:
+        return _array(told)
+    except (TypeError, ValueError) as error:
+        what = f"{_NAME} is not what was agreed on"
+        raise InputError(what, str(error), _ITS_FAULT) from error
+
+
+def _array(told: Mapping[str, Any]) -> CudaArray:
+    """The array; a TypeError or ValueError where an entry is of another form."""
     shape, dtype = tuple(map(int, told["shape"])), _dtype(told["typestr"])
     _check_strides(shape, told.get("strides"), dtype)
     address, read_only = told["data"]
