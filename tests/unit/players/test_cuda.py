@@ -72,8 +72,8 @@ def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (FakeCuda(version=11000), {}, ("too old", "CUDA 11.0", "update NVIDIA's driver")),
         (FakeCuda(capability=(6, 1)), {}, ("new enough", "sm_61", "opencl:0")),
-        (FakeCuda(), {"cuInit": 100}, ("no CUDA device", "cuInit", "install NVIDIA's driver")),
-        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not fit together", "install")),
+        (FakeCuda(count=0), {"cuInit": 100}, ("no CUDA device", "cuInit", "nvidia-smi")),
+        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not fit together", "machine again")),
     ],
 )
 def test_bad_set_ups(
@@ -328,6 +328,8 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     ("function", "status", "word"),
     [
         ("cuModuleLoadData", 700, "lost while loading the kernels"),
+        ("cuModuleLoadData", 220, "lost while loading the kernels"),
+        ("cuModuleLoadData", 226, "lost while loading the kernels"),
         ("cuModuleLoadData", 2, "out of memory while loading the kernels"),
         ("cuDevicePrimaryCtxRetain", 46, "cannot be opened"),
         ("cuStreamCreate", 719, "lost while making the plan ready"),
@@ -346,6 +348,14 @@ def test_whatever_the_driver_answers_is_an_error_with_a_way_out(
     driver.failures.clear()
     case.open().close()
     assert driver.contexts == 0
+
+
+def test_a_gpu_that_another_program_has_for_itself(install: Install) -> None:
+    install(FakeCuda()).failures["cuDevicePrimaryCtxRetain"] = 46
+    with pytest.raises(DeviceError, match="cannot be opened") as caught:
+        found.context_of(find_device("cuda:0"))
+    assert "unavailable" in caught.value.why
+    assert "nvidia-smi -c DEFAULT" in caught.value.fix
 
 
 @needs_compiler
