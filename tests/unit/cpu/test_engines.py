@@ -157,7 +157,10 @@ def test_without_it_numpy_is_compared_with(
     monkeypatch.setattr(type(abacus), "present", False)
     verified = command("verify", str(found), "--layers")
     assert verified.exit_code == 0, verified.output
-    assert "compared with NumPy: Abacus is not installed (pip install abacus)" in verified.output
+    assert (
+        "in NumPy, not with a runtime:\nAbacus is not installed (pip install abacus)"
+        in verified.output
+    )
     assert "all agree with NumPy" in verified.output
     measured = command("bench", str(found), "--runs", "2", "--seconds", "0")
     assert measured.exit_code == 0, measured.output
