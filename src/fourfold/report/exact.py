@@ -17,26 +17,31 @@ from fourfold.types import blank_array
 Given = Callable[[str], np.ndarray | None]
 Rounding = FakeQuantize | Quantize
 LAST_DIGITS = 1e-6  # of a sum of floats
+COARSEST = 0.01  # by which a runtime's factor may be off; scales that differ more mean another unit
 
 
 class StepsBeforeRounding(NamedTuple):
     """A quantised value as it is before it is rounded: counted in steps from its zero point, within
-    the limits of its grid. `step` is how far apart the real numbers are.
+    the limits of its grid. `step` is how far apart the real numbers are. Where some kernels of a
+    runtime multiply by a coarse factor, `coarse` times as many steps are what the file says.
     """
 
     steps: np.ndarray
     step: float
     low: int
     high: int
+    coarse: float = 1.0
 
     @property
     def slack(self) -> float:
         """How many steps the last digits of floats are worth."""
         return LAST_DIGITS * max(abs(self.low), abs(self.high))
 
-    def shifted(self, by: float) -> StepsBeforeRounding:
-        """All of them moved by so many steps."""
-        return self._replace(steps=np.clip(self.steps + by, self.low, self.high)) if by else self
+    def moved(self, factor: float, by: float) -> StepsBeforeRounding:
+        """All of them stretched, and moved by so many steps."""
+        if (factor, by) == (1.0, 0.0):
+            return self
+        return self._replace(steps=np.clip(self.steps * factor + by, self.low, self.high))
 
 
 class _Part(NamedTuple):
@@ -81,7 +86,11 @@ class ExactGraph:
             return None
         source = self._source(str(node.inputs[0]), rows)
         steps = np.clip(source / rounding.scale, rounding.low, rounding.high)
-        return StepsBeforeRounding(steps, grid_distance(rounding), rounding.low, rounding.high)
+        distance = grid_distance(rounding)
+        coarse = rounding.scale / distance
+        ends = (rounding.low, rounding.high)
+        known = coarse if abs(coarse - 1) < COARSEST else 1.0
+        return StepsBeforeRounding(steps, distance, *ends, known)
 
     def _source(self, name: str, rows: RowRange | None) -> np.ndarray:
         found = self._find(name)

@@ -32,25 +32,28 @@ class RoundingNoise:
     """Stored steps beside exact ones, given part by part: whether some rounding made them.
 
     `size` is how many there are in all, and `zero_shift` by how much all of them are off where the
-    input's zero point was rounded, too.
+    input's zero point was rounded, too. A runtime's plain kernels may have the file's own factor
+    where others have a coarse one, which is what exact steps are by then.
     """
 
     def __init__(self, size: int, zero_shift: float = 0.0) -> None:
         self._every = max(1, size // MEASURED)  # pixels to one that a bias is told from
         self._pixels = 0
-        self._farthest = dict.fromkeys((0.0, zero_shift), 0.0)  # by how much all are shifted
+        self._zero_shift = zero_shift
+        self._farthest: dict[tuple[float, float], float] = {}  # by factor and shift
         self._stored: list[np.ndarray] = []
         self._exact: list[StepsBeforeRounding] = []
 
     @property
     def most(self) -> float:
         """The most steps that one is from the exact one."""
-        return self._farthest[0.0]
+        return self._farthest.get((1.0, 0.0), 0.0)
 
     def add(self, stored: np.ndarray, exact: StepsBeforeRounding) -> None:
-        for shift, most in self._farthest.items():
-            apart = np.abs(stored - exact.shifted(shift).steps).max(initial=0.0)
-            self._farthest[shift] = float(np.maximum(most, apart))  # which keeps what is no number
+        for way in {(f, s) for f in (1.0, exact.coarse) for s in (0.0, self._zero_shift)}:
+            apart = np.abs(stored - exact.moved(*way).steps).max(initial=0.0)
+            most = self._farthest.get(way, 0.0)
+            self._farthest[way] = float(np.maximum(most, apart))  # which keeps what is no number
         channels = stored.shape[-1] if stored.ndim else 1
         pixels = stored.reshape(-1, channels)
         picked = slice(-self._pixels % self._every, None, self._every)
@@ -65,8 +68,8 @@ class RoundingNoise:
         stored = np.concatenate(self._stored)
         exact = self._exact[0]._replace(steps=np.concatenate([one.steps for one in self._exact]))
         return any(
-            most <= FURTHEST + exact.slack and _has_no_bias(stored, exact.shifted(shift))
-            for shift, most in self._farthest.items()
+            most <= FURTHEST + exact.slack and _has_no_bias(stored, exact.moved(*way))
+            for way, most in self._farthest.items()
         )
 
 

@@ -116,6 +116,17 @@ def test_noise_in_parts_is_judged_as_the_whole(slope: float) -> None:
     assert noise.most == pytest.approx(np.abs(stored - steps).max())
 
 
+@pytest.mark.parametrize("coarse", [1.0, 1 / 0.9976])
+def test_the_files_own_factor_is_no_fault_where_the_coarse_one_is_taken(coarse: float) -> None:
+    """As LiteRT's plain kernels requantise: rounded to half steps, and then away from zero."""
+    true = np.arange(0, 250, 1.0).reshape(-1, 1) * 0.42287
+    stored = np.floor(np.rint(true * 2) / 2 + 0.5)
+    exact = StepsBeforeRounding(true * 0.9976, 1.0, 0, 255, coarse)
+    noise = RoundingNoise(true.size)
+    noise.add(stored, exact)
+    assert noise.is_rounding() == (coarse != 1)
+
+
 def test_what_is_no_number_is_no_rounding() -> None:
     exact = StepsBeforeRounding(np.zeros((4, 2)), 1.0, -128, 127)
     noise = RoundingNoise(16)
