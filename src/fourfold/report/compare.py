@@ -129,6 +129,11 @@ class Differences:
         """
         return self.high - self.low or abs(self.high) or 1.0 if self.finite else 1.0
 
+    @property
+    def magnitude(self) -> float:
+        """How large the largest number is that was expected."""
+        return max(abs(self.low), abs(self.high)) if self.finite else 0.0
+
     def deviation(self) -> Deviation:
         """All measures of what was added."""
         if self.far:

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from fourfold.report.compare import Deviation, Differences
-from fourfold.report.exact import Given
+from fourfold.report.exact import LAST_DIGITS, Given
 from fourfold.report.exact_rows import ROW_AXIS, RowRange, slabs
 from fourfold.report.exact_tensors import Exact, ExactTensor, ExactTensors
 from fourfold.report.rounding import (
@@ -90,11 +90,12 @@ class ExactFit:
 
     def is_exact(self, tolerance: float) -> bool:
         """Whether it is the exact one, but for the last rounding, or `tolerance` of the range for
-        what is not rounded. A tie that was rounded on the way may have gone either way.
+        what is not rounded; numbers that hardly differ have their last digits all the same. A tie
+        that was rounded on the way may have gone either way.
         """
-        limit = self._limit
+        limit, all_of_it = self._limit, self._differences
         if limit is None:
-            limit = tolerance * self._differences.reach
+            limit = max(tolerance * all_of_it.reach, LAST_DIGITS * all_of_it.magnitude)
         far = [rows for rows, most in self._farthest if not most <= limit]
         if not far:
             return True

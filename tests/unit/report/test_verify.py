@@ -235,6 +235,19 @@ def test_the_last_digits_of_long_sums_are_no_fault() -> None:
 
 @pytest.mark.needs_device
 @needs_litert
+def test_the_last_digits_of_numbers_that_hardly_differ_are_no_fault() -> None:
+    x = (1 + 1e-7 * np.arange(12)).astype(np.float32).reshape(1, 12)
+    tensors = [writer.Tensor("x", x.shape), writer.constant("c", [1.1], "float32")]
+    multiply = writer.Operator("MUL", ["x", "c"], ["y"], "MulOptions")
+    model = writer.write([*tensors, writer.Tensor("y", x.shape)], [multiply], ["x"], ["y"])
+    (layer,) = compare_layers(model, find_device(), CompileOptions(), [x])
+    assert layer.own is not None
+    assert layer.own.largest > 1e-2
+    assert not layer.is_fault, layer.reason
+
+
+@pytest.mark.needs_device
+@needs_litert
 def test_verify_says_whether_all_agree(model: Path) -> None:
     shown = CliRunner().invoke(main, ["verify", str(model), "--layers"])
     assert shown.exit_code == 0, shown.output
