@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 USUAL = PictureScaling(0.0, 1.0)
 METADATA_SAY, A_GUESS = "as the model's metadata say", "which is a guess: nothing tells"
 _ORDERS = {1: "gray", 3: "rgb"}
+_PLACES = {"letterbox": " in a letterbox", "crop": " of the photograph's middle"}
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class PictureInput:
 
     def array(self, frame: np.ndarray) -> np.ndarray:
         """What the model takes of a photograph of bytes [height, width, channels]."""
-        frame = resize_picture(frame, self.fit(frame).size)  # what is left to do is quickly done
+        fit = self.fit(frame)
+        top, left, height, width = fit.box
+        frame = frame[top : top + height, left : left + width]
+        frame = resize_picture(frame, fit.size)  # what is left to do is quickly done
         if self.is_real:
             real = self.pixels.real(frame[None], self.type.shape)
             return real.astype(self.type.dtype.numpy, copy=False)
@@ -59,7 +63,7 @@ class PictureInput:
         return self.pixels.fit_frame((frame.shape[0], frame.shape[1]), self.size)
 
     def __str__(self) -> str:
-        place = " in a letterbox" if self.pixels.fit == "letterbox" else ""
+        place = _PLACES.get(self.pixels.fit or "", "")
         if not self.is_real:
             return f"pixels as bytes{place}, which the model scales itself"
         blue = ", blue first" if self.pixels.model_order == "bgr" else ""

@@ -159,8 +159,8 @@ def test_yolo_with_masks(channels_first: bool) -> None:
     answer = read_answer(model, {"y": rows, "p": planes})
     only_box(answer, "dog", 0.8)
     (mask,) = answer.masks
-    wanted = np.zeros((16, 16), int)
-    wanted[4:8, 2:10] = 2
+    wanted = np.zeros((64, 64), int)
+    wanted[16:32, 8:40] = 2
     np.testing.assert_array_equal(mask.classes, wanted)
     assert [one.label for one in mask.shares] == ["", "dog"]
 

@@ -84,7 +84,8 @@ def read_metadata(file: FileRecord, content: Content, ends: EndTensors) -> Model
     reading = _Reading()
     files = reading.attempt("its files", lambda: AppendedFiles.find(content), reading.files)
     reading.files = files
-    notes = reading.attempt(NOTES, lambda: _notes(files), {})
+    nothing: Mapping[str, str] = {}
+    notes = reading.attempt(NOTES, lambda: _notes(files), nothing)
     plain = ModelMetadata(properties={**_properties(file), **notes})
     found = file.metadata.get(BUFFER)
     if found is not None:

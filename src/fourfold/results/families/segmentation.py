@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.results.families.yolo import YOLO_SCALING
 from fourfold.results.found import Found, MadePicture, Mask
 from fourfold.results.meaning import (
+    BACKGROUNDS,
     MASKS,
     METADATA,
     PICTURES,
@@ -26,6 +29,7 @@ from fourfold.results.shapes import (
     picture_input,
     picture_size,
 )
+from fourfold.results.ultralytics import SEMANTIC, read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
@@ -49,6 +53,8 @@ def large_output(model: Described) -> Meaning | None:
     (output,) = model.outputs
     shape = output.shape
     if len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE and output.dtype.kind in "iu":
+        if read_export_notes(model.metadata).task == SEMANTIC:
+            return replace(class_map("YOLO for pixels", METADATA, output), scaling=YOLO_SCALING)
         family = "DeepLab" if shape[1] in _DEEPLAB else "classes of pixels"
         return class_map(family, METADATA if output.labels else SHAPES, output)
     if len(shape) != 4:
@@ -104,14 +110,19 @@ def class_map(family: str, told_by: str, output: TensorInfo) -> Meaning:
 def _decode_map(output: TensorInfo, reading: Reading) -> Found:
     classes = reading.numbers[output.name][0].astype(np.int64)
     labels = reading.value_labels(output.labels, int(classes.max(initial=0)))
-    return Found(masks=(Mask(classes, labels),))
+    return Found(masks=(_mask(classes, labels),))
+
+
+def _mask(classes: np.ndarray, labels: tuple[str, ...]) -> Mask:
+    """The first class is the background, unless its label says that it is something."""
+    return Mask(classes, labels, background=not labels or labels[0] in BACKGROUNDS)
 
 
 def _decode_classes(output: TensorInfo, last: bool, reading: Reading) -> Found:
     scores = _rows(reading.numbers[output.name], last)
     classes = scores.argmax(-1)
     labels = reading.class_labels(scores.shape[-1], output.labels)
-    return Found(masks=(Mask(classes, labels),))
+    return Found(masks=(_mask(classes, labels),))
 
 
 def _decode_mask(output: TensorInfo, last: bool, what: str, reading: Reading) -> Found:
@@ -137,4 +148,4 @@ def _decode_picture(name: str, last: bool, reading: Reading) -> Found:
             return Found(pictures=(MadePicture(made.astype(np.uint8), name),)).noting(note)
     labels = reading.class_labels(numbers.shape[-1])
     note = f"numbers from {low:.3g} to {high:.3g} are no pixels, and so taken as scores of classes"
-    return Found(masks=(Mask(numbers.argmax(-1), labels),)).noting(note)
+    return Found(masks=(_mask(numbers.argmax(-1), labels),)).noting(note)
