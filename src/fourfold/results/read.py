@@ -24,7 +24,7 @@ from fourfold.results.families.yolo_heads import yolo_raw_heads
 from fourfold.results.found import Size
 from fourfold.results.frames import answer_in_frame, clip_answer
 from fourfold.results.meaning import Described, Meaning, Reading
-from fourfold.results.shapes import model_size
+from fourfold.results.shapes import before_frames, model_size
 from fourfold.results.ultralytics import read_export_notes
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def find_meaning(model: Described) -> Meaning | None:
     """What a model's outputs mean, by its metadata, its shapes and the families that are known;
     None where nothing tells. `model` is a session, or what takes and gives the same.
     """
-    return next((found for family in FAMILIES if (found := family(model)) is not None), None)
+    opened = before_frames(model)
+    return next((found for family in FAMILIES if (found := family(opened)) is not None), None)
 
 
 def read_answer(
@@ -76,6 +77,7 @@ def read_answer(
     are told, `score` the least that counts. `fit` says where the photograph of the size `frame`
     lay in the model's picture, if it was not all of it.
     """
+    model = before_frames(model)
     meaning = find_meaning(model)
     unknown = _unknown(model, meaning, outputs)
     if meaning is None:

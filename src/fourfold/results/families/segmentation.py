@@ -30,12 +30,12 @@ from fourfold.results.shapes import (
     picture_size,
 )
 from fourfold.results.ultralytics import SEMANTIC, read_export_notes
+from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
 MOST_CLASSES = 256
-COLOURS = 3
 COARSEST = 8  # pixels of the picture to one of a mask; what is coarser are cells of a detector
 LIKELY = 0.5
 _DEEPLAB = {257: 21, 513: 21}  # the sides of DeepLab's pictures, and how many classes it has
@@ -59,7 +59,7 @@ def large_output(model: Described) -> Meaning | None:
         return class_map(family, METADATA if output.labels else SHAPES, output)
     if len(shape) != 4:
         return None
-    last = _channels_last(source)
+    last = _channels_last(source, shape)
     channels = shape[3] if last else shape[1]
     sides = shape[1:3] if last else shape[2:]
     size = picture_size(source)
@@ -70,15 +70,17 @@ def large_output(model: Described) -> Meaning | None:
     return _of_channels(source, output, channels, last)
 
 
-def _channels_last(source: TensorInfo) -> bool:
-    """As in the picture that goes in."""
-    return len(source.shape) != 4 or source.shape[3] in CHANNELS
+def _channels_last(source: TensorInfo, shape: Shape) -> bool:
+    """As in the picture that goes in; frames do not tell that, but masks have many pixels."""
+    if source.pixels:
+        return shape[3] <= shape[1]
+    return source.shape[3] in CHANNELS
 
 
 def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bool) -> Meaning:
     labelled = len(output.labels) == channels
     told_by = METADATA if labelled else SHAPES
-    taken = picture_channels(source.shape) if len(source.shape) == 4 else COLOURS
+    taken = picture_channels(source)
     names = (output.name,)
     if channels in CHANNELS and channels == taken and not labelled:
         decode = partial(_decode_picture, output.name, last)
@@ -86,7 +88,7 @@ def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bo
             "an output like the picture that goes in", told_by, (MASKS, PICTURES), names, decode
         )
     if channels == 1:
-        selfie = output.shape[1:3] in _SELFIES and source.shape[1:3] == output.shape[1:3]
+        selfie = output.shape[1:3] in _SELFIES and picture_size(source) == output.shape[1:3]
         family = "MediaPipe's selfie segmentation" if selfie else "a mask"
         scaling = PictureScaling(0.0, 1.0) if selfie else None
         what = "person" if selfie else ""
