@@ -4,6 +4,7 @@ version 8.4.190, gave for the same arrays.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,7 @@ def test_picked_rows_with_masks() -> None:
     np.testing.assert_allclose(rows_of(answer, (64, 64)), rows_of(wanted, (64, 64)), atol=1e-4)
     np.testing.assert_array_equal(answer.masks[0].classes, wanted.masks[0].classes)
     assert answer.kinds == ("boxes", "masks")
+    assert json.loads(json.dumps(answer.to_json()))["boxes"][0]["label"] == "dog"
 
 
 def turned_model(shape: tuple[int, ...]) -> DescribedModel:

@@ -61,4 +61,5 @@ def oriented_box(row: np.ndarray, size: Size, labels: tuple[str, ...]) -> Box:
     points = tuple(KeyPoint(f"corner {n}", *place) for n, place in enumerate(places))
     rows, columns = zip(*places, strict=True)
     corners = (min(rows), min(columns), max(rows), max(columns))
-    return Box(int(number), label_at(labels, int(number)), score, corners, points, _EDGES)
+    label = label_at(labels, int(number))
+    return Box(int(number), label, score, corners, points, _EDGES, turned=True)

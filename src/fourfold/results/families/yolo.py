@@ -222,7 +222,7 @@ def _decode_picked(outputs: _Outputs, extras: Extras, reading: Reading) -> Found
         return Found(boxes=found).noting(note)
     down, along = scale
     boxes = tuple(
-        box_at(row[[1, 0, 3, 2]] * (down, along, down, along), row[4], int(row[5]), labels)
+        box_at(row[[1, 0, 3, 2]] * (down, along, down, along), float(row[4]), int(row[5]), labels)
         for row in rows
     )
     others = _Others(outputs, extras, rows[:, PICKED:], scale, labels)
