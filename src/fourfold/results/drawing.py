@@ -10,7 +10,7 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.pictures import picture_bytes, require_pillow
-from fourfold.results.found import Box, Found, Mask
+from fourfold.results.found import Box, Corners, Found, Mask
 from fourfold.results.pen import Colour, Pen
 from fourfold.results.words import score_words
 
@@ -53,7 +53,7 @@ def draw_found(found: Found, photograph: Any) -> Image.Image:
     pen.legend(_legend(found))
     for box in found.boxes:  # the best has the first choice of a place
         words = f"{box.name} {score_words(box.score)}"
-        pen.name(words, box.corners, class_colour(box.number))
+        pen.name(words, _name_corners(box), class_colour(box.number))
     return canvas
 
 
@@ -64,6 +64,14 @@ def _draw_box(pen: Pen, box: Box) -> None:
     else:
         pen.rectangle(box.corners, colour)
         pen.points(box.points, box.edges, colour)
+
+
+def _name_corners(box: Box) -> Corners:
+    """What the name belongs to: of a box that is turned the highest of its corners."""
+    if not box.turned:
+        return box.corners
+    highest = min(box.points, key=lambda point: point.y)
+    return highest.y, highest.x, highest.y, highest.x
 
 
 def _canvas(pixels: np.ndarray) -> Image.Image:

@@ -20,7 +20,8 @@ Area = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 MANY = 60  # points: beyond so many each is small
 _BRIGHTNESS = (0.299, 0.587, 0.114)  # of red, green and blue
-_BRIGHT = 140
+_BRIGHT = 125
+_ROWS = 8  # lines of words below the corner of a box that are tried
 
 
 class Pen:
@@ -84,9 +85,10 @@ class Pen:
         top, left, bottom, right = corners
         (start, upper), (end, lower) = self._at(top, left), self._at(bottom, right)
         _, _, wide, tall = self._area(text, (0, 0))
-        above = upper - tall if upper >= tall else max(upper, 0)
-        rows = (above, upper, lower - tall, lower, upper + tall)
-        choices = [(start, above), (end - wide, above), *((start, y) for y in rows[1:])]
+        upper = max(upper, 0)  # what begins above the canvas is named at its edge
+        above = upper - tall if upper >= tall else upper
+        rows = (upper, lower - tall, lower, *(upper + tall * row for row in range(1, _ROWS)))
+        choices = [(start, above), (end - wide, above), *((start, row) for row in rows)]
         areas = [self._area(text, choice) for choice in choices]
         area = next((one for one in areas if self._is_free(one)), areas[0])
         self._write(text, area, colour)
