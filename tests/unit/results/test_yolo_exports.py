@@ -112,6 +112,19 @@ def test_picked_rows_with_masks() -> None:
     assert json.loads(json.dumps(answer.to_json()))["boxes"][0]["label"] == "dog"
 
 
+@pytest.mark.parametrize("objectness", [True, False])
+def test_a_box_without_a_mask_counts_until_v7(objectness: bool) -> None:
+    columns = 4 + objectness + 3 + 32
+    cells = np.zeros((1, 84, columns), np.float32)
+    cells[0, 3, :4], cells[0, 3, 4 : 4 + objectness + 3] = 32, 1
+    cells[0, 3, -32] = -1
+    planes = np.ones((1, 32, 16, 16), np.float32)
+    model = described({"y": cells.shape, "p": planes.shape}, PICTURE, about())
+    answer = read_answer(model, {"y": cells, "p": planes})
+    assert len(answer.boxes) == objectness
+    assert not answer.masks[0].classes.any()
+
+
 def turned_model(shape: tuple[int, ...]) -> DescribedModel:
     return described({"y": shape}, PICTURE, about(task="obb"))
 

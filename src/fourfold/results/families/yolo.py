@@ -68,7 +68,7 @@ class _Outputs(NamedTuple):
 
 class _Others(NamedTuple):
     """What belongs to boxes: which extras, their numbers row by row, what makes places fractions,
-    and the labels of classes.
+    the labels of classes, and whether a box counts only if its mask has any pixel, as from v8 on.
     """
 
     outputs: _Outputs
@@ -76,6 +76,7 @@ class _Others(NamedTuple):
     numbers: np.ndarray
     scale: Scale
     labels: tuple[str, ...]
+    needs_mask: bool = True
 
 
 def yolo_boxes_of_cells(model: Described) -> Meaning | None:
@@ -170,7 +171,7 @@ def _decode_cells(
     option = replace(option, normalized=scale == WHOLE, score=least)
     found = picking.pick_boxes(option, {name: numbers})
     numbers = found["extras"][0] if "extras" in found else np.zeros((option.most, 0))
-    others = _Others(outputs, extras, numbers, scale, labels)
+    others = _Others(outputs, extras, numbers, scale, labels, not known.objectness)
     return _complete(boxes_of(found, labels), others, reading).noting(note)
 
 
@@ -207,7 +208,8 @@ def _complete(boxes: tuple[Box, ...], others: _Others, reading: Reading) -> Foun
     if outputs.prototypes is None:
         return Found(boxes=boxes)
     prototypes = reading.numbers[outputs.prototypes.name][0]
-    mask, boxes = mix_masks(boxes, numbers, prototypes, outputs.size)
+    mask, masked = mix_masks(boxes, numbers, prototypes, outputs.size)
+    boxes = masked if others.needs_mask else boxes
     return Found(boxes=boxes, masks=(Mask(mask, ("", *others.labels)),))
 
 
