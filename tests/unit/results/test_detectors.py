@@ -74,6 +74,7 @@ def test_raw_ssd() -> None:
     ("family", "columns", "side", "point"),
     [
         ("face", 16, 128, "nose tip"),
+        ("face_back", 16, 256, "nose tip"),
         ("hand", 18, 192, "middle finger base"),
         ("pose", 12, 224, "middle of the shoulders"),
     ],
@@ -88,7 +89,7 @@ def test_mediapipe_detectors(family: str, columns: int, side: int, point: str) -
     logits[0, place] = 3.0
     model = described({"r": raw.shape, "c": logits.shape}, (1, side, side, 3))
     answer = read_answer(model, {"r": raw.astype(np.float32), "c": logits.astype(np.float32)})
-    only_box(answer, {"hand": "palm", "pose": "body"}.get(family, family), 1 / (1 + np.exp(-3.0)))
+    only_box(answer, {"hand": "palm", "pose": "body"}.get(family, "face"), 1 / (1 + np.exp(-3.0)))
     (named,) = (one for one in answer.boxes[0].points if one.name == point)
     assert (named.y, named.x) == pytest.approx((0.25, 0.5), abs=1e-4)
 
