@@ -224,6 +224,39 @@ def test_a_box_more_than_twice_as_large_as_the_picture_is_still_a_fraction() -> 
     assert "fractions" in answer.notes[0]
 
 
+@pytest.mark.parametrize("rows_first", [True, False])
+def test_boxes_that_are_offsets_from_their_cells(rows_first: bool) -> None:
+    """As YOLOX's export leaves them: the seventh cell of the second row, sizes as logarithms."""
+    random = np.random.default_rng(0)
+    rows = np.full((1, 84, 8), 0.01, np.float32)
+    rows[0, :, :2], rows[0, :, 2:4] = (
+        random.uniform(-0.5, 1.5, (84, 2)),
+        random.normal(size=(84, 2)),
+    )
+    rows[0, 14] = 0.5, 0.25, np.log(2), np.log(1.5), 0.9, 0, 0.8, 0
+    found = rows if rows_first else np.ascontiguousarray(rows.swapaxes(1, 2))
+    model = described({"y": found.shape}, PICTURE, about())
+    answer = read_answer(model, {"y": found})
+    (box,) = answer.boxes
+    assert (box.name, box.score) == ("dog", pytest.approx(0.72))
+    assert box.pixels((64, 64)) == pytest.approx((4, 44, 16, 60), abs=1e-4)
+    assert "YOLOX" in answer.notes[-1]
+
+
+def test_decoded_boxes_of_cells_with_objectness_are_no_offsets() -> None:
+    """As of v6: centres lie where their cells do."""
+    rows = np.full((1, 84, 8), 0.01, np.float32)
+    middles = [
+        (x, y) for s in (8, 16, 32) for y in range(s // 2, 64, s) for x in range(s // 2, 64, s)
+    ]
+    rows[0, :, :2], rows[0, :, 2:4], rows[0, :, 4] = middles, 16, 1
+    rows[0, 14, 6] = 0.8
+    answer = read_answer(described({"y": rows.shape}, PICTURE, about()), {"y": rows})
+    (box,) = answer.boxes
+    assert box.pixels((64, 64)) == pytest.approx((4, 44, 20, 60), abs=1e-4)
+    assert len(answer.notes) == 1
+
+
 def test_boxes_of_a_fourth_finer_grid() -> None:
     rows = np.zeros((1, 7, 256 + 64 + 16 + 4), np.float32)
     rows[0, :, 300] = 32, 32, 32, 32, 0, 0.9, 0

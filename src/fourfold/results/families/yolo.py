@@ -23,6 +23,7 @@ from fourfold.results.families.yolo_columns import (
     told_extras,
 )
 from fourfold.results.families.yolo_extras import mix_masks, with_points
+from fourfold.results.families.yolo_offsets import NOTE, are_offsets, cell_places, decode_offsets
 from fourfold.results.found import Box, Found, Mask, Size
 from fourfold.results.meaning import (
     BOXES,
@@ -88,7 +89,7 @@ def yolo_boxes_of_cells(model: Described) -> Meaning | None:
         return None
     shape, size = outputs.boxes.shape, outputs.size
     count, columns = max(shape[1:]), min(shape[1:])
-    in_cell = next((n for n in (1, IN_CELL) for s in STRIDES if count == n * _cells(size, s)), 0)
+    in_cell, strides = _grids(count, size)
     if not in_cell or columns < BOX + 1:
         return None
     several = in_cell > 1 or shape[1] == count
@@ -103,6 +104,8 @@ def yolo_boxes_of_cells(model: Described) -> Meaning | None:
     version = "v5 to v7" if known.objectness else "v8 and later"
     family = f"YOLO {version}, {known.classes} {'class' if known.classes == 1 else 'classes'}"
     decode = partial(_decode_cells, outputs, option, known)
+    if known.objectness and in_cell == 1:
+        decode = partial(_decode_offsets, outputs.boxes.name, cell_places(size, strides), decode)
     meaning = _meaning(family, outputs, known.extras, decode)
     return meaning if known.extras.angle else replace(meaning, postprocess=option)
 
@@ -132,8 +135,13 @@ def _find_outputs(model: Described) -> _Outputs | None:
     return _Outputs(boxes[0], prototypes, size) if _are_prototypes(prototypes, size) else None
 
 
-def _cells(size: Size, strides: tuple[int, ...]) -> int:
-    return sum((size[0] // stride) * (size[1] // stride) for stride in strides)
+def _grids(count: int, size: Size) -> tuple[int, tuple[int, ...]]:
+    """How many of so many boxes each cell has, and the sides of cells; 0 where that cannot be."""
+    for in_cell in (1, IN_CELL):
+        for strides in STRIDES:
+            if count == in_cell * sum((size[0] // one) * (size[1] // one) for one in strides):
+                return in_cell, strides
+    return 0, ()
 
 
 def _are_prototypes(output: TensorInfo | None, size: Size) -> bool:
@@ -173,6 +181,18 @@ def _decode_cells(
     numbers = found["extras"][0] if "extras" in found else np.zeros((option.most, 0))
     others = _Others(outputs, extras, numbers, scale, labels, not known.objectness)
     return _complete(boxes_of(found, labels), others, reading).noting(note)
+
+
+def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Reading) -> Found:
+    """The same for boxes that may be offsets from their cells, which their numbers tell."""
+    numbers = reading.numbers[name]
+    boxes = numbers[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else numbers[0, :BOX].T
+    if not are_offsets(boxes[:, :2], cells):
+        return decode(reading)
+    changed = numbers.copy()
+    boxes = changed[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else changed[0, :BOX].T
+    boxes[:] = decode_offsets(boxes, cells)
+    return decode(replace(reading, numbers={**reading.numbers, name: changed})).noting(NOTE)
 
 
 def _scale(rows: np.ndarray, size: Size) -> tuple[Scale, str]:
