@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,7 +48,9 @@ def mix_masks(
     mask, kept = np.zeros(size, np.int64), []
     for box, row in reversed(list(zip(boxes, coefficients, strict=False))):
         inside = _pixels_inside(box, size)
-        part = _stretched(np.tensordot(row, planes, 1), tables, inside) > 0
+        down, along = (_part(table, cut) for table, cut in zip(tables, inside, strict=True))
+        needed = planes[:, down.needed, along.needed]
+        part = along.stretch(down.stretch(np.tensordot(row, needed, 1)).T).T > 0
         mask[inside][part] = 1 + box.number
         if part.any():
             kept.append(box)
@@ -63,13 +66,23 @@ def _pixels_inside(box: Box, size: Size) -> tuple[slice, slice]:
     return slice(top, bottom), slice(left, right)
 
 
-def _stretched(plane: np.ndarray, tables: list[TapTable], part: tuple[slice, slice]) -> np.ndarray:
-    """A part of a plane that is made as large as the tables say, both axes one after the other."""
-    for table, cut in zip(tables, part, strict=True):
-        weights = table.weights[cut]
-        taps = (
-            weights[:, tap, None] * plane[table.indices[cut, tap]]
-            for tap in range(weights.shape[1])
-        )
-        plane = np.sum(list(taps), 0).T
-    return plane
+class _StretchedPart(NamedTuple):
+    """A part of an axis that is made larger: what of the axis it needs, and the rows of that which
+    count for each new one.
+    """
+
+    needed: slice
+    indices: np.ndarray
+    weights: np.ndarray
+
+    def stretch(self, plane: np.ndarray) -> np.ndarray:
+        """Along the first axis of a plane, of which what is needed is there."""
+        taps = range(self.weights.shape[1])
+        found = [self.weights[:, tap, None] * plane[self.indices[:, tap]] for tap in taps]
+        return np.asarray(np.sum(found, 0))
+
+
+def _part(table: TapTable, cut: slice) -> _StretchedPart:
+    indices = table.indices[cut]
+    start, end = int(indices.min(initial=table.indices.max())), int(indices.max(initial=0)) + 1
+    return _StretchedPart(slice(start, end), indices - start, table.weights[cut])
