@@ -29,6 +29,7 @@ from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
+    input_option,
     json_option,
     models_options,
     seed_option,
@@ -65,7 +66,7 @@ class Measuring:
 
 @click.command(help=__doc__)
 @models_options
-@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@input_option
 @click.option(
     "--runs", type=click.IntRange(1), help="At most.  [default: 200, in several streams any number]"
 )

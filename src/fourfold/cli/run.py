@@ -28,6 +28,7 @@ from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import GatheredInputs, gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
+    input_option,
     json_option,
     model_options,
     postprocess_options,
@@ -44,7 +45,7 @@ from fourfold.results.shapes import before_frames
 
 @click.command(help=__doc__)
 @model_options
-@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@input_option
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
 @answer_options
 @scaling_options
