@@ -153,7 +153,7 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
         if measuring.streams == 1:
             fitting = round(measuring.seconds / (6 * times[OURS].median))
             parts = measure_parts(session, inputs, max(1, min(PART_RUNS, fitting)))
-        with traced(arguments, session):
+        with traced(arguments, session, opening=False):  # that is long ago
             for _ in range(TRACED_RUNS if arguments.trace else 0):
                 session.run(inputs)
         report = {**_describe(arguments, session, measuring), "start": start}

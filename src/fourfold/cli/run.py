@@ -71,7 +71,7 @@ def command(
         model = before_frames(session)
         picture = find_picture_input(model, find_meaning(model))
         inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
-        with traced(arguments, session):
+        with traced(arguments, session, opening=True):
             began = time.perf_counter()
             results = session.run(inputs.arrays)
             seconds = time.perf_counter() - began
