@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from small_networks import deep_onnx, small_onnx
 from stateful_models import stream
+from tflite_writer import Operator, Tensor, write
 
 from fourfold.cli import main
 from fourfold.compile import load_model
@@ -20,7 +21,7 @@ from fourfold.device import DeviceInfo
 from fourfold.errors import UnsupportedError
 from fourfold.options import CompileOptions
 from fourfold.players.null import NULL_GPU
-from fourfold.report.model_explorer import ExploredModel, explore_model
+from fourfold.report.model_explorer import REWRITTEN, ExploredModel, explore_model
 from fourfold.report.rewritten_onnx import rewritten_onnx
 from fourfold.runtime.profile import KernelTime
 
@@ -47,7 +48,7 @@ def graphs_of(model: ExploredModel) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("content", [small_onnx(), deep_onnx(), stream()])
 def test_graphs_are_whole(content: bytes) -> None:
     graphs = graphs_of(explored(content))
-    assert [*graphs] == ["graph", "rewritten", "plan"]
+    assert [*graphs] == sorted(graphs) == ["graph", REWRITTEN, "plan"]
     for nodes in graphs.values():
         for node in nodes.values():
             assert set(node) == NODE
@@ -59,19 +60,34 @@ def test_graphs_are_whole(content: bytes) -> None:
             ]
             assert all(isinstance(pair["value"], str) for pair in pairs)
             assert node["label"] == "input" or node["incomingEdges"]
+            ends = node["label"] == "output"
+            assert not (ends and node["outputsMetadata"]), "it would get the time of the last node"
 
 
 def test_nodes_say_what_they_are() -> None:
     graphs = graphs_of(explored(small_onnx()))
     assert [node["label"] for node in graphs["graph"].values()].count("conv2d") == 1
-    (features,) = (one for one in graphs["rewritten"].values() if one["label"] == "conv2d")
+    (features,) = (one for one in graphs[REWRITTEN].values() if one["label"] == "conv2d")
     attributes = {pair["key"]: pair["value"] for pair in features["attrs"]}
     assert attributes["op"] == "conv2d"
     assert attributes["tail"] == "relu"
+    assert attributes["padding"] == "top 0, bottom 0, left 0, right 0"
+    assert attributes["constant 0"] == "f32[4,3,3,3] sum/channels_first/filters/scaled"
     shape = {"key": "tensor_shape", "value": "f32[1,3,4,4]"}
     assert shape in features["outputsMetadata"][0]["attrs"]
     kernel = {pair["key"] for pair in graphs["plan"][features["id"]]["attrs"]}
     assert {"kernel", "grid", "work-group", "arguments"} <= kernel
+
+
+def test_layers_are_those_of_the_first_of_joined_names() -> None:
+    """TFLite's converter joins the names of operators that it fused."""
+    tensors = [Tensor("x", (1, 8)), Tensor("a/b/relu;a/c/d/fold", (1, 8)), Tensor("y", (1, 8))]
+    operators = [
+        Operator("RELU", ["x"], [tensors[1].name]),
+        Operator("TANH", [tensors[1].name], ["y"]),
+    ]
+    graphs = graphs_of(explored(write(tensors, operators, ["x"], ["y"])))
+    assert graphs["graph"][tensors[1].name]["namespace"] == "a/b"
 
 
 def in_two_kernels() -> ExploredModel:
@@ -82,9 +98,9 @@ def in_two_kernels() -> ExploredModel:
 
 def test_kernels_of_one_node_are_a_chain() -> None:
     graphs = graphs_of(in_two_kernels())
-    last = [*graphs["rewritten"]][-2]
+    last = [*graphs[REWRITTEN]][-2]
     first, second = (graphs["plan"][name] for name in (f"{last} #1", last))
-    before = [*graphs["rewritten"]][-3]
+    before = [*graphs[REWRITTEN]][-3]
     assert [edge["sourceNodeId"] for edge in first["incomingEdges"]] == [before]
     assert [edge["sourceNodeId"] for edge in second["incomingEdges"]] == [first["id"]]
     assert first["namespace"] == second["namespace"] == last
@@ -98,7 +114,7 @@ def test_times_belong_to_nodes() -> None:
     data = model.times_json([KernelTime("fetch", "an input", 5.0), *times])
     graphs = graphs_of(model)
     assert set(data["plan"]["results"]) <= set(graphs["plan"])
-    assert set(data["rewritten"]["results"]) <= set(graphs["rewritten"])
+    assert set(data[REWRITTEN]["results"]) <= set(graphs[REWRITTEN])
     for one in data.values():
         assert sum(result["value"] for result in one["results"].values()) == len(launches)
     assert [stop["stop"] for stop in data["plan"]["gradient"]] == [0.0, 0.5, 1.0]
