@@ -102,7 +102,8 @@ def graph_json(graph: Graph, name: str, launches: Mapping[str, Sequence[Launch]]
 
 
 def _port_node(graph: Graph, kind: str, value: str) -> Json:
-    head = {"id": f"{kind} {value}", "label": kind, "namespace": ""}
+    name = f"{kind} {value}"
+    head = {"id": name, "label": name, "namespace": ""}
     return {**head, "attrs": [], "incomingEdges": [], "outputsMetadata": [_tensor(graph, 0, value)]}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 from small_networks import deep_onnx, small_onnx
@@ -59,14 +60,16 @@ def test_graphs_are_whole(content: bytes) -> None:
                 *(one for out in node["outputsMetadata"] for one in out["attrs"]),
             ]
             assert all(isinstance(pair["value"], str) for pair in pairs)
-            assert node["label"] == "input" or node["incomingEdges"]
-            ends = node["label"] == "output"
+            assert node["label"].startswith("input ") or node["incomingEdges"]
+            ends = node["label"].startswith("output ")
             assert not (ends and node["outputsMetadata"]), "it would get the time of the last node"
 
 
 def test_nodes_say_what_they_are() -> None:
     graphs = graphs_of(explored(small_onnx()))
-    assert [node["label"] for node in graphs["graph"].values()].count("conv2d") == 1
+    labels = [node["label"] for node in graphs["graph"].values()]
+    assert labels.count("conv2d") == 1
+    assert (labels[0], labels[-1]) == ("input image", "output twice")
     (features,) = (one for one in graphs[REWRITTEN].values() if one["label"] == "conv2d")
     attributes = {pair["key"]: pair["value"] for pair in features["attrs"]}
     assert attributes["op"] == "conv2d"
@@ -129,6 +132,39 @@ def test_the_rewritten_graph_in_onnx_computes_the_same() -> None:
         NumpyPart(after).run([image]), NumpyPart(before).run([image]), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_every_value_of_the_onnx_file_has_its_shape() -> None:
+    """Netron writes them beside edges; ONNX's own inference finds the same."""
+    model = onnx.load_from_string(rewritten_onnx(deep_onnx(), CompileOptions()))
+    onnx.checker.check_model(model, full_check=True)
+    ends = (*model.graph.input, *model.graph.output)
+    typed = {value.name for value in (*ends, *model.graph.value_info)}
+    assert {name for node in model.graph.node for name in node.output} <= typed
+
+
+def quantised_layers() -> bytes:
+    """Two layers with a quantised value between them."""
+    weights = np.arange(-32, 32, dtype=np.int8).reshape(8, 8)
+    tensors = [
+        *(Tensor(name, (1, 8), "int8", scale=[0.25]) for name in "xyz"),
+        Tensor("weights", (8, 8), "int8", weights, scale=[0.1], zero_point=[0]),
+        Tensor("bias", (8,), "int32", np.arange(8, dtype=np.int32), [0.025], [0]),
+    ]
+    layers = [
+        Operator("FULLY_CONNECTED", [source, "weights", "bias"], [result])
+        for source, result in ("xy", "yz")
+    ]
+    return write(tensors, layers, ["x"], ["z"])
+
+
+def test_steps_of_one_are_not_multiplied() -> None:
+    """Quantised values of a rewritten graph count steps, which are rounded as they are."""
+    graph = onnx.load_from_string(rewritten_onnx(quantised_layers(), CompileOptions())).graph
+    assert "Round" in [node.op_type for node in graph.node]
+    numbers = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    factors = {name for node in graph.node if node.op_type == "Mul" for name in node.input}
+    assert not [name for name in factors & numbers.keys() if np.all(numbers[name] == 1)]
 
 
 def test_what_onnx_cannot_say_is_refused() -> None:
