@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
 from fourfold.errors import FourfoldError
-from fourfold.players import devices
-from fourfold.store.prepared import Prepared, is_prepared
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold import players
+    from fourfold.store import prepared
+else:
+    players, prepared = lazy_import("fourfold.players"), lazy_import("fourfold.store.prepared")
 
 OTHERS = {
     "auto": "the best device",
@@ -53,7 +59,7 @@ def complete_device(
 ) -> list[CompletionItem]:
     """Addresses, which have no spaces in them, with the names of the devices."""
     try:
-        here = {device.address: device.name for device in devices()}
+        here = {device.address: device.name for device in players.devices()}
     except FourfoldError:
         here = {}
     known = {**here, **OTHERS}
@@ -71,9 +77,9 @@ def complete_model_name(
     not parsed while an option has no value yet.
     """
     words = [os.path.expanduser(word) for word in context.args]
-    paths = [word for word in words if is_prepared(word)]
+    paths = [word for word in words if prepared.is_prepared(word)]
     try:
-        found = [name for path in paths for name in Prepared.open(path).models]
+        found = [name for path in paths for name in prepared.Prepared.open(path).models]
     except FourfoldError:
         return []
     return [CompletionItem(name) for name in found if name.startswith(incomplete)]
