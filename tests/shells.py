@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 READY = "ready> "
+PATIENCE = 60.0  # seconds
 ANSWER = re.compile(rb"<<(.*)>>", re.DOTALL)
 ANSWER_KEY = "\x18\x05"  # Ctrl-X Ctrl-E: the shell prints its line, and empties it
 STARTS = {
@@ -73,6 +75,8 @@ class Shell:
     def _read_until(self, pattern: re.Pattern[bytes]) -> bytes:
         text = b""
         while not pattern.search(text):
+            ready, _, _ = select.select([self._terminal], [], [], PATIENCE)
+            assert ready, f"the shell said nothing more after {text.decode()!r}"
             text += os.read(self._terminal, 1 << 16)
         return text
 

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -188,19 +189,17 @@ def _events(placed: _Placed, number: int) -> list[dict[str, Any]]:
 def _flows(placed: Sequence[_Placed], zero: float) -> list[dict[str, Any]]:
     """An arrow to each span from where the host put it in, as far as that is known."""
     host = [one for one in placed if one.span.process == HOST and not one.span.in_flight]
+    starts = [one.began for one in host]
     events: list[dict[str, Any]] = []
     for number, target in enumerate(placed):
         if target.span.put_in is None:
             continue
         at = round((target.span.put_in - zero) * 1e9)
-        around = [one for one in host if one.began <= at <= one.ended]
-        if not around:
-            continue
-        source = max(around, key=lambda one: one.began)
-        at = max(source.began, min(at, target.began))  # clocks may differ by a little
-        if at > target.began:
+        earlier = (host[place] for place in reversed(range(bisect_right(starts, at))))
+        source = next((one for one in earlier if one.ended >= at), None)
+        if source is None or source.began > target.began:  # clocks may differ by a little
             continue
         same = {"name": "launch", "cat": "launch", "id": number}
-        events.append({"ph": "s", **same, **source.where, "ts": at / 1e3})
+        events.append({"ph": "s", **same, **source.where, "ts": min(at, target.began) / 1e3})
         events.append({"ph": "f", "bp": "e", **same, **target.where, "ts": target.began / 1e3})
     return events
