@@ -19,7 +19,7 @@ import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite.file import read_file
 from fourfold.players import ask_facts
-from fourfold.report.verify import compare_outputs
+from fourfold.report.verification import compare_outputs
 from fourfold.runtime.random_inputs import random_inputs
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite"

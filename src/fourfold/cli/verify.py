@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fourfold.report import rival as rivals
     from fourfold.report import verify as verdicts
     from fourfold.report.layers import Layer
-    from fourfold.report.verify import Output, Verification
+    from fourfold.report.verification import Output, Verification
 else:
     consoles, tables = lazy_import("rich.console"), lazy_import("rich.table")
     judged, rivals = lazy_import("fourfold.report.layers"), lazy_import("fourfold.report.rival")

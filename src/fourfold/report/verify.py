@@ -11,128 +11,28 @@ the spread between the engine's own two sets of kernels says how far roundings t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.options import CompileOptions
-from fourfold.report.compare import Deviation, deviation
+from fourfold.report.compare import deviation
 from fourfold.report.layer_comparison import LayerComparison
-from fourfold.report.layers import (
-    AGREES,
-    HALF,
-    OVERFLOW,
-    ROUNDED,
-    STEPS,
-    TOLERANCE,
-    Layer,
+from fourfold.report.layers import AGREES, HALF, ROUNDED, TOLERANCE, Layer
+from fourfold.report.verification import (
+    DIFFERS,
+    GROWN,
+    PLAN,
+    Output,
+    Verification,
+    compare_output,
+    compare_outputs,
+    is_rounded,
 )
 
-FLAT_STEPS = 4  # steps that an output has to span for its agreement to say something
 FURTHER = 4.0  # times as far from the exact result as the engine our floats may be
 SPREADS = 4.0  # times the engine's own spread that outputs of a model in parts may be off
-DIFFERS = "differs"
-FLAT = "agrees, but hardly varies"  # so few steps apart that agreement says little
-GROWN = "rounding grows"  # of floats, on both sides
-PLAN = "plan"  # the session gives something else than its layers
-OUTPUT = "output"
-FINE = (AGREES, FLAT, GROWN)
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output: how far it is from the engine's, and how far the engine is from itself.
-
-    `spread` is between the engine as it is used and with its plain kernels, where both are known.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    difference: Deviation
-    allowed: float
-    verdict: str = AGREES
-    step: float = 0.0
-    spread: Deviation | None = None
-    op: str = OUTPUT
-
-    @property
-    def agrees(self) -> bool:
-        return self.verdict in FINE or self.verdict.startswith(ROUNDED)
-
-    @property
-    def is_near(self) -> bool:
-        return not self.difference.broken and self.difference.largest <= self.allowed
-
-    @property
-    def steps(self) -> float | None:
-        """The largest difference in steps, for quantised values."""
-        return self.difference.absolute / self.step if self.step else None
-
-
-@dataclass(frozen=True)
-class Verification:
-    """All that was compared, and what to make of it."""
-
-    engine: str  # that they were compared with, as people know it
-    precision: str
-    device: str
-    outputs: tuple[Output, ...]
-    layers: tuple[Layer, ...] = ()
-    reason: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        faults = any(layer.is_fault for layer in self.layers)
-        return not faults and all(output.agrees for output in self.outputs)
-
-    @property
-    def first(self) -> Layer | None:
-        """The first layer that is wrong; else the first that loses precision or is rounded."""
-        for wanted in ([layer for layer in self.layers if layer.is_fault], self.layers):
-            for layer in wanted:
-                if layer.verdict in (HALF, OVERFLOW) or layer.is_fault or _is_rounded(layer):
-                    return layer
-        return None
-
-    @property
-    def largest_losses(self) -> tuple[Layer, ...]:
-        """The layers by how much each adds to the difference by itself, most first."""
-        known = [layer for layer in self.layers if layer.own is not None]
-        return tuple(sorted(known, key=_loss, reverse=True))
-
-    def to_json(self) -> dict[str, Any]:
-        first = None if self.first is None else self.first.name
-        return {"agrees": self.agrees, "first_divergence": first, **asdict(self)}
-
-
-def _is_rounded(layer: Layer) -> bool:
-    return layer.verdict.startswith(ROUNDED)
-
-
-def _loss(layer: Layer) -> float:
-    assert layer.own is not None
-    return float("inf") if layer.own.broken else layer.own.largest
-
-
-def compare_outputs(
-    ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], names: Sequence[str], precision: str
-) -> tuple[Output, ...]:
-    """The outputs of a session beside an engine's."""
-    pairs = zip(names, ours, theirs, strict=True)
-    return tuple(_output(name, mine, other, precision) for name, mine, other in pairs)
-
-
-def _output(name: str, mine: np.ndarray, other: np.ndarray, precision: str) -> Output:
-    found = deviation(mine, other)
-    quantised = other.dtype.kind in "iu" and other.dtype.itemsize == 1
-    span = int(np.ptp(other.astype(np.int64))) if quantised and other.size else 0
-    allowed = STEPS / max(span, 1) if quantised else TOLERANCE[precision]
-    output = Output(name, mine.shape, found, allowed, step=1.0 if quantised else 0.0)
-    if not output.is_near:
-        return replace(output, verdict=DIFFERS)
-    return replace(output, verdict=FLAT) if quantised and span <= FLAT_STEPS else output
 
 
 def compare_layers(
@@ -210,7 +110,7 @@ class _Judgement:
         lost = self._beyond_spread()
         if lost is not None:
             return (DIFFERS if self.found.precision == "fp32" else HALF), lost
-        if any(_is_rounded(layer) for layer in self.found.layers):
+        if any(is_rounded(layer) for layer in self.found.layers):
             verdict, reason = f"{ROUNDED} {engine}", _rounding_words(self.found)
         else:
             verdict, reason = self._grown()
@@ -221,7 +121,7 @@ class _Judgement:
         if not self.comparison.is_whole:
             return None
         for name, ours, seen in self._named(self.comparison.outputs()):
-            if not _output(name, ours, seen, self.found.precision).is_near:
+            if not compare_output(name, ours, seen, self.found.precision).is_near:
                 return f"output '{name}' is not what its layers give when each is looked at"
         return None
 
@@ -230,7 +130,7 @@ class _Judgement:
         if self.found.precision == "fp32" or not self.comparison.is_whole:
             return None
         for name, ours, full in self._named(self.comparison.outputs(full=True)):
-            if not _output(name, ours, full, self.found.precision).is_near:
+            if not compare_output(name, ours, full, self.found.precision).is_near:
                 worst = self.found.largest_losses[0]
                 return f"most is lost in {worst.title}; precision='fp32' agrees"
         return None
@@ -287,7 +187,7 @@ class _Judgement:
 
 
 def _rounding_words(found: Verification) -> str:
-    rounded = [layer for layer in found.layers if _is_rounded(layer)]
+    rounded = [layer for layer in found.layers if is_rounded(layer)]
     first, engine = rounded[0], found.engine
     ours = f"our {len(found.layers)} layers are exact for what they are given"
     theirs = f"{engine} rounds in {len(rounded)}, first in {first.title}"

@@ -27,7 +27,8 @@ from fourfold.players.null import NULL_GPU
 from fourfold.report import exact_rows, layer_comparison
 from fourfold.report.layer_comparison import LayerComparison
 from fourfold.report.layers import KERNEL, MEANING
-from fourfold.report.verify import Sample, Verification, verify_sample
+from fourfold.report.verification import Verification
+from fourfold.report.verify import Sample, verify_sample
 
 pytestmark = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 Change = Callable[[np.ndarray], np.ndarray]

@@ -29,16 +29,8 @@ from fourfold.options import CompileOptions
 from fourfold.players import find_device
 from fourfold.report.compare import deviation
 from fourfold.report.layers import AGREES, CARRIED, HALF, KERNEL, MEANING, OVERFLOW, ROUNDED
-from fourfold.report.verify import (
-    DIFFERS,
-    FLAT,
-    GROWN,
-    PLAN,
-    Sample,
-    compare_layers,
-    compare_outputs,
-    verify_sample,
-)
+from fourfold.report.verification import DIFFERS, FLAT, GROWN, PLAN, compare_outputs
+from fourfold.report.verify import Sample, compare_layers, verify_sample
 
 needs_litert = pytest.mark.skipif(not litert.ENGINE.installed(), reason="LiteRT is not installed")
 

@@ -15,7 +15,8 @@ from fourfold.report.layers import Layer
 from fourfold.report.rival import find_rival, model_of_signature
 from fourfold.report.run_report.record import AccuracySummary, ValueAccuracy
 from fourfold.report.values import COUNTED
-from fourfold.report.verify import Output, Sample, Verification, verify_sample
+from fourfold.report.verification import Output, Verification
+from fourfold.report.verify import Sample, verify_sample
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.model_runner import ModelRunner
 

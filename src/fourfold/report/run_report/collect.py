@@ -27,7 +27,7 @@ from fourfold.report.run_report.graph_nodes import RunGraph, build_graph
 from fourfold.report.run_report.lowered_parts import LoweredModel, find_lowered
 from fourfold.report.run_report.measured import measure_kernels, measure_runs
 from fourfold.report.run_report.plan_graph import graph_of_plan
-from fourfold.report.verify import Verification
+from fourfold.report.verification import Verification
 from fourfold.runtime.instance import ModelInstance
 from fourfold.runtime.model_runner import ModelRunner
 from fourfold.runtime.random_inputs import random_inputs
