@@ -49,7 +49,8 @@ def _whole(store: Store) -> Iterator[Container]:
         try:
             file = store.contents.read(entry.file)
             file.verify()
-        except (ModelError, OSError):
+        except (ModelError, OSError) as error:
+            log.warning("a %s of %s is left out: %s", entry.kind, entry.title, error)
             continue
         yield file
 
