@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import runtimes
 from devices.results import PRECISIONS
+from half_precision import skip_without_halves
 
 import fourfold
 from fourfold.device import DeviceInfo
 from fourfold.formats.tflite.file import read_file
-from fourfold.players import ask_facts
 from fourfold.report.verify import compare_outputs
 from fourfold.runtime.random_inputs import random_inputs
 
@@ -43,8 +43,7 @@ def smallest(count: int = COUNT) -> list[Path]:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("path", smallest(), ids=lambda path: path.stem)
 def test_beside_litert(path: Path, precision: str, device: DeviceInfo) -> None:
-    if precision == "fp16" and not ask_facts(device, ["half_arithmetic"]).half_arithmetic:
-        pytest.skip(f"{device.name} does not compute in half precision")
+    skip_without_halves(device, precision)
     content = path.read_bytes()
     session = open_session(path, precision, device, SHAPES.get(path.stem))
     with session:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from docs.blocks import ROOT, blocks
 from op_kernels import WITH_KERNELS, all_kernels, op_graph
-from ops.test_ops import Trial, complaint, trial
+from op_trials import trial
 
 from fourfold import kernel
 from fourfold.kernel.check import unsayable
@@ -100,13 +100,10 @@ def played(plan: Plan, inputs: list[np.ndarray], folder: Path) -> list[np.ndarra
 @pytest.mark.skipif(COMPILER is None, reason="this machine has no C compiler called cc")
 @pytest.mark.parametrize("name", OPS)
 def test_ops_agree_with_their_references(name: str, tmp_path: Path) -> None:
-    op = registry()[name]
-    item: Trial = trial(op, op.cases)
+    item = trial(registry()[name])
     plan = make_plan(rewrite(item.graph), PROCESSOR, KernelOptions())
     results = played(plan, item.inputs, tmp_path)
-    tolerance = TOLERANCE * max(case.tolerance for case in op.cases)
-    for result, (output, wanted) in zip(results, item.expected.items(), strict=True):
-        assert complaint(result, wanted, tolerance) is None, output
+    item.check(results, TOLERANCE)
     assert prod(plan.launches[0].local) == 1
 
 

@@ -111,12 +111,15 @@ def compare(result: np.ndarray, graph: Graph, given: dict[str, np.ndarray]) -> N
     np.testing.assert_allclose(result, wanted, atol=4e-3 * np.abs(wanted).max())
 
 
+def copies_by_itself(device: DeviceInfo) -> bool:
+    return device.matrix_units and device.language in ("cuda", "tree")
+
+
+@pytest.mark.devices(takes=copies_by_itself)
 @pytest.mark.parametrize("form", ["list", "one"])
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("title", GRAPHS)
 def test_against_the_reference(title: str, tile: str, form: str, device: DeviceInfo) -> None:
-    if device.language not in ("cuda", "tree") or not device.matrix_units:
-        pytest.skip("the device, or its language, has no copies that run by themselves")
     if form == "one" and not device.resident:
         pytest.skip("its groups cannot wait for each other")
     graph = in_halves(GRAPHS[title])
