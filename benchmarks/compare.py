@@ -15,6 +15,9 @@ the device in and out, synchronised), torch (PyTorch's own tensors in and out).
 python benchmarks/compare.py mobilenet_v1 mobilenet_v2 resnet50 --device cuda:0 --beside opencl:0 \\
     --peers pytorch --ways bytes,tensors,torch --no-batch
 
+A first run may build kernels otherwise than `fourfold prepare` does, which has more time:
+--prepared has fourfold open files that it prepared.
+
 'of PyTorch' 0.50 means half of PyTorch's time. GB/s and GFLOP/s are those of the device's part:
 every value between layers counts as written once and read once by each reader, every weight as read
 once. The ceilings above the table were measured in the same run.
@@ -215,6 +218,7 @@ def chosen_peers(device: DeviceInfo, given: str) -> tuple[str, ...]:
 @click.option("--device", default="auto", show_default=True)
 @click.option("--beside", default="", help="Devices with commas: fourfold there, too.")
 @click.option("--ways", default="", help="Other ways to run, with commas: bytes,tensors,torch.")
+@click.option("--prepared", is_flag=True, help="fourfold opens files that it prepares first.")
 @click.option("--precision", help="fp32 on a CPU, mixed on a GPU, if not said.")
 @click.option("--threads", default=os.cpu_count() or 1, show_default=True, help="Of peers.")
 @click.option("--seconds", default=6.0, show_default=True, help="Of taking turns, a model.")
@@ -234,7 +238,7 @@ def main(models: tuple[str, ...], **options: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         environment = unpack(options["wheels"], Path(folder))
         run = partial(run_all, peers=peers, how=how, environment=environment)
-        settings = (precision, options["device"], options["threads"])
+        settings = (precision, options["device"], options["threads"], options["prepared"])
         rows = run([Task(one, 1, *settings) for one in files], ways=ways)
         rivals = peers[: len(beside) + 1]  # the first peer is the best one
         many = [one for one in files if one.stem in BATCHED and options["batch"]]

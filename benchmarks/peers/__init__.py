@@ -51,6 +51,7 @@ class Task:
     precision: str
     device: str
     threads: int
+    prepared: bool = False  # whether fourfold opens a file that it prepared, not the model
 
     @cached_property
     def shapes(self) -> dict[str, Shape]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,10 +46,29 @@ def open_peer(task: Task) -> Opened:
 
 
 def _session(task: Task, pixels: fourfold.Pixels | None = None) -> fourfold.Session:
-    shapes = task.shapes
-    return fourfold.Session(
-        task.model, device=task.device, precision=task.precision, shapes=shapes, pixels=pixels
+    shapes, precision = task.shapes, task.precision
+    if not task.prepared:
+        return fourfold.Session(task.model, task.device, precision, shapes=shapes, pixels=pixels)
+    with tempfile.TemporaryDirectory() as folder:
+        file = _prepared_file(task, Path(folder), pixels)
+        # What is prepared says how it takes pictures.
+        return fourfold.Session(file, task.device, precision, shapes=shapes)
+
+
+def _prepared_file(task: Task, folder: Path, pixels: fourfold.Pixels | None) -> Path:
+    file = folder / "model.fourfold"
+    words = ["prepare", str(task.model), "-o", str(file), "--only-here", "--device", task.device]
+    words += ["--precision", task.precision]
+    for name, sizes in task.shapes.items():
+        words += ["--shape", f"{name}={','.join(map(str, sizes))}"]
+    if pixels is not None:
+        words += ["--pixels", pixels.order, "--mean", str(MEAN), "--std", str(STD)]
+    made = subprocess.run(
+        [sys.executable, "-m", "fourfold", *words], capture_output=True, text=True, check=False
     )
+    if made.returncode:
+        raise Missing(f"preparing failed: {made.stderr.strip()[:200]}")
+    return file
 
 
 def _from_bytes(task: Task, plain: fourfold.Session) -> Call:
