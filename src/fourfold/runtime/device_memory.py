@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,8 +17,6 @@ from fourfold.players.protocol import overlap
 from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
 from fourfold.runtime.tensor_info import TensorInfo
-
-TakeMemory = Callable[[TensorInfo, Any], DeviceMemory | None]
 
 
 def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemory | None:

@@ -466,9 +466,7 @@ def test_loops_that_are_too_long_for_a_device_are_refused() -> None:
 
 def test_buffers_are_no_longer_than_kernels_count() -> None:
     limits = Limits(maxBufferSize=1 << 40, maxStorageBufferBindingSize=(1 << 32) - 1)
-    adapter_ = adapter.Adapter(
-        0, "a GPU", "", "", "Vulkan", 1, 0x10DE, 0, (32, 32), frozenset(), limits
-    )
+    adapter_ = adapter.Adapter(0, "a GPU", "", "", "Vulkan", 1, 0x10DE, frozenset(), limits)
     info = device_info(adapter_, 3, "wgpu-native 29.0.1")
     assert info.max_allocation == 2**31 - 4
     assert (info.kind, info.vendor, info.unified_memory) == ("gpu", "NVIDIA", False)
