@@ -7,7 +7,14 @@ one; nothing is fetched from elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from typing import TYPE_CHECKING
+
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = lazy_import("html")  # notebooks ask for it, commands do not
 
 _SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 Cells = Sequence[object]
@@ -43,7 +50,7 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Cells]) -> str
     head = "".join(_cell("th", *pair) for pair in zip(columns, sides, strict=True))
     body = "".join(f"<tr>{_cells(row, sides)}</tr>" for row in rows)
     heading = f"<tr>{head}</tr>" if columns else ""
-    return f"<p>{escape(title)}</p><table>{heading}{body}</table>"
+    return f"<p>{html.escape(title)}</p><table>{heading}{body}</table>"
 
 
 def _cells(row: Cells, sides: Sequence[str]) -> str:
@@ -54,4 +61,4 @@ def _cells(row: Cells, sides: Sequence[str]) -> str:
 
 def _cell(tag: str, content: object, side: str) -> str:
     text = str(content).lstrip(">") if tag == "th" else str(content)
-    return f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
+    return f'<{tag} style="text-align:{side}">{html.escape(text)}</{tag}>'

@@ -170,6 +170,24 @@ def test_help_imports_no_command() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_most_commands_are_asked_for_help_without_what_they_work_with() -> None:
+    """Neither the compiler, nor readers of models and answers, nor what draws tables."""
+    program = (
+        "import sys\n"
+        "from importlib import import_module\n"
+        "for name in sys.argv[1].split():\n"
+        "    import_module(f'fourfold.cli.{name}')\n"
+        "heavy = {'rich', 'fourfold.compile', 'fourfold.formats', 'fourfold.results'}\n"
+        "loaded = heavy & set(sys.modules)\n"
+        "sys.exit(repr(loaded) if loaded else 0)"
+    )
+    names = "bench cache check devices explain run verify"
+    call = subprocess.run(
+        [sys.executable, "-c", program, names], capture_output=True, text=True, check=False
+    )
+    assert call.returncode == 0, call.stderr
+
+
 def test_run_shows_a_table_and_times(invoke: Invoke, model: str) -> None:
     result = invoke("run", model)
     assert result.exit_code == 0, result.output

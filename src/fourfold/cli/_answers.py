@@ -6,16 +6,22 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fourfold.cli._options import Command
 from fourfold.cli._show import show_table
 from fourfold.errors import InputError
+from fourfold.lazy import lazy_import
 from fourfold.pictures import EXTENSIONS, require_pillow
-from fourfold.results import Answer, KeyPoint, KeyPoints, Mask, read_labels
-from fourfold.results.words import corner_words, score_words
+
+if TYPE_CHECKING:
+    from fourfold.results import Answer, KeyPoint, KeyPoints, Mask, words
+    from fourfold.results import labels as names_of_classes
+else:
+    names_of_classes = lazy_import("fourfold.results.labels")
+    words = lazy_import("fourfold.results.words")
 
 TOP = 5  # classes that are shown
 MOST_POINTS = 33  # points that are shown one by one
@@ -63,7 +69,7 @@ def answer_options(command: Command) -> Command:
     def wrapped(
         labels: Path | None, top: int, score: float | None, draw: Path | None, **rest: Any
     ) -> None:
-        names = () if labels is None else read_labels(labels)
+        names = () if labels is None else names_of_classes.read_labels(labels)
         command(wanted=AnswerOptions(names, top, score, draw), **rest)
 
     return wrapped
@@ -104,7 +110,7 @@ def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
         pixels = "in pixels" if answer.size is not None else "as fractions of the picture"
         columns = ("what", ">score", ">left", ">top", ">right", ">bottom")
         rows: list[Row] = [
-            (one.name, score_words(one.score), *corner_words(one.corners, answer.size))
+            (one.name, words.score_words(one.score), *words.corner_words(one.corners, answer.size))
             for one in answer.boxes
         ]
         yield f"boxes, {pixels}", columns, rows
@@ -115,7 +121,7 @@ def _tables(answer: Answer) -> Iterator[tuple[str, tuple[str, ...], list[Row]]]:
 
 
 def _class_rows(answer: Answer) -> list[Row]:
-    return [(one.number, one.label, score_words(one.score)) for one in answer.classes]
+    return [(one.number, one.label, words.score_words(one.score)) for one in answer.classes]
 
 
 def _share_rows(mask: Mask) -> list[Row]:
@@ -124,7 +130,7 @@ def _share_rows(mask: Mask) -> list[Row]:
 
 
 def _points_title(found: KeyPoints) -> str:
-    score = "" if found.score is None else f", score {score_words(found.score)}"
+    score = "" if found.score is None else f", score {words.score_words(found.score)}"
     return f"{found.name}: {sum(found.seen)} of {len(found.points)} points seen{score}"
 
 
@@ -145,4 +151,4 @@ def _place_in(answer: Answer) -> Callable[[KeyPoint], tuple[str, str]]:
 
 
 def _score(point: KeyPoint) -> str:
-    return "-" if point.score is None else score_words(point.score)
+    return "-" if point.score is None else words.score_words(point.score)

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 
 from fourfold.cli._options import ModelArguments
 from fourfold.cli._timing import Call
-from fourfold.compile import load_model
 from fourfold.config import Config
 from fourfold.errors import InputError, ModelError, nearest
-from fourfold.report.rival import (
-    Rival,
-    find_rival,
-    model_of_signature,
-    named_rivals,
-    runtime_names,
-)
+from fourfold.lazy import lazy_import
 from fourfold.store.prepared import is_prepared
+
+if TYPE_CHECKING:
+    from fourfold import compile as compiler
+    from fourfold.report import rival as rivals
+    from fourfold.report.rival import Rival
+else:
+    compiler, rivals = lazy_import("fourfold.compile"), lazy_import("fourfold.report.rival")
 
 OWN, NONE = "own", "none"  # the runtime of the model's format, and nobody
 
@@ -28,7 +29,7 @@ OWN, NONE = "own", "none"  # the runtime of the model's format, and nobody
 def parse_rivals(text: str) -> tuple[str, ...]:
     """The names in '--compare litert,onnxruntime'."""
     names = tuple(name for name in text.split(",") if name)
-    known = (OWN, NONE, *runtime_names())
+    known = (OWN, NONE, *rivals.runtime_names())
     for name in names:
         if name not in known:
             why = f"what can be compared with is: {', '.join(known)}"
@@ -66,8 +67,8 @@ def open_rivals(
 
 def _find(arguments: ModelArguments, names: Sequence[str]) -> list[Rival]:
     content = arguments.readable.content
-    own = [find_rival(content)] if OWN in names else []
-    return own + named_rivals(content, [name for name in names if name != OWN])
+    own = [rivals.find_rival(content)] if OWN in names else []
+    return own + rivals.named_rivals(content, [name for name in names if name != OWN])
 
 
 def _open(
@@ -76,7 +77,7 @@ def _open(
     inputs: Mapping[str, np.ndarray],
     threads: int,
 ) -> Call:
-    model = model_of_signature(arguments.readable.content, arguments.signature)
+    model = rivals.model_of_signature(arguments.readable.content, arguments.signature)
     given = real_inputs(arguments, inputs)
     return rival.engine.open_model(model, given, threads)
 
@@ -88,7 +89,7 @@ def real_inputs(
     if arguments.pixels is None:
         return inputs
     options = arguments.compile_options(Config.from_environment())
-    loaded = load_model(arguments.readable.content, options)
+    loaded = compiler.load_model(arguments.readable.content, options)
     names = dict(zip(loaded.model.input_names, loaded.model.main.arguments, strict=True))
     pictures = {
         name: loaded.asked[value].numbers(inputs[name], loaded.model.main.types[value])

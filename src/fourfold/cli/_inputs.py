@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import numpy as np
 
 from fourfold.cli._images import Scaling, own_scaling, read_frame, read_image
 from fourfold.errors import InputError, nearest
+from fourfold.lazy import lazy_import
 from fourfold.pictures import EXTENSIONS, MODES, read_picture
 from fourfold.pixels import Pixels
 from fourfold.pixels.frame_fit import FrameFit, Size, fit_frame
-from fourfold.results.photographs import A_GUESS, METADATA_SAY, PictureInput
 from fourfold.runtime.random_inputs import InputPort, random_inputs
+
+if TYPE_CHECKING:
+    from fourfold.results import photographs
+    from fourfold.results.photographs import PictureInput
+else:
+    photographs = lazy_import("fourfold.results.photographs")  # most inputs are none
 
 
 class GatheredInputs(NamedTuple):
@@ -122,7 +128,7 @@ def _read_photograph(
         return Photograph(picture.array(frame), frame.shape[:2], picture.fit(frame))
     if not scaling.stated and np.dtype(port.dtype).kind == "f":
         own = own_scaling(getattr(port, "metadata", None))
-        how = METADATA_SAY if own is not None else A_GUESS
+        how = photographs.A_GUESS if own is None else photographs.METADATA_SAY
         scaling = own or scaling
         click.echo(f"{path.name}: {scaling}, {how}{_advice(how)}", err=True)
     array = read_image(path, port, scaling)
@@ -130,7 +136,7 @@ def _read_photograph(
 
 
 def _advice(told_by: str) -> str:
-    return "; --range LOW,HIGH says another" if told_by == A_GUESS else ""
+    return "; --range LOW,HIGH says another" if told_by == photographs.A_GUESS else ""
 
 
 def _stretched(path: Path, shape: tuple[int, ...]) -> tuple[Size, FrameFit]:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fourfold.cli._show import number_text, show_table
-from fourfold.metadata import ModelMetadata, Signature, TensorMetadata
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold import metadata as descriptions
+    from fourfold.metadata import ModelMetadata, Signature, TensorMetadata
+else:
+    descriptions = lazy_import("fourfold.metadata")
 
 FIELDS = ("name", "version", "author", "licence", "description")
 # What tools write into every model; alone it tells nobody anything.
@@ -39,7 +45,7 @@ def show_about(
         show_table(f"what {model or 'the model'} says of itself", ("", "text"), stated.items())
     ends = [("input", one) for one in metadata.inputs]
     ends += [("output", one) for one in metadata.outputs]
-    if any(one != TensorMetadata() for _, one in ends):
+    if any(one != descriptions.TensorMetadata() for _, one in ends):
         tensors = [(end, one.name, _content(one), "; ".join(_details(one))) for end, one in ends]
         show_table(
             f"what {model or 'it'} says of its tensors", ("", "name", "content", "more"), tensors

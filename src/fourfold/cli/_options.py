@@ -9,24 +9,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import fourfold
 from fourfold.cli._completing import complete_device, complete_model_name
 from fourfold.config import PRECISIONS, Config, PlacementName, Precision
-from fourfold.convert import ReadableModel, make_readable_by
-from fourfold.device import DeviceInfo
 from fourfold.errors import InputError, close_names
+from fourfold.lazy import lazy_import
 from fourfold.options import CompileOptions, PlacementOptions
-from fourfold.pixels import PixelsOption
 from fourfold.players.connections import MACHINES
-from fourfold.processing.option import PostprocessOption, parse_postprocess
 from fourfold.runtime.opening import model_path
 from fourfold.runtime.request import Request
 from fourfold.store.prepared import Prepared, is_prepared
 from fourfold.timings import Timings
+
+if TYPE_CHECKING:
+    from fourfold import convert as conversions
+    from fourfold.convert import ReadableModel
+    from fourfold.device import DeviceInfo
+    from fourfold.pixels import PixelsOption
+    from fourfold.processing import option as processing
+    from fourfold.processing.option import PostprocessOption
+else:
+    conversions = lazy_import("fourfold.convert")
+    processing = lazy_import("fourfold.processing.option")
 
 Command = Callable[..., None]
 
@@ -74,7 +82,7 @@ class ModelArguments:
     @cached_property
     def readable(self) -> ReadableModel:
         """The model as readers take it, for who reads it without a session."""
-        return make_readable_by(Config.from_environment(), self.model)
+        return conversions.make_readable_by(Config.from_environment(), self.model)
 
     def compile_options(self, config: Config) -> CompileOptions:
         """The same for who compiles without a session."""
@@ -232,7 +240,9 @@ postprocess_option = click.option(
     "--postprocess",
     multiple=True,
     metavar="[OUTPUT=]NAME[:OPTION=VALUE,...]",
-    callback=lambda context, parameter, texts: parse_postprocess(texts),
+    callback=lambda context, parameter, texts: (
+        processing.parse_postprocess(texts) if texts else None
+    ),
     help="What is made of outputs, as in yolo:score=0.4,most=10 or probs=topk:count=3",
 )
 

@@ -6,17 +6,26 @@ import json
 import math
 import re
 import textwrap
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from fourfold.display import size_text, time_text
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from rich import box, cells
+    from rich import console as consoles
+    from rich import progress as bars
+    from rich import table as tables
+    from rich.console import Console, JustifyMethod
+    from rich.progress import Progress
+else:
+    # For who asks for help, or for JSON, nothing is drawn.
+    box, cells, tables = (lazy_import(f"rich.{name}") for name in ("box", "cells", "table"))
+    consoles, bars = lazy_import("rich.console"), lazy_import("rich.progress")
 
 byte_count, duration = size_text, time_text
 UNLIMITED = 10_000  # columns
@@ -40,7 +49,7 @@ def _plain(data: Any) -> Any:
 
 def make_console() -> Console:
     """Standard output as wide as its terminal; where nobody watches, a row is always one line."""
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = consoles.Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = UNLIMITED
     return console
@@ -62,7 +71,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[objec
     if widths is None:
         _print_lists(console, names, cells)
         return
-    table = Table(box=SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
+    table = tables.Table(box=box.SIMPLE_HEAD, header_style="bold", show_edge=False, pad_edge=False)
     table.padding = (0, GAP - 1, 0, 0)  # the box draws a space between columns
     for column, name, width in zip(columns, names, widths, strict=True):
         justify: JustifyMethod = "right" if column.startswith(">") else "left"
@@ -82,11 +91,11 @@ def _column_widths(
     """
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     widths, least = [], []
-    for name, cells, is_number in zip(names, columns, numbers, strict=True):
-        lines = [line for cell in cells for line in cell.split("\n")]
+    for name, column, is_number in zip(names, columns, numbers, strict=True):
+        lines = [line for cell in column for line in cell.split("\n")]
         words = lines if is_number else [word for line in lines for word in line.split()]
-        widths.append(max(map(cell_len, (name, *lines))))
-        least.append(max(map(cell_len, ("", *name.split(), *words))))
+        widths.append(max(map(cells.cell_len, (name, *lines))))
+        least.append(max(map(cells.cell_len, ("", *name.split(), *words))))
     available -= GAP * (len(names) - 1)
     if sum(least) > available:
         return None
@@ -99,7 +108,7 @@ def _column_widths(
 def _print_lists(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Each row as a list: a cell a line, with the name of its column."""
     for row in rows:
-        grid = Table.grid(padding=(0, GAP, 0, 0))
+        grid = tables.Table.grid(padding=(0, GAP, 0, 0))
         grid.add_column(style="bold", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, cell in zip(names, row, strict=True):
@@ -130,17 +139,29 @@ def node_name(text: str, most: int = 40) -> str:
     return text if len(text) <= most else short_name(text.partition(" = ")[0])
 
 
-def progress(*more: TextColumn) -> Progress:
-    """A progress bar on the error stream, silent unless that is a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *more)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+def progress(*more: str) -> Progress:
+    """A progress bar on the error stream, silent unless that is a terminal. At its end stand `more`
+    texts, as rich's columns have them.
+    """
+    console = consoles.Console(stderr=True)
+    begin = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
+    columns = (*begin, *map(bars.TextColumn, more))
+    return bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def time_left(seconds: float) -> str:
     """'about 2:05 left', or nothing where nothing is left."""
     minutes, rest = divmod(round(seconds), 60)
     return f"about {minutes}:{rest:02} left" if seconds >= 1 else ""
+
+
+def age(since: float) -> str:
+    """How long ago, in words."""
+    seconds = max(0.0, time.time() - since)
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def number_text(value: float | None) -> str:

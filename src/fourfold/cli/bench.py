@@ -15,11 +15,10 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.progress import Progress
 
 from fourfold.cli import describe_error, exit_code, show
 from fourfold.cli._bench_report import OURS, show_models, show_report
@@ -38,9 +37,16 @@ from fourfold.cli._show import progress, show_json
 from fourfold.cli._timing import Call, Times, take_turns, take_turns_in_streams, warm_up
 from fourfold.cli._trace import TRACE, traced
 from fourfold.errors import FourfoldError, InputError
-from fourfold.report.run_parts import measure_parts
+from fourfold.lazy import lazy_import
 from fourfold.runtime.profile import Profile
-from fourfold.session import Session
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from fourfold.report import run_parts
+    from fourfold.session import Session
+else:
+    run_parts = lazy_import("fourfold.report.run_parts")
 
 RUNS = 200  # one after the other, where nobody says how many
 PART_RUNS = 50  # of each way that tells the parts of a run, of which there are six
@@ -151,7 +157,7 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
         parts = None
         if measuring.streams == 1:
             fitting = round(measuring.seconds / (6 * times[OURS].median))
-            parts = measure_parts(session, inputs, max(1, min(PART_RUNS, fitting)))
+            parts = run_parts.measure_parts(session, inputs, max(1, min(PART_RUNS, fitting)))
         with traced(arguments, session):
             for _ in range(TRACED_RUNS if arguments.trace else 0):
                 session.run(inputs)

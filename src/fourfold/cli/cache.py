@@ -14,8 +14,7 @@ import click
 
 from fourfold.cli._images import pixels_options
 from fourfold.cli._options import ModelArguments, json_option, model_options
-from fourfold.cli._show import byte_count, show_json, show_line, show_table
-from fourfold.cli.inspect import age
+from fourfold.cli._show import age, byte_count, show_json, show_line, show_table
 from fourfold.config import Config, byte_size
 from fourfold.display import count_text
 from fourfold.errors import InputError

@@ -7,6 +7,7 @@ says which plan the device gets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,15 +16,24 @@ from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._options import ModelArguments, json_option, model_options
 from fourfold.cli._show import duration, short_name, show_json, show_line, show_table
 from fourfold.config import Config
-from fourfold.device import DeviceInfo
 from fourfold.display import count_text
-from fourfold.placement import Placement
+from fourfold.lazy import lazy_import
 from fourfold.players.null import NULL_GPU
-from fourfold.report.check import Report, check_model
-from fourfold.report.estimate import ANY_GPU
-from fourfold.report.prepared_plan import PreparedPlan, find_prepared_plan
 from fourfold.store.prepared import is_prepared
 from fourfold.store.store import configured_store
+
+if TYPE_CHECKING:
+    from fourfold.device import DeviceInfo
+    from fourfold.placement import Placement
+    from fourfold.report import check as checks
+    from fourfold.report import estimate as estimates
+    from fourfold.report import prepared_plan as prepared_plans
+    from fourfold.report.check import Report
+    from fourfold.report.prepared_plan import PreparedPlan
+else:
+    checks, estimates, prepared_plans = (
+        lazy_import(f"fourfold.report.{name}") for name in ("check", "estimate", "prepared_plan")
+    )
 
 
 @click.command(help=__doc__)
@@ -32,12 +42,12 @@ from fourfold.store.store import configured_store
 def command(arguments: ModelArguments, as_json: bool) -> None:
     config = Config.from_environment()
     wanted = arguments.device or config.device
-    device = ANY_GPU if wanted == NULL_GPU.name else players.find_device(wanted)
-    verdict = None if device is ANY_GPU else _verdict(device, config)
+    device = estimates.ANY_GPU if wanted == NULL_GPU.name else players.find_device(wanted)
+    verdict = None if device is estimates.ANY_GPU else _verdict(device, config)
     about = {"model": arguments.model, "device": str(device), "self_test": verdict}
     if is_prepared(arguments.model):
-        store = None if device is ANY_GPU else configured_store(config)
-        found = find_prepared_plan(arguments.request(config, device), store)
+        store = None if device is estimates.ANY_GPU else configured_store(config)
+        found = prepared_plans.find_prepared_plan(arguments.request(config, device), store)
         if as_json:
             show_json({**about, "prepared": found.to_json()})
         else:
@@ -56,8 +66,8 @@ def command(arguments: ModelArguments, as_json: bool) -> None:
 def _check(arguments: ModelArguments, device: DeviceInfo, config: Config) -> Report:
     options = arguments.compile_options(config)
     content, origin = arguments.readable
-    plain = NULL_GPU if device is ANY_GPU else device
-    return check_model(content, arguments.title, plain, options, origin)
+    plain = NULL_GPU if device is estimates.ANY_GPU else device
+    return checks.check_model(content, arguments.title, plain, options, origin)
 
 
 def _verdict(device: DeviceInfo, config: Config) -> str:

@@ -6,7 +6,6 @@ Every checksum of a prepared file is checked on the way.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +14,10 @@ import click
 from fourfold.cli._metadata import about_as_data, show_about
 from fourfold.cli._model_contents import read_contents, show_contents
 from fourfold.cli._options import ModelPath, json_option, parse_shape, shape_option
-from fourfold.cli._show import byte_count, show_json, show_table
+from fourfold.cli._show import age, byte_count, show_json, show_table
 from fourfold.metadata import ModelMetadata, Signatures, read_about
 from fourfold.plan.record import read_requirements
 from fourfold.store.prepared import Prepared, is_prepared
-
-DAY = 86400.0
 
 
 @click.command(help=__doc__)
@@ -155,12 +152,3 @@ def _built_for(parts: Mapping[str, str]) -> tuple[str, str]:
 def _title(plan: Mapping[str, Any]) -> str:
     """A plan's model, and by which signature it is called."""
     return f"{plan['model']}, {plan['signature']}" if plan["signature"] else str(plan["model"])
-
-
-def age(since: float) -> str:
-    """How long ago, in words."""
-    seconds = max(0.0, time.time() - since)
-    for size, unit in ((DAY, "d"), (3600.0, "h"), (60.0, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

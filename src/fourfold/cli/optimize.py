@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.progress import TextColumn
 
 import fourfold
 from fourfold import players
@@ -127,7 +126,7 @@ def _options(
 
 @contextmanager
 def _progress(title: str) -> Iterator[Progress]:
-    with progress(TextColumn("{task.fields[left]}")) as bar:
+    with progress("{task.fields[left]}") as bar:
         task = bar.add_task(title, total=None, left="")
 
         def report(done: int, total: int, name: str, left: float) -> None:

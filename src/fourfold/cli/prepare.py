@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from rich.progress import TextColumn
 
 from fourfold.cli._completing import complete_device
 from fourfold.cli._images import Scaling, scaling_options
@@ -209,7 +208,7 @@ def _prepare(
 
 @contextmanager
 def _tuning(title: str) -> Iterator[Progress]:
-    with progress(TextColumn("{task.fields[left]}")) as bar:
+    with progress("{task.fields[left]}") as bar:
         task = bar.add_task(title, total=None, left="")
 
         def report(done: int, total: int, name: str, left: float) -> None:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -37,9 +37,14 @@ from fourfold.cli._outputs import summarise
 from fourfold.cli._show import duration, number_text, shape_text, show_json, show_table
 from fourfold.cli._trace import trace_option, traced
 from fourfold.errors import InputError
-from fourfold.results import Answer, find_meaning, find_picture_input, read_answer
-from fourfold.results.meaning import Described
-from fourfold.results.shapes import before_frames
+from fourfold.lazy import lazy_import
+
+if TYPE_CHECKING:
+    from fourfold import results as answers
+    from fourfold.results import Answer, shapes
+    from fourfold.results.meaning import Described
+else:
+    answers, shapes = lazy_import("fourfold.results"), lazy_import("fourfold.results.shapes")
 
 
 @click.command(help=__doc__)
@@ -67,8 +72,8 @@ def command(
     began = time.perf_counter()
     with arguments.open() as session:
         start = time.perf_counter() - began
-        model = before_frames(session)
-        picture = find_picture_input(model, find_meaning(model))
+        model = shapes.before_frames(session)
+        picture = answers.find_picture_input(model, answers.find_meaning(model))
         inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
         with traced(arguments, session):
             began = time.perf_counter()
@@ -100,7 +105,7 @@ def _answer(
     inputs: GatheredInputs,
     wanted: AnswerOptions,
 ) -> Answer:
-    return read_answer(
+    return answers.read_answer(
         model,
         results,
         wanted.labels,

@@ -16,12 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import fourfold
 from fourfold.cli._images import Scaling
@@ -29,12 +27,24 @@ from fourfold.cli._inputs import read_input
 from fourfold.cli._options import ModelArguments, json_option, model_options, seed_option
 from fourfold.cli._show import show_json
 from fourfold.config import Config
-from fourfold.cpu.protocol import CpuEngine
 from fourfold.errors import InputError
-from fourfold.report.layers import CARRIED, Layer
-from fourfold.report.rival import find_rival, model_of_signature
-from fourfold.report.verify import Output, Sample, Verification, verify_sample
+from fourfold.lazy import lazy_import
 from fourfold.runtime.random_inputs import InputPort, random_inputs
+
+if TYPE_CHECKING:
+    from rich import console as consoles
+    from rich import table as tables
+
+    from fourfold.cpu.protocol import CpuEngine
+    from fourfold.report import layers as judged
+    from fourfold.report import rival as rivals
+    from fourfold.report import verify as verdicts
+    from fourfold.report.layers import Layer
+    from fourfold.report.verify import Output, Verification
+else:
+    consoles, tables = lazy_import("rich.console"), lazy_import("rich.table")
+    judged, rivals = lazy_import("fourfold.report.layers"), lazy_import("fourfold.report.rival")
+    verdicts = lazy_import("fourfold.report.verify")  # with the compiler, for what a layer gives
 
 NamedSample = tuple[str, dict[str, np.ndarray]]
 FILES = {".npy", ".png", ".jpg", ".jpeg", ".bmp"}
@@ -53,7 +63,7 @@ def command(
     arguments: ModelArguments, folder: Path | None, layers: bool, seed: int, as_json: bool
 ) -> None:
     reports: dict[str, Any] = {}
-    rival = find_rival(arguments.readable.content)
+    rival = rivals.find_rival(arguments.readable.content)
     if rival.reason:
         click.echo(f"compared with {rival.engine.title}: {rival.reason}", err=True)
     with arguments.open(follow_batch=False) as session:  # as other runtimes take reshapes
@@ -77,7 +87,7 @@ def verify_arrays(
 ) -> Verification:
     session.reset()
     options = arguments.compile_options(Config.from_environment())
-    sample = Sample(
+    sample = verdicts.Sample(
         arguments.readable.content,
         session.device,
         replace(options, precision=session.precision, follow_batch=False),
@@ -85,9 +95,9 @@ def verify_arrays(
         list(session.run(arrays).values()),
         [info.name for info in session.outputs],
     )
-    model = model_of_signature(arguments.readable.content, arguments.signature)
+    model = rivals.model_of_signature(arguments.readable.content, arguments.signature)
     theirs = engine.open_model(model, arrays, None)()
-    return verify_sample(sample, theirs, engine.title, layers)
+    return verdicts.verify_sample(sample, theirs, engine.title, layers)
 
 
 def samples(ports: Sequence[InputPort], folder: Path | None, seed: int) -> Iterator[NamedSample]:
@@ -167,7 +177,7 @@ def _worth_showing(found: Verification, layers: bool) -> tuple[Layer, ...]:
         return found.layers
     if all(output.is_near for output in found.outputs) and found.agrees:
         return ()
-    telling = [one for one in found.layers if not one.agrees and one.verdict != CARRIED]
+    telling = [one for one in found.layers if not one.agrees and one.verdict != judged.CARRIED]
     faults = [layer for layer in telling if layer.is_fault]
     return tuple((faults or telling)[:MOST_SHOWN])
 
@@ -204,13 +214,13 @@ def _steps(count: float | None) -> str:
 
 def _print_columns(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns without lines between them, so that eighty characters have room for them."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = tables.Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         justify = "right" if column.startswith(">") else "left"
         table.add_column(column.lstrip(">"), justify=justify)  # type: ignore[arg-type]
     for row in rows:
         table.add_row(*row)
-    console = Console(markup=False, highlight=False, emoji=False)
+    console = consoles.Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = WIDTH
     console.print(table)
