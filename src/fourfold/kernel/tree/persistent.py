@@ -59,9 +59,9 @@ class StageList:
         every = tuple(kernel for _, kernel in kernels.values())
         stride, joined = row_stride(every), []
         for run in runs:
-            dealings = [*shared(run, 1)]
-            waits, crossed = count_barriers(dealings)
-            table = fill_table(run, [numbers[id(stage)] for stage in run], dealings, stride)
+            distributions = [*shared(run, 1)]
+            waits, crossed = count_barriers(distributions)
+            table = fill_table(run, [numbers[id(stage)] for stage in run], distributions, stride)
             title = f"{len(run)} stages, {waits} grid barriers, {crossed} of them crossed"
             joined.append(JoinedRun(table, title))
         names = [f"{kernel.title}_{number}" for number, kernel in kernels.values()]
