@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cuda_on_host import COMPILER, play_on_host
+from cuda_on_host import needs_compiler, play_on_host
 from op_kernels import WITH_KERNELS
 from op_trials import IN_HALVES, TOLERANCE, trial
 
@@ -35,7 +35,7 @@ def quick(names: tuple[str, ...]) -> list[object]:
 
 
 SHORT, SHORTER = quick(FEW), quick(FEWER)
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
+pytestmark = needs_compiler
 
 
 def check(name: str, device: DeviceInfo, options: KernelOptions, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_on_host import COMPILER, HostKernels
+from cuda_on_host import HostKernels, needs_compiler
 from fake_cuda import FakeCuda
 from imagined_gpu import forget_drivers, installed
 from op_trials import TOLERANCE, trial
@@ -36,7 +36,6 @@ from fourfold.store.keys import loadable_parts, program_parts
 
 IMAGE = Image("sm_90", "NVRTC 13.0", b"code", b"ptx")
 Install = Callable[[FakeCuda], FakeCuda]
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="this machine has no C++ compiler")
 
 
 @pytest.fixture
