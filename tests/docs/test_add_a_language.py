@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from docs.blocks import ROOT, blocks
+from docs.blocks import ROOT, write_files
 from op_kernels import WITH_KERNELS, all_kernels, op_graph
 from op_trials import trial
 
@@ -45,13 +45,7 @@ TOLERANCE = 2e-5
 @pytest.fixture(autouse=True)
 def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Path]]:
     """The page's files, in a folder that is searched besides the package's own."""
-    files = []
-    for block in blocks(PAGE):
-        if block.file is not None:
-            files.append(block.file)
-            place = tmp_path / block.file
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(block.text, encoding="utf-8")
+    files = write_files(PAGE, tmp_path)
     folder = tmp_path / "src" / "fourfold" / "kernel"
     (folder / "plain_c" / "__init__.py").touch()
     monkeypatch.setattr(kernel, "__path__", [*kernel.__path__, str(folder)])
