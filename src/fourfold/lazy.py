@@ -8,21 +8,22 @@ else:
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
 
 class _LazyModule:
+    __slots__ = ("__dict__", "_name")  # a slot is found before what the dictionary has
+
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, attribute: str) -> Any:
-        # Some are used in every run: to find one that is there, `import_module` takes its time.
-        # What another thread still imports is waited for.
-        module = sys.modules.get(self._name)
-        if module is None or getattr(module.__spec__, "_initializing", False):
-            module = import_module(self._name)
+        module = import_module(self._name)
+        # Some are used in every run. From here on attributes are found where the module has them,
+        # without this function; not while another thread, or a cycle, is still importing it.
+        if not getattr(module.__spec__, "_initializing", False):
+            self.__dict__ = module.__dict__
         return getattr(module, attribute)
 
 

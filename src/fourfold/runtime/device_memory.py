@@ -23,14 +23,15 @@ def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemor
     """The device's memory that a caller means for an input or output; None where what is passed is
     nothing of the kind. An InputError where it does not fit.
     """
-    on_cpu = device.is_cpu and device == CPU
     if isinstance(given, DeviceArray):
         _check_type(info, given.shape, given.dtype)
-        if on_cpu:
+        if given.device is device:  # by the shortest way: it comes in every run
             return given.memory
         _check_device(device, given)
         given = given.memory
-    found = None if on_cpu else backend_of(device).import_memory(device, given)
+    if device.is_cpu and device == CPU:
+        return given if isinstance(given, HostMemory) else None
+    found = backend_of(device).import_memory(device, given)
     if found is None:
         return None
     if found.shape is not None and found.dtype is not None:
@@ -54,7 +55,7 @@ def _check_device(device: DeviceInfo, given: DeviceArray) -> None:
 
 
 def _check_type(info: TensorInfo, shape: tuple[int, ...], dtype: Any) -> None:
-    if (tuple(shape), dtype) != (tuple(info.shape), info.dtype):
+    if tuple(shape) != info.shape or dtype != info.dtype:
         what = f"the memory for {info.name!r} is {dtype}{list(shape)}"
         why = f"the model has {info.dtype}{list(info.shape)} there"
         raise InputError(what, why, "memory of a device is taken as it is: make it so first")
@@ -159,7 +160,7 @@ class OutputMemory:
             fresh = fresh_array(self._device, info)
             self.held[info.name] = fresh
             return fresh.memory
-        if given is None or isinstance(given, ON_HOST):
+        if given is None or (type(given) is not DeviceArray and isinstance(given, ON_HOST)):
             return None
         memory = take_memory(self._device, info, given)
         if memory is None:

@@ -112,6 +112,10 @@ class ModelInstance:
         if self._hybrid is not None:
             self.direct = self._hybrid.player.direct(self._playing) or not_direct
 
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(info.name for info in self.outputs)
+
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
         self.inputs = describe_ports(
@@ -156,8 +160,7 @@ class ModelInstance:
         device for.
         """
         with self._playing:
-            on_host = _on_host(arrays) and _on_host(one for one in into if one is not None)
-            run = self.player.run if on_host else self.player.run_bound
+            run = self.player.run if _on_host(arrays) and _on_host(into) else self.player.run_bound
             results = run(arrays, into)
         self._after_run()
         pairs = zip(self.outputs, results, strict=True)
@@ -259,7 +262,7 @@ class ModelInstance:
 
 
 def _on_host(arrays: Iterable[object]) -> bool:
-    return all(isinstance(one, np.ndarray) for one in arrays)
+    return all(one is None or isinstance(one, np.ndarray) for one in arrays)
 
 
 def not_direct(inputs: Inputs) -> None:

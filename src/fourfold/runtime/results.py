@@ -28,8 +28,9 @@ def run_wanted(
     cannot be cut, the others are left where they are.
     """
     instance = instances.current
-    names = wanted_names(instance.outputs, outputs)
+    names = instance.output_names
     if outputs is not None:
+        names = wanted_names(instance.outputs, outputs)
         instance = instances.cut_to(names) or instance
     given = {} if out is None else _by_name(names, out)
     into: list[Any] = []

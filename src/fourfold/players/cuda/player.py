@@ -77,6 +77,8 @@ class Player(TimedPlayer):
         self._ports = PortMemory(self._context, self.plan, addresses, staged=False)
         self._held.callback(self._ports.release)
         self._handshake = self._make_handshake()
+        every = range(len(self.plan.inputs))
+        self._copied_inputs = [number for number in every if number not in self._host_inputs]
         self._binder = self._make_binder(program.module)
         self._own = Replay(self._ports.route(), self._binder)
         self._held.callback(self._own.release)
@@ -103,9 +105,9 @@ class Player(TimedPlayer):
 
     def _play(self, arrays: Sequence[Any], replay: Replay) -> None:
         """Play a run, whose inputs are arrays or in place already, and wait for it."""
-        for number, (view, array) in enumerate(zip(self._ports.inputs, arrays, strict=True)):
-            if isinstance(array, np.ndarray) and number not in self._host_inputs:
-                copied(array, view)
+        for number in self._copied_inputs:
+            if isinstance(arrays[number], np.ndarray):
+                copied(arrays[number], self._ports.inputs[number])
         if self._handshake is None:
             replay.put(self._stream)
             self._stream.finish()
@@ -130,7 +132,8 @@ class Player(TimedPlayer):
         """As `run`, with memory of the device among the inputs, or among those to write into."""
         with self._working("running the model"):
             replay = self._bound.find(arrays, into, self._stream)
-            self._follow_callers([*arrays, *(into or ())])
+            self._follow_callers(arrays)
+            self._follow_callers(into or ())
             try:
                 self._play(arrays, replay)
             except BaseException:
