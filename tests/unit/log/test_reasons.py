@@ -13,12 +13,12 @@ from tiny_plan import line
 
 from fourfold import players
 from fourfold.cpu.runtime_module import import_runtime
-from fourfold.errors import DeviceError
+from fourfold.errors import BuildError, DeviceError
 from fourfold.log import Log
 from fourfold.players import discovery
 from fourfold.players.null import NULL_GPU
 from fourfold.players.opencl import binding as cl
-from fourfold.players.opencl import devices
+from fourfold.players.opencl import devices, trials
 from fourfold.quantization import running
 from fourfold.runtime.in_flight import Flight
 from fourfold.store.keys import program_parts
@@ -99,3 +99,11 @@ def test_a_run_in_flight_keeps_its_error(told: pytest.LogCaptureFixture) -> None
     assert REASON in told.text
     with pytest.raises(DeviceError, match=REASON):
         flight.result()
+
+
+def test_a_trial_that_fails(told: pytest.LogCaptureFixture) -> None:
+    def does_not_build() -> bool:
+        raise BuildError("the kernels do not build on it", "error: no such type", "")
+
+    assert not trials.succeeds(does_not_build)
+    assert "a trial fails: the kernels do not build on it: error: no such type" in told.text

@@ -53,7 +53,7 @@ def probe(info: DeviceInfo, names: Collection[str]) -> dict[str, Fact]:
 def begin_probe(info: DeviceInfo, names: Collection[str]) -> None:
     """Begin with the trials of a CPU that have a process of their own, to be asked for soon."""
     if info.is_cpu and not set(_BEHAVIOUR).isdisjoint(names):
-        with suppress(Unanswered):
+        with suppress(Unanswered):  # who asks for the answer tells of it
             _begin(info, "unpromised")
 
 

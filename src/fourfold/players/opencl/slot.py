@@ -212,6 +212,6 @@ class Slot:
         return False
 
     def close(self) -> None:
-        with suppress(FourfoldError):
+        with suppress(FourfoldError):  # whoever waits for the run gets it
             self.end()
         self._calls = []

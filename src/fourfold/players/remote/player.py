@@ -132,7 +132,7 @@ class Player:
         if not self._open:
             return
         self._open = False
-        with suppress(FourfoldError, OSError):
+        with suppress(FourfoldError, OSError):  # the machine may be gone, with all that was there
             if self._process is not None:
                 self._process.close()
             self._machine.remove(self._file)
