@@ -12,7 +12,7 @@ from docs.blocks import ROOT, blocks
 from tiny_plan import line
 
 from fourfold.placement import Placement
-from fourfold.plan import record
+from fourfold.plan import InputsOnDevice, record
 from fourfold.plan.container import ALIGNMENT, ENTRY, HEADER, LARGE, MAGIC, PAGE, VERSION
 from fourfold.plan.hybrid import HybridPlan, hybrid_sections
 from fourfold.plan.requirements import Requirements
@@ -88,7 +88,9 @@ def keys(heading: str) -> set[str]:
 def test_records() -> None:
     compiled = line(2.0, 1.0)
     values = {"language", "language_version", "opencl", "fp32", "mixed", "fp16"}
-    assert keys("A plan") - values == set(record.plan_record(compiled))
+    way = InputsOnDevice(compiled.plan.launches[0].arguments, ())
+    whole = dataclasses.replace(compiled, plan=dataclasses.replace(compiled.plan, on_device=way))
+    assert keys("A plan") - values == set(record.plan_record(whole))
     hybrid = hybrid_sections(HybridPlan((), {}, compiled, {}))
     fields = {field.name for field in dataclasses.fields(Placement)}
     assert keys("A model in parts") == {"gpu", *json.loads(bytes(hybrid[0].data)), *fields}

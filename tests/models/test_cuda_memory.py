@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_arrays import ForeignArray, Interface, Tensor, VersionedTensor
 from onnx_writer import small_model
 from small_networks import small_onnx
 from stateful_models import svdf
@@ -20,8 +21,8 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.binding import loader
 from fourfold.players.cuda.bound_memory import BoundMemory
 from fourfold.players.cuda.devices import context_of, stream_of
-from fourfold.players.cuda.memory import CudaMemory, OwnMemory
-from fourfold.players.dlpack import device_tensor, make_capsule
+from fourfold.players.cuda.memory import CudaMemory
+from fourfold.players.dlpack import device_tensor
 from fourfold.players.dlpack_devices import CUDA, PINNED
 from fourfold.runtime.device_array import DeviceArray
 
@@ -43,56 +44,13 @@ def session(
         yield made
 
 
-class Foreign:
-    """An array of some other library in CUDA's memory, with `skipped` bytes before it."""
-
-    def __init__(self, device: DeviceInfo, array: np.ndarray, skipped: int = 0) -> None:
-        room = np.zeros(skipped + array.nbytes, np.uint8)
-        room[skipped:] = array.reshape(-1).view(np.uint8)
-        self.memory = OwnMemory(device, room.nbytes)
-        self.memory.write(room)
-        self.address, self.ordinal = self.memory.address + skipped, device.ordinal
-        self.shape, self.dtype = array.shape, array.dtype
-        self._room, self._skipped = room, skipped
-
-    def numpy(self) -> np.ndarray:
-        self.memory.read(self._room)
-        return self._room[self._skipped :].view(self.dtype).reshape(self.shape).copy()
-
-
-class Tensor(Foreign):
-    """It speaks DLPack, as PyTorch's do; `streams` are those that it was told to come before."""
-
-    streams: list[int | None]
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA, self.ordinal
-
-    def __dlpack__(self, *, stream: int | None = None) -> Any:
-        self.streams = [*getattr(self, "streams", ()), stream]
-        device = self.__dlpack_device__()
-        return make_capsule(self, self.address, device, self.shape, self.dtype)
-
-
-class Interface(Foreign):
-    """It has `__cuda_array_interface__` alone, as Numba's do."""
-
-    changes: dict[str, Any]
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        told = {"shape": self.shape, "typestr": self.dtype.str, "version": 3}
-        told |= {"data": (self.address, False), "strides": None}
-        return told | getattr(self, "changes", {})
-
-
-FORMS: list[type[Foreign]] = [Tensor, Interface]
+FORMS: list[type[ForeignArray]] = [Tensor, VersionedTensor, Interface]
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("skipped", [0, 4, 16, 256])
 def test_memory_of_others_in_and_out(
-    session: fourfold.Session, form: type[Foreign], skipped: int
+    session: fourfold.Session, form: type[ForeignArray], skipped: int
 ) -> None:
     """Kernels use it where it is, or it is copied where they cannot: the result is the same."""
     for seed in range(4):
@@ -141,8 +99,8 @@ def test_bound_memory(session: fourfold.Session) -> None:
 
 
 def test_an_address_is_bound(session: fourfold.Session) -> None:
-    source = Foreign(session.device, picture(1))
-    target = Foreign(session.device, np.zeros((1, 64), np.float32))
+    source = ForeignArray(session.device, picture(1))
+    target = ForeignArray(session.device, np.zeros((1, 64), np.float32))
     session.bind("image", source.address)
     session.bind("scores", target.address)
     results = session.run()
@@ -213,10 +171,6 @@ def test_results_for_other_libraries(session: fourfold.Session) -> None:
     told = array.__cuda_array_interface__
     assert told["data"] == (array.handle, False)
     assert (told["shape"], told["typestr"], told["version"]) == ((1, 5), "<f4", 3)
-    with pytest.raises(BufferError, match="shared on device"):
-        array.__dlpack__(dl_device=(1, 0))
-    with pytest.raises(BufferError, match="not copied"):
-        array.__dlpack__(copy=True)
     del kept, array
     gc.collect()
     memory = CudaMemory(session.device, tensor.data, 64, tensor)

@@ -15,8 +15,8 @@ from fourfold.errors import InputError
 from fourfold.kernel.context import KernelOptions
 from fourfold.lower import make_plan
 from fourfold.players import Player, backend_of, make_player
-from fourfold.players.dlpack import make_capsule
 from fourfold.players.dlpack_devices import OPENCL
+from fourfold.players.dlpack_export import make_capsule
 from fourfold.players.opencl.devices import context_of
 from fourfold.players.opencl.import_memory import import_memory
 from fourfold.rewrite import rewrite

@@ -47,10 +47,14 @@ def _as_one_launch(chosen: ChosenKernels) -> PlanDraft:
     buffers = [*draft.buffers]
     buffers[ARENA] = buffers[ARENA]._replace(bytes=size)
     if not device.reaches_host:
-        runs = (in_level_order(bound, levels),)
-        return replace(draft, bound=bound, buffers=tuple(buffers), runs=runs)
+        only = in_level_order(bound, levels)
+        return replace(draft, bound=bound, buffers=tuple(buffers), runs=(only,))
     reached = use_host_ports(bound, buffers)
-    levels = between(reached.fetched, levels, reached.delivered)
+    runs = [in_level_order(reached.bound, between(reached.fetched, levels, reached.delivered))]
+    fetches = reached.fetched > 0 and not chosen.target.options.clocked
+    if fetches:
+        others = between(0, levels, reached.delivered)
+        runs.append(in_level_order(reached.bound[reached.fetched :], others))
 
     def moved(ports: tuple[Port, ...]) -> tuple[Port, ...]:
         at = reached.moved
@@ -62,6 +66,7 @@ def _as_one_launch(chosen: ChosenKernels) -> PlanDraft:
         buffers=reached.buffers,
         inputs=moved(draft.inputs),
         outputs=moved(draft.outputs),
-        runs=(in_level_order(reached.bound, levels),),
+        runs=tuple(runs),
         host_protocol=reached.protocol,
+        inputs_on_device=tuple(port.buffer for port in draft.inputs) if fetches else (),
     )

@@ -12,7 +12,7 @@ from fourfold.lower.bind import Bound
 from fourfold.lower.constants import Constants
 from fourfold.lower.program import Written, write_list, write_one
 from fourfold.lower.requirements import find_requirements
-from fourfold.plan import CONSTANTS, Buffer, Plan, Port
+from fourfold.plan import CONSTANTS, Buffer, InputsOnDevice, Launch, Plan, Port
 from fourfold.plan.shared_constants import share_constants
 from fourfold.plan.stage_clocks import StageClocks, StageTitle
 
@@ -22,7 +22,8 @@ class PlanDraft:
     """A plan whose kernels are no text yet. The size of its constants is not known.
 
     With `runs` each of these is one launch, and the state of the persistent kernel becomes the last
-    buffer; `host_protocol` is the buffer by which that kernel speaks with the host, if it does.
+    buffer; `host_protocol` is the buffer by which that kernel speaks with the host, if it does. The
+    last run is then one that fetches nothing, and finds each input in one of `inputs_on_device`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class PlanDraft:
     outputs: tuple[Port, ...] = ()
     runs: tuple[tuple[Stage, ...], ...] = ()
     host_protocol: int | None = None
+    inputs_on_device: tuple[int, ...] = ()
     flops: float | None = None
 
 
@@ -53,21 +55,33 @@ def assemble(draft: PlanDraft, constants: Constants, language: Language, target:
         written = write_list(draft.bound, language, target)
     blob = share_constants(constants.blob())
     buffers[CONSTANTS], *further = constants.buffers()
+    launches, on_device = _without_fetching(draft, written.launches)
     assert not (draft.runs and further), "a persistent kernel looks for its table in one buffer"
     buffers += further
     return Plan(
         name=draft.name,
         program=written.program,
         buffers=tuple(buffers),
-        launches=written.launches,
+        launches=launches,
         inputs=draft.inputs,
         outputs=draft.outputs,
         constants=blob,
         precision=target.options.precision,
         requirements=find_requirements(written, buffers, target),
         flops=draft.flops,
+        on_device=on_device,
         clocks=clocks,
     )
+
+
+def _without_fetching(
+    draft: PlanDraft, launches: tuple[Launch, ...]
+) -> tuple[tuple[Launch, ...], InputsOnDevice | None]:
+    """What is launched, and with which arguments where inputs are on the device."""
+    if not draft.inputs_on_device:
+        return launches, None
+    *others, last = launches
+    return tuple(others), InputsOnDevice(last.arguments, draft.inputs_on_device)
 
 
 def _stage_clocks(

@@ -113,11 +113,22 @@ class Port(NamedTuple):
     quantization: Quantization | None = None
 
 
+class InputsOnDevice(NamedTuple):
+    """How the only launch of a plan, which fetches inputs from the host's memory, runs without that
+    where all of them are in the device's: its `arguments` then, and the buffer that kernels read
+    each input from.
+    """
+
+    arguments: tuple[Argument, ...]
+    buffers: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
     """All that a player needs to run a model on one kind of device.
 
     `flops` is about how many additions and multiplications a run takes; None where nobody counted.
+    `on_device` is a shorter way for callers whose inputs are there, where the plan has one.
     `clocks` says where stages note their times, in a plan that is made for profiling; no file holds
     it.
     """
@@ -132,6 +143,7 @@ class Plan:
     precision: str
     requirements: Requirements = field(default_factory=Requirements)
     flops: float | None = None
+    on_device: InputsOnDevice | None = None
     clocks: StageClocks | None = None
 
     @property

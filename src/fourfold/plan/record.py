@@ -18,6 +18,7 @@ from fourfold.plan.data import (
     Buffer,
     BufferUse,
     Compiled,
+    InputsOnDevice,
     Launch,
     Plan,
     Port,
@@ -43,6 +44,7 @@ def plan_record(compiled: Compiled) -> dict[str, Any]:
         "launches": [_launch_record(one) for one in plan.launches],
         "inputs": [port_record(one) for one in plan.inputs],
         "outputs": [port_record(one) for one in plan.outputs],
+        **_on_device_record(plan.on_device),
         "input_names": list(compiled.input_names),
         "output_names": list(compiled.output_names),
         "choices": dict(compiled.choices),
@@ -89,17 +91,20 @@ def _compiled(record: Mapping[str, Any], text: str, constants: np.ndarray) -> Co
     buffers = tuple(_buffer(constants.nbytes, *item) for item in record["buffers"])
     if sum(one.bytes for one in buffers if one.kind == "constants") != constants.nbytes:
         raise ValueError("the constants have another size")
+    inputs = tuple(_port(item, buffers) for item in record["inputs"])
+    launches = tuple(_launch(item, buffers) for item in record["launches"])
     plan = Plan(
         name=_text(record["name"]),
         program=Program(text, _text(record["options"])),
         buffers=buffers,
-        launches=tuple(_launch(item, buffers) for item in record["launches"]),
-        inputs=tuple(_port(item, buffers) for item in record["inputs"]),
+        launches=launches,
+        inputs=inputs,
         outputs=tuple(_port(item, buffers) for item in record["outputs"]),
         constants=constants,
         precision=_text(record["precision"]),
         requirements=read_requirements(record["requirements"]),
         flops=_flops(record.get("flops")),
+        on_device=_on_device(record.get("on_device"), inputs, launches, buffers),
     )
     names = tuple(texts(record[key]) for key in ("input_names", "output_names"))
     if (len(names[0]), len(names[1])) != (len(plan.inputs), len(plan.outputs)):
@@ -181,6 +186,31 @@ def _launch(item: list[Any], buffers: tuple[Buffer, ...]) -> Launch:
     uses = tuple(_argument(one, buffers) for one in arguments)
     counts = (_whole(stages, 1, 2**31), *(_whole(size, 1, 2**31) for size in asked[:1]))
     return Launch(_text(entry), uses, sizes, groups, _text(title), _text(node), *counts)
+
+
+def _on_device_record(way: InputsOnDevice | None) -> dict[str, Any]:
+    if way is None:
+        return {}
+    return {"on_device": [[_argument_record(one) for one in way.arguments], list(way.buffers)]}
+
+
+def _on_device(
+    item: list[Any] | None,
+    inputs: Sequence[Port],
+    launches: Sequence[Launch],
+    buffers: tuple[Buffer, ...],
+) -> InputsOnDevice | None:
+    """Records have it where a plan has such a way."""
+    if item is None:
+        return None
+    uses, numbers = item
+    arguments, (only,) = tuple(_argument(one, buffers) for one in uses), launches
+    if list(map(type, arguments)) != list(map(type, only.arguments)):
+        raise ValueError("the launch has other arguments")
+    for port, number in zip(inputs, numbers, strict=True):
+        if buffers[_whole(number, 0, len(buffers))].bytes < port.type.bytes:
+            raise ValueError(f"'{port.name}' does not fit its buffer on the device")
+    return InputsOnDevice(arguments, tuple(numbers))
 
 
 def _argument_record(argument: Argument) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 CPU, CUDA, PINNED, OPENCL, MANAGED, WEBGPU = 1, 2, 3, 4, 13, 15
 ON_HOST = (
     CPU,
@@ -18,3 +20,13 @@ NAMES = {
     14: "oneAPI",
     WEBGPU: "WebGPU",
 }
+
+
+def device_kind(given: Any) -> int | None:
+    """What kind of device has the memory of an object; None where it does not speak DLPack, or has
+    no memory that it could give.
+    """
+    try:
+        return int(given.__dlpack_device__()[0])
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return None

@@ -8,11 +8,13 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.lazy import lazy_import
-from fourfold.players import DeviceMemory
-from fourfold.players.dlpack_devices import CUDA
+from fourfold.players import DeviceMemory, backend_of, with_known_facts
+from fourfold.players.dlpack_devices import CPU, CUDA
 from fourfold.types import Shape
 
-dlpack = lazy_import("fourfold.players.dlpack")
+dlpack = lazy_import("fourfold.players.dlpack_structures")
+export = lazy_import("fourfold.players.dlpack_export")
+HOST = (CPU, 0)  # as DLPack calls it
 
 
 class DeviceArray:
@@ -61,17 +63,57 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.memory.dlpack_device
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """The memory as it is. What was to be written there is written, so a stream that its taker
-        names has nothing to wait for.
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The memory as it is, or a copy of it, on the host if `dl_device` says so. What was to be
+        written there is written, so the `stream` of its taker has nothing to wait for.
         """
         host = self.memory.host
         if host is not None:
-            return host[: self.nbytes].view(self.dtype).reshape(self.shape).__dlpack__(**options)
-        device = self.memory.dlpack_device
-        if options.get("dl_device") not in (None, device) or options.get("copy"):
-            raise BufferError(f"this array is shared on device {device} alone, and not copied")
-        return dlpack.make_capsule(self, self.memory.handle, device, self.shape, self.dtype)
+            asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device}
+            given = {name: one for name, one in (asked | {"copy": copy}).items() if one is not None}
+            return host[: self.nbytes].view(self.dtype).reshape(self.shape).__dlpack__(**given)
+        has_flags = max_version is not None and max_version[0] >= dlpack.VERSION[0]
+        device = self.__dlpack_device__()
+        wanted = device if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        if wanted == device and not copy:
+            return self._shared(has_flags)
+        if wanted not in (device, HOST):
+            raise BufferError(
+                f"an array on device {device} can be copied to the host, not {wanted}"
+            )
+        if copy is False:
+            raise BufferError("an array in a device's memory reaches the host by a copy alone")
+        return self._copied(wanted, dlpack.IS_COPIED if has_flags else None)
+
+    def _shared(self, has_flags: bool) -> Any:
+        """The memory as it is, for one who understands flags or does not."""
+        read_only = self.memory.read_only
+        if read_only and not has_flags:
+            raise BufferError("this array may not be written to: ask for DLPack 1.0, which says so")
+        flags = dlpack.READ_ONLY * read_only if has_flags else None
+        return self._capsule(flags)
+
+    def _capsule(self, flags: int | None) -> Any:
+        place = (self.memory.handle, self.memory.dlpack_device)
+        return export.make_capsule(self, *place, self.shape, self.dtype, flags)
+
+    def _copied(self, wanted: tuple[int, int], flags: int | None) -> Any:
+        """A copy on the host, or by way of it on the device itself."""
+        array = self.numpy()
+        if wanted == HOST:
+            return export.make_capsule(
+                array, array.ctypes.data, HOST, self.shape, self.dtype, flags
+            )
+        memory = backend_of(self.device).make_memory(with_known_facts(self.device), self.nbytes)
+        memory.write(array)
+        return DeviceArray(memory, self.shape, self.dtype, self.device)._capsule(flags)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -81,7 +123,7 @@ class DeviceArray:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self.memory.handle, self.memory.read_only),
+            "data": (self.memory.handle if self.size else 0, self.memory.read_only),
             "strides": None,
             "stream": None,  # all is written
             "version": 3,

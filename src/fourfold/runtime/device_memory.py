@@ -18,6 +18,8 @@ from fourfold.runtime.device_array import DeviceArray
 from fourfold.runtime.inputs import LISTS, ON_HOST, Inputs
 from fourfold.runtime.tensor_info import TensorInfo
 
+_JAX = ("jax", "jaxlib")
+
 
 def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemory | None:
     """The device's memory that a caller means for an input or output; None where what is passed is
@@ -28,10 +30,11 @@ def take_memory(device: DeviceInfo, info: TensorInfo, given: Any) -> DeviceMemor
         if given.device is device:  # by the shortest way: it comes in every run
             return given.memory
         _check_device(device, given)
+        if device == CPU:
+            return given.memory
         given = given.memory
-    if device.is_cpu and device == CPU:
-        return given if isinstance(given, HostMemory) else None
-    found = backend_of(device).import_memory(device, given)
+    on_cpu = device.is_cpu and device == CPU
+    found = None if on_cpu else backend_of(device).import_memory(device, given)
     if found is None:
         return None
     if found.shape is not None and found.dtype is not None:
@@ -61,10 +64,14 @@ def _check_type(info: TensorInfo, shape: tuple[int, ...], dtype: Any) -> None:
         raise InputError(what, why, "memory of a device is taken as it is: make it so first")
 
 
-def _check_writable(info: TensorInfo, memory: DeviceMemory) -> None:
+def _check_writable(info: TensorInfo, memory: DeviceMemory, given: Any) -> None:
+    what = f"the memory for {info.name!r} cannot be written to"
+    if type(given).__module__.partition(".")[0] in _JAX:  # older ones do not say that it is so
+        fix = "run with keep_on_device=True, and take jax.dlpack.from_dlpack(results[name])"
+        raise InputError(what, "arrays of JAX never change", fix)
     if memory.read_only:
-        what, why = f"the memory for {info.name!r} cannot be written to", "its owner says so"
-        raise InputError(what, why, "pass memory of your own, or keep_on_device=True")
+        fix = "pass memory of your own, or keep_on_device=True"
+        raise InputError(what, "its owner says so", fix)
 
 
 class MemoryBinding(NamedTuple):
@@ -93,7 +100,7 @@ def bind_memory(
     memory = take_memory(device, info, given)
     if memory is not None:
         if is_output:
-            _check_writable(info, memory)
+            _check_writable(info, memory, given)
         return MemoryBinding(given, given if isinstance(given, DeviceArray) else memory)
     what = f"{info.name!r} cannot be bound to a {type(given).__name__}"
     why = f"it is no memory of {device.name} that kernels could use"
@@ -165,7 +172,7 @@ class OutputMemory:
         memory = take_memory(self._device, info, given)
         if memory is None:
             return None
-        _check_writable(info, memory)
+        _check_writable(info, memory, given)
         self.held[info.name] = given
         return self._apart(info, memory)
 

@@ -112,10 +112,6 @@ class ModelInstance:
         if self._hybrid is not None:
             self.direct = self._hybrid.player.direct(self._playing) or not_direct
 
-    @cached_property
-    def output_names(self) -> tuple[str, ...]:
-        return tuple(info.name for info in self.outputs)
-
     def _describe(self, compiled: Compiled, origin: str) -> None:
         self.origin, self.plan, self.about = origin, compiled.plan, About(compiled.about)
         self.inputs = describe_ports(
@@ -128,6 +124,7 @@ class ModelInstance:
         self.outputs = describe_ports(
             self.plan.outputs, compiled.output_names, read=self.about.output
         )
+        self.output_names = tuple(info.name for info in self.outputs)
 
     @property
     def placement(self) -> Placement:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from fake_devices import H200
 from random_graphs import build
 
 from fourfold.kernel.c_style.sharing import ENTRY
 from fourfold.kernel.context import KernelOptions
+from fourfold.kernel.stage_table import AWAITS, HEAD
 from fourfold.lower import make_plan
-from fourfold.plan import Compiled, Container, Plan, container_bytes, read_plan
+from fourfold.plan import (
+    Buffer,
+    Compiled,
+    Container,
+    Plan,
+    container_bytes,
+    read_plan,
+)
 from fourfold.plan.record import plan_sections
 
 NETWORK = """
@@ -77,6 +86,48 @@ def test_a_plan_comes_back_from_a_file() -> None:
     assert {buffer.kind for buffer in made.buffers} >= {"host", "host_protocol", "state"}
     assert found.plan.buffers == made.buffers
     assert found.plan.launches == made.launches
+    assert found.plan.on_device == made.on_device
+    assert made.on_device is not None
+
+
+def test_inputs_on_the_device_are_read_where_they_are() -> None:
+    """The same launch with a table that has no stage that fetches; only two numbers differ."""
+    made = plan()
+    assert made.on_device is not None
+    (number,), arguments = made.on_device.buffers, made.on_device.arguments
+    assert made.buffers[number] == Buffer("x", "input", made.inputs[0].type.bytes)
+    launch = made.launches[0]
+    assert arguments[:-2] == launch.arguments[:-2]
+    stages, at = arguments[-2:]
+    assert (stages, launch.arguments[-2]) == (made.stages - 1, made.stages)
+    tables = [_rows(made, start, count) for count, start in (launch.arguments[-2:], (stages, at))]
+    fetch, *others = tables[0]
+    pointers = slice(HEAD, HEAD + 4)
+    assert fetch[pointers].tolist() == [made.inputs[0].buffer, 0, number, 0]
+    for one, other in zip(others, tables[1], strict=True):
+        assert one[0] == other[0]
+        assert one[HEAD:].tolist() == other[HEAD:].tolist()
+    assert not tables[1][0][5] & AWAITS  # nobody has arrived before the first stage
+
+
+def _rows(made: Plan, start: int, count: int) -> np.ndarray:
+    """The rows of a table: whole vectors of numbers, as many as fit before the next table."""
+    assert made.on_device is not None
+    first, second = sorted((made.launches[0].arguments[-1], made.on_device.arguments[-1]))
+    stride = (second - first) // 4 // made.stages // 4 * 4
+    return made.constants[start : start + 4 * count * stride].view(np.int32).reshape(count, stride)
+
+
+@pytest.mark.parametrize(
+    ("form", "reaches", "clocked"),
+    [("one", False, False), ("one", True, True), ("list", True, False)],
+)
+def test_plans_that_fetch_nothing_have_no_shorter_way(
+    form: str, reaches: bool, clocked: bool
+) -> None:
+    device = replace(H200, reaches_host=reaches)
+    options = KernelOptions("mixed", form=form, clocked=clocked)
+    assert make_plan(build(NETWORK), device, options).on_device is None
 
 
 def test_lists_of_launches_and_other_devices_copy() -> None:

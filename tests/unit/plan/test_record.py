@@ -18,6 +18,7 @@ from fourfold.plan import (
     BufferUse,
     Compiled,
     Container,
+    InputsOnDevice,
     Plan,
     Section,
     container_bytes,
@@ -55,6 +56,19 @@ def test_local_memory_that_a_launch_asks_for_comes_back() -> None:
     asking = replace(plan, launches=(launch._replace(local_bytes=65536),))
     found = again(replace(compiled, plan=asking))
     assert found.plan.launches == asking.launches
+
+
+def test_a_shorter_way_for_inputs_on_the_device_comes_back() -> None:
+    compiled = line()
+    plan, (launch,) = compiled.plan, compiled.plan.launches
+    assert "on_device" not in plan_record(compiled)  # as readers have known it
+    way = InputsOnDevice(launch.arguments, tuple(port.buffer for port in plan.inputs))
+    found = again(replace(compiled, plan=replace(plan, on_device=way)))
+    assert found.plan.on_device == way
+    record = plan_record(found)
+    for wrong in ([record["on_device"][0][:-1], [2]], [record["on_device"][0], [99]], [1, 2], []):
+        with pytest.raises(ModelError, match="damaged"):
+            with_record(compiled, {**record, "on_device": wrong})
 
 
 def with_image(text: str = "f16[6,4]", offset: int = 8) -> Compiled:

@@ -71,8 +71,8 @@ def test_it_is_listed_where_its_driver_is(monkeypatch: pytest.MonkeyPatch) -> No
     [
         (FakeCuda(version=11000), {}, ("too old", "CUDA 11.0", "update NVIDIA's driver")),
         (FakeCuda(capability=(6, 1)), {}, ("new enough", "sm_61", "opencl:0")),
-        (FakeCuda(), {"cuInit": 100}, ("no CUDA device", "cuInit", "install NVIDIA's driver")),
-        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not fit together", "install")),
+        (FakeCuda(count=0), {"cuInit": 100}, ("no CUDA device", "cuInit", "nvidia-smi")),
+        (FakeCuda(), {"cuInit": 803}, ("does not start", "do not fit together", "machine again")),
     ],
 )
 def test_bad_set_ups(
@@ -230,6 +230,37 @@ def test_memory_of_the_device_in_and_out(install: Install, tmp_path: Path) -> No
 
 
 @needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
+def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) -> None:
+    """What lies in the host's memory for them is then of no account."""
+    driver = install(FakeCuda())
+    case, backend = Played(driver, tmp_path, form="one"), backends()["cuda"]
+    assert case.plan.on_device is not None
+    player, inputs = case.open(), case.item.inputs
+    expected = case.item.expected.values()
+    given = [backend.make_memory(case.device, one.nbytes) for one in inputs]
+    for memory, array in zip(given, inputs, strict=True):
+        memory.write(array)
+    others = [np.full_like(one, 7) for one in inputs]
+    player.run(others)
+    player.run(others)  # the imagined GPU is done with what lay there before
+    for _ in range(3):  # put in by itself, captured, and by the graph
+        for result, wanted in zip(player.run_bound(given), expected, strict=True):
+            assert complaint(result, wanted, 2e-5) is None
+    mixed = player.run_bound([given[0], *inputs[1:]])  # of which some are fetched
+    mixed = player.run_bound([given[0], *inputs[1:]])
+    for result, wanted in zip(mixed, expected, strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    player.run(inputs)
+    for result, wanted in zip(player.run(inputs), expected, strict=True):
+        assert complaint(result, wanted, 2e-5) is None
+    player.close()
+    del given, memory
+    gc.collect()
+    assert driver.held == {}
+
+
+@needs_compiler
 def test_more_groups_than_fit_are_refused(install: Install, tmp_path: Path) -> None:
     driver = install(FakeCuda(units=2))
     case = Played(driver, tmp_path, form="one")
@@ -288,6 +319,8 @@ def test_a_lost_device_is_said_to_be_lost(install: Install, tmp_path: Path) -> N
     ("function", "status", "word"),
     [
         ("cuModuleLoadData", 700, "lost while loading the kernels"),
+        ("cuModuleLoadData", 220, "lost while loading the kernels"),
+        ("cuModuleLoadData", 226, "lost while loading the kernels"),
         ("cuModuleLoadData", 2, "out of memory while loading the kernels"),
         ("cuDevicePrimaryCtxRetain", 46, "cannot be opened"),
         ("cuStreamCreate", 719, "lost while making the plan ready"),
@@ -306,6 +339,14 @@ def test_whatever_the_driver_answers_is_an_error_with_a_way_out(
     driver.failures.clear()
     case.open().close()
     assert driver.contexts == 0
+
+
+def test_a_gpu_that_another_program_has_for_itself(install: Install) -> None:
+    install(FakeCuda()).failures["cuDevicePrimaryCtxRetain"] = 46
+    with pytest.raises(DeviceError, match="cannot be opened") as caught:
+        found.context_of(find_device("cuda:0"))
+    assert "unavailable" in caught.value.why
+    assert "nvidia-smi -c DEFAULT" in caught.value.fix
 
 
 @needs_compiler

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from small_networks import small_onnx
 import fourfold
 from fourfold import log
 from fourfold.cli import main
-from fourfold.errors import BuildError, DeviceError
+from fourfold.errors import BuildError, DeviceError, InputError
 from fourfold.plan import Program
 from fourfold.players import find_device, probe
 from fourfold.players.cuda import binding as cu
@@ -64,7 +65,7 @@ def test_code_that_a_gpu_runs_as_it_is(gpu: str, code: str, able: bool) -> None:
     assert (b"ptx" in codes) == (gpu != code)
 
 
-def prepare_file(folder: Path, architecture: str) -> str:
+def prepare_file(folder: Path, architecture: str, units: int = 1) -> str:
     """A prepared file for an architecture, without a generic plan."""
     model, file = folder / "small.onnx", str(folder / "small.fourfold")
     model.write_bytes(small_onnx())
@@ -74,7 +75,7 @@ def prepare_file(folder: Path, architecture: str) -> str:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nvrtc, "build", stand_in)
-        words = ["prepare", str(model), "-o", file, "--only-here", "--units", "1"]
+        words = ["prepare", str(model), "-o", file, "--only-here", "--units", str(units)]
         done = CliRunner().invoke(main, [*words, "--device", f"cuda:{architecture}"])
     assert done.exit_code == 0, done.output
     return file
@@ -110,6 +111,38 @@ def test_a_file_for_an_older_gpu_is_played_without_a_compiler(
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+@needs_compiler
+def test_a_file_for_a_newer_gpu(
+    install: Install,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Nothing of it can be loaded; where there is no compiler for its text either, all is said."""
+    install(FakeCuda(capability=(8, 9)))
+    file = prepare_file(tmp_path, "sm_90")
+    monkeypatch.setattr(nvrtc, "libraries", cache(nvrtc.libraries.__wrapped__))
+    monkeypatch.setattr(nvrtc, "_candidates", lambda: iter(()))
+    with pytest.raises(DeviceError, match="NVRTC does not load") as caught:
+        fourfold.Session(file, device="cuda:0", cache=None)
+    assert "pip install fourfold[cuda]" in caught.value.fix
+    assert "was not prepared for Imagined GPU" in caplog.text
+    assert "sm_90, built from text" in caplog.text
+
+
+def test_a_file_for_a_larger_gpu(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One launch for more units than there are would wait for ever."""
+    monkeypatch.setenv("FOURFOLD_LAUNCHES", "one")
+    install(FakeCuda(capability=(9, 0), units=1))
+    file = prepare_file(tmp_path, "sm_90", units=2)
+    with pytest.raises(InputError, match=r"no plan in .* can run on Imagined GPU") as caught:
+        fourfold.Session(file, device="cuda:0", cache=None)
+    assert "the one for any sm_90" in caught.value.why
+    assert "fourfold prepare --add" in caught.value.fix
+
+
 def test_what_was_built_is_kept_by_architecture(install: Install) -> None:
     """The compiler's version is in the binary: who plays it need not have one."""
     install(FakeCuda(capability=(8, 9)))
@@ -131,6 +164,19 @@ def test_code_by_a_newer_compiler_than_the_driver(
     assert "code by NVRTC 13.4 for sm_90 is refused" in caplog.text
     assert "CUDA 12.4" in caplog.text
     assert "update NVIDIA's driver" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("status", "fix"), [(221, "libnvidia-ptxjitcompiler"), (223, "CUDA_DISABLE_PTX_JIT")]
+)
+def test_a_driver_that_translates_no_ptx(
+    status: int, fix: str, install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An older compiler would be of no use then."""
+    install(FakeCuda(capability=(12, 0))).failures["cuModuleLoadData"] = status
+    assert program.load_binary(find_device("cuda:0"), IMAGE.pack()) is None
+    assert fix in caplog.text
+    assert "nvrtc-cu12" not in caplog.text
 
 
 def test_a_compiler_that_is_newer_than_the_driver(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fourfold.plan import Plan, Port, padded
+from fourfold.plan import InputsOnDevice, Plan, Port, padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.port_memory import PortMemory
@@ -49,13 +49,15 @@ class BoundMemory:
         before: list[Copy] = []
         after: list[Copy] = []
         sources: list[tuple[Port, CudaMemory]] = []
-        for port, given in zip(self._plan.inputs, arrays, strict=True):
+        shorter = self._shorter_way(arrays)
+        inputs = [port.buffer for port in self._plan.inputs] if shorter is None else shorter.buffers
+        for port, number, given in zip(self._plan.inputs, inputs, arrays, strict=True):
             if not isinstance(given, CudaMemory):
                 before += self._ports.copies_in([port])
                 continue
             sources.append((port, given))
             if self._fits(port, given):
-                places[port.buffer] = given.address
+                places[number] = given.address
             else:
                 before.append(Copy(self._own(port, places), given.address, port.type.bytes))
         targets = [True] * len(self._plan.outputs) if into is None else into
@@ -66,8 +68,18 @@ class BoundMemory:
                 places[port.buffer] = target.address
             else:
                 after.append(Copy(target.address, self._own(port, places), port.type.bytes))
-        moved = tuple(places.items())
-        return Route(moved, _not_empty(before), _not_empty(after))
+        arguments = None if shorter is None else shorter.arguments
+        copies = _not_empty(before), _not_empty(after)
+        return Route(tuple(places.items()), *copies, arguments)
+
+    def _shorter_way(self, arrays: Sequence[Any]) -> InputsOnDevice | None:
+        """The way on which nothing is fetched from the host, if the plan has one: where all inputs
+        are in the device's memory, and kernels can use them there.
+        """
+        for port, given in zip(self._plan.inputs, arrays, strict=True):
+            if not isinstance(given, CudaMemory) or given.is_pinned or not self._fits(port, given):
+                return None
+        return self._plan.on_device
 
     def _fits(self, port: Port, memory: CudaMemory) -> bool:
         """Whether kernels can use memory where it is. Of pinned memory only those make use that

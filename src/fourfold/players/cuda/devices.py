@@ -23,7 +23,19 @@ _LEAST_DRIVER = 11040  # what graphs are captured and launched by
 _INSTALL = "install NVIDIA's driver, or use device='auto' for what other drivers offer"
 _OTHERWISE = "use device='opencl:0', which plays on older GPUs, too"
 _UPDATE = "update NVIDIA's driver (525 or newer; on a Jetson a newer JetPack), or use OpenCL"
+_UNAVAILABLE = 46
+_IN_USE = "end the program that has it for itself, or 'nvidia-smi -c DEFAULT' lets several have it"
+_OPEN_AGAIN = "close other programs that use the GPU, or try again"
 _RESTART = "start the process again: CUDA gives nothing more to this one"
+_NO_START = "see what nvidia-smi says; start the machine again, or install NVIDIA's driver anew"
+# What helps where the driver does not start, by its answer.
+_START = {
+    34: "take the folder 'stubs' of CUDA's toolkit out of LD_LIBRARY_PATH",
+    100: "see what nvidia-smi lists, CUDA_VISIBLE_DEVICES names, and a container is given",
+    802: "start nvidia-fabricmanager, or wait until it has started",
+    803: "start the machine again: the driver in its kernel is of another version",
+    804: "take the folder 'compat' of CUDA out of LD_LIBRARY_PATH, or update NVIDIA's driver",
+}
 _contexts: dict[DeviceInfo, cu.Context] = {}
 _streams: dict[cu.Context, cu.Stream] = {}  # one of each context, for what belongs to no player
 _lock = ForkSafeLock(Lock)  # all sessions on a device must get the same context
@@ -41,7 +53,10 @@ def found_devices() -> tuple[tuple[DeviceInfo, cu.Device], ...]:
         raise DeviceError(what, str(error), _INSTALL) from error
     except cu.Error as error:
         what = "no CUDA device was found" if error.no_device else "CUDA's driver does not start"
-        raise DeviceError(what, str(error), _INSTALL) from error
+        raise DeviceError(what, str(error), _START.get(error.status, _NO_START)) from error
+    except AttributeError as error:  # of ctypes: a function is not there
+        what = "what is in the place of CUDA's driver is another library, or too old"
+        raise DeviceError(what, str(error), _UPDATE) from error
     if version < _LEAST_DRIVER:
         why = f"it has CUDA {_spelled(version)}, and {_spelled(_LEAST_DRIVER)} is needed"
         raise DeviceError("CUDA's driver is too old", why, _UPDATE)
@@ -77,7 +92,8 @@ def _make_context(info: DeviceInfo) -> cu.Context:
     try:
         return cu.Context(handle)
     except cu.Error as error:
-        fix = _RESTART if error.lost else "close other programs that use the GPU, or try again"
+        fix = _RESTART if error.lost else _OPEN_AGAIN
+        fix = _IN_USE if error.status == _UNAVAILABLE else fix
         raise DeviceError(f"{info.name} cannot be opened", str(error), fix) from error
 
 

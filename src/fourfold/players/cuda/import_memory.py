@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
 from fourfold.plan import padded
 from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda.array_interface import CudaArray, read_interface
 from fourfold.players.cuda.binding import pointers
 from fourfold.players.cuda.devices import context_of
 from fourfold.players.cuda.failures import Working
 from fourfold.players.cuda.memory import CudaMemory
 from fourfold.players.cuda.torch_tensors import TorchTensor, torch_tensor
-from fourfold.players.dlpack import device_kind, device_tensor, is_one_piece
-from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED
-
-_INTERFACE = "__cuda_array_interface__"
-_VERSIONS = (2, 3)
+from fourfold.players.dlpack import device_tensor
+from fourfold.players.dlpack_devices import CUDA, MANAGED, PINNED, device_kind
 
 
 def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
@@ -37,17 +32,8 @@ def import_memory(info: DeviceInfo, given: Any) -> CudaMemory | None:
         return _of_torch(info, given, plain)
     if device_kind(given) in (CUDA, PINNED, MANAGED):
         return _of_tensor(info, given)
-    interface = _interface(given)
-    return None if interface is None else _of_interface(info, given, interface)
-
-
-def _interface(given: Any) -> Mapping[str, Any] | None:
-    """What an array tells of itself; that of a library on the CPU may have the name and refuse."""
-    try:
-        found = getattr(given, _INTERFACE, None)
-    except (BufferError, RuntimeError, TypeError, ValueError):
-        return None
-    return found if isinstance(found, Mapping) else None
+    array = read_interface(given)
+    return None if array is None else _of_array(info, given, array)
 
 
 def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
@@ -61,7 +47,7 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
         tensor = device_tensor(given, None if kind == PINNED else _order(info))
     found = _at(info, tensor.data + tensor.start, tensor, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype
-    found.size = max(found.size, tensor.nbytes)
+    found.size, found.read_only = max(found.size, tensor.nbytes), tensor.read_only
     return found
 
 
@@ -86,26 +72,12 @@ def _follow(info: DeviceInfo, producer: int) -> None:
             cu.Stream.of(_order(info)).follow(cu.Stream.of(producer))
 
 
-def _of_interface(info: DeviceInfo, given: Any, interface: Mapping[str, Any]) -> CudaMemory:
-    """Memory that an array tells of by itself; of version 3 it says in which stream it is made."""
-    version = interface.get("version")
-    if version not in _VERSIONS:
-        what, why = f"{_INTERFACE} has version {version}", "2 and 3 are known"
-        raise InputError(what, why, "pass it by DLPack, or update its library")
-    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
-    strides = interface.get("strides")
-    if strides is not None and not is_one_piece(shape, [one // dtype.itemsize for one in strides]):
-        what, why = "the array does not lie in one piece", f"its strides are {tuple(strides)} bytes"
-        raise InputError(what, why, "pass a contiguous copy of it")
-    if interface.get("mask") is not None:
-        what, why = "the array is masked in places", "a model reads all elements"
-        raise InputError(what, why, "fill what is masked first")
-    address, read_only = interface["data"]
-    found = _at(info, int(address or 0), given, empty=0 in shape)
-    found.shape, found.dtype, found.read_only = shape, dtype, bool(read_only)
-    producer = interface.get("stream")
-    if producer is not None:
-        _follow(info, int(producer))
+def _of_array(info: DeviceInfo, given: Any, array: CudaArray) -> CudaMemory:
+    """Memory that an array tells of by itself, with the stream that it is made in."""
+    found = _at(info, array.address, given, empty=0 in array.shape)
+    found.shape, found.dtype, found.read_only = array.shape, array.dtype, array.read_only
+    if array.stream is not None:
+        _follow(info, array.stream)
     return found
 
 

@@ -32,6 +32,9 @@ _NEWER = "install a newer one: pip install --upgrade nvidia-cuda-nvrtc"
 _CALLS, _CALLS_ON = (13, 0), 80  # the compiler and the architecture that have `nv_abi`
 _ALL_REGISTERS = "--maxrregcount=255"  # a part does not know how small the kernel's groups are
 _COMPILATION = 6  # what it answers where the text is wrong
+_LEAST = (11, 2)  # the first that tells which architectures it knows
+# What helps against other answers: no memory, an option that it does not know, its own parts.
+_FIXES = {1: "close other programs: the host has no memory left", 5: _NEWER, 7: _ANEW}
 # Where toolkits and JetPack put it, beside where the system looks by itself.
 _FOLDERS = (
     "/usr/local/cuda/lib64",
@@ -62,7 +65,8 @@ def libraries() -> tuple[Library, ...]:
     DeviceError where there is none.
     """
     found: dict[tuple[int, int], Library] = {}
-    absent, broken = "no file of it is where it could be", ""
+    absent = "no file of it is where it could be"
+    unusable: tuple[str, str] | None = None
     for path in _candidates():
         try:
             functions = CDLL(path)
@@ -70,15 +74,26 @@ def libraries() -> tuple[Library, ...]:
         except (OSError, AttributeError) as error:
             absent = str(error)
             continue
-        try:
-            _load_builtins(os.path.dirname(path), version)
-            found.setdefault(version, Library(functions, path, version))
-        except OSError as error:
-            broken = broken or f"{path} lacks a part of it: {error}"
+        one = Library(functions, path, version)
+        problem = _problem(one)
+        if problem is None:
+            found.setdefault(version, one)
+        unusable = unusable or problem
     if not found:
         what = "CUDA kernels cannot be built: NVRTC does not load"
-        raise DeviceError(what, broken or absent, _ANEW if broken else INSTALL)
+        raise DeviceError(what, *(unusable or (absent, INSTALL)))
     return tuple(found[version] for version in sorted(found))
+
+
+def _problem(found: Library) -> tuple[str, str] | None:
+    """Why a compiler cannot be used, and what helps; None where it can."""
+    if found.version < _LEAST:
+        return f"{found.path} is {found.name}, and {_LEAST[0]}.{_LEAST[1]} is needed", _NEWER
+    try:
+        _load_builtins(os.path.dirname(found.path), found.version)
+    except OSError as error:
+        return f"{found.path} lacks a part of it: {error}", _ANEW
+    return None
 
 
 def build(program: Program, architecture: str) -> Image:
@@ -132,7 +147,8 @@ def _compiled(
         if code == _COMPILATION:
             what = f"the kernels do not build for {architecture} by {found.name}"
             raise BuildError(what, _text(functions, handle), program.text)
-        _check(found, code)
+        if code:
+            _check(found, code, _text(functions, handle))
         yield handle
     finally:
         functions.nvrtcDestroyProgram(byref(handle))
@@ -216,11 +232,13 @@ def _version(functions: CDLL) -> tuple[int, int]:
     return major.value, minor.value
 
 
-def _check(found: Library, code: int) -> None:
+def _check(found: Library, code: int, said: str = "") -> None:
+    """A DeviceError where it answers that it failed, with what it `said`."""
     if code:
         found.functions.nvrtcGetErrorString.restype = c_char_p
         why = (found.functions.nvrtcGetErrorString(code) or b"").decode()
-        raise DeviceError(f"{found.name} failed", f"{why} ({found.path})", INSTALL)
+        why = f"{why} ({found.path}) {said.strip()}".rstrip()
+        raise DeviceError(f"{found.name} failed", why, _FIXES.get(code, INSTALL))
 
 
 def _text(functions: CDLL, handle: c_void_p) -> str:

@@ -21,6 +21,12 @@ _NO_NEWER = (
     "update NVIDIA's driver, or build with a compiler that is no newer: "
     "pip install nvidia-cuda-nvrtc-cu12"
 )
+# What helps where the driver does not translate PTX, by its answer.
+_TRANSLATES = {
+    221: "install all of NVIDIA's driver, of which libnvidia-ptxjitcompiler is a part; a container "
+    "gets it by NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+    223: "unset CUDA_DISABLE_PTX_JIT",
+}
 # Who plays what is kept needs no compiler.
 nvrtc = lazy_import("fourfold.players.cuda.nvrtc")
 linker = lazy_import("fourfold.players.cuda.binding.linker")
@@ -82,7 +88,7 @@ def build_text(device: DeviceInfo, program: Program) -> BuiltModule:
             raise
         why = f"the driver has CUDA {device.driver}: {error}"
         what = f"the driver refuses what {image.compiler} builds for {device.name}"
-        raise DeviceError(what, why, _NO_NEWER) from error
+        raise DeviceError(what, why, _TRANSLATES.get(error.status, _NO_NEWER)) from error
 
 
 def _built_in_parts(device: DeviceInfo, program: Program, architecture: str) -> BuiltModule | None:
@@ -117,5 +123,6 @@ def load_binary(device: DeviceInfo, binary: bytes) -> BuiltModule | None:
         if not error.refused:
             raise
         why = f"code by {image.compiler} for {image.architecture} is refused by {device.name}"
-        log.warn_once(f"{why}, whose driver has CUDA {device.driver}: {_NO_NEWER}")
+        fix = _TRANSLATES.get(error.status, _NO_NEWER)
+        log.warn_once(f"{why}, whose driver has CUDA {device.driver}: {fix}")
         return None

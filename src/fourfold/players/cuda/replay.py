@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import DeviceError
-from fourfold.plan import BufferUse, Launch, Plan
+from fourfold.plan import Argument, BufferUse, Launch, Plan
 from fourfold.players.cuda import binding as cu
 from fourfold.players.port_buffers import port_buffers, used_buffers
 
@@ -24,12 +24,13 @@ class Copy(NamedTuple):
 
 class Route(NamedTuple):
     """Where ports are in one run, by the numbers of their buffers, and what is copied before and
-    after its launches.
+    after its launches. The only launch of a plan may have other arguments than in other runs.
     """
 
     places: tuple[tuple[int, int], ...]
     before: tuple[Copy, ...] = ()
     after: tuple[Copy, ...] = ()
+    arguments: tuple[Argument, ...] | None = None
 
 
 class LaunchBinder:
@@ -50,10 +51,12 @@ class LaunchBinder:
         self._waits = plan.requirements.resident_groups > 0
         self._fixed: dict[int, cu.Launch] = {}  # those that see no port, by their numbers
 
-    def bind(self, places: Mapping[int, int]) -> list[cu.Launch]:
-        """A launch for each of the plan's; `places` says where ports are. Those that see none of
-        them are the same for all runs.
-        """
+    def bind(self, route: Route) -> list[cu.Launch]:
+        """A launch for each of the plan's. Those that see no port are the same for all runs."""
+        places = dict(route.places)
+        if route.arguments is not None:
+            (only,) = self._plan.launches
+            return [self._launch(only._replace(arguments=route.arguments), places)]
         bound = []
         for number, launch in enumerate(self._plan.launches):
             if self._ports & used_buffers(launch):
@@ -70,7 +73,7 @@ class LaunchBinder:
         for argument in launch.arguments:
             if isinstance(argument, BufferUse):
                 number = argument.buffer
-                address = places[number] if number in self._ports else self._addresses[number]
+                address = places[number] if number in places else self._addresses[number]
                 values += [ctypes.c_ulonglong(address), ctypes.c_longlong(argument.offset)]
             else:
                 values.append(ctypes.c_int(argument))
@@ -98,7 +101,7 @@ class Replay:
     """
 
     def __init__(self, route: Route, binder: LaunchBinder) -> None:
-        self.route, self.launches = route, binder.bind(dict(route.places))
+        self.route, self.launches = route, binder.bind(route)
         self._captures = binder.captures
         self._graph: cu.Graph | None = None
         self._was_put = self._was_captured = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.clocked import ClockedPlayer
 from fourfold.players.cuda.player import Player
 from fourfold.players.cuda.program import BuiltModule
-from fourfold.players.cuda.replay import LaunchBinder, Replay
+from fourfold.players.cuda.replay import LaunchBinder, Replay, Route
 from fourfold.players.protocol import Into, Outputs
 from fourfold.players.traced_run import TracedRun
 from fourfold.trace import Trace
@@ -96,8 +96,8 @@ class TracedBinder(LaunchBinder):
     captures = False
     log: LaunchLog
 
-    def bind(self, places: Mapping[int, int]) -> list[Any]:
-        launches = enumerate(super().bind(places))
+    def bind(self, route: Route) -> list[Any]:
+        launches = enumerate(super().bind(route))
         return [TimedLaunch(number, launch, self.log) for number, launch in launches]
 
 

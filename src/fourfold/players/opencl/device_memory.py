@@ -21,8 +21,6 @@ class OpenCLMemory:
     `shape` and `dtype` are known where its owner told them.
     """
 
-    read_only = False
-
     def __init__(
         self,
         info: DeviceInfo,
@@ -36,6 +34,7 @@ class OpenCLMemory:
         self.context = context_of(info)  # kernels of no other one reach it
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype | None = None
+        self.read_only = False
         self.owner: object = None  # whose memory it is; held for as long as this is
         self.host: np.ndarray | None = None
         self.dlpack_device = (OPENCL, info.ordinal)

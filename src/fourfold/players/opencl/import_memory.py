@@ -8,8 +8,8 @@ import numpy as np
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.players.dlpack import device_kind, device_tensor
-from fourfold.players.dlpack_devices import OPENCL
+from fourfold.players.dlpack import device_tensor
+from fourfold.players.dlpack_devices import OPENCL, device_kind
 from fourfold.players.opencl import binding as cl
 from fourfold.players.opencl.device_memory import OpenCLMemory
 from fourfold.players.opencl.devices import context_of
@@ -43,6 +43,7 @@ def import_memory(info: DeviceInfo, given: Any) -> OpenCLMemory | None:
     found = _of_handle(info, tensor.data)
     found.start, found.shape, found.dtype = tensor.start, tensor.shape, tensor.dtype
     found.size, found.owner = found.size - tensor.start, tensor
+    found.read_only = tensor.read_only
     return found
 
 

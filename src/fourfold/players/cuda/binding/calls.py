@@ -10,15 +10,16 @@ from fourfold.players.cuda.binding import loader
 API = "cuda"
 _OUT_OF_MEMORY, _NOT_STARTED = 2, 3
 _NO_DEVICE, _NO_CONTEXT = 100, 201
-_REFUSED = (200, 209, 218, 220, 221, 222, 223)  # an image that this GPU or this driver cannot run
+_REFUSED = (200, 209, 218, 221, 222, 223)  # an image that this GPU or this driver cannot run
 # Nothing works in a context after these.
-_LOST = (4, 46, 214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719)
+_LOST = (4, 46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719)
 _NOT_READY = 600
 _NAMES = {
     1: "invalid value",
     2: "out of memory",
     3: "the driver is not initialised",
     4: "the driver is shutting down",
+    34: "the library is a stub, which only linkers use",
     46: "the device is unavailable",
     100: "there is no CUDA device",
     101: "invalid device",
@@ -27,8 +28,13 @@ _NAMES = {
     209: "there is no code for this GPU",
     214: "memory could not be corrected",
     218: "invalid PTX",
+    220: "an error of NVLink could not be corrected",
+    221: "the driver's compiler of PTX is not there",
     222: "the PTX is newer than the driver",
+    223: "translating PTX is switched off",
+    226: "an error of the GPU was contained",
     301: "file not found",
+    304: "a call of the operating system failed",
     400: "invalid handle",
     500: "not found",
     600: "not ready",
@@ -44,7 +50,8 @@ _NAMES = {
     801: "not supported",
     802: "the system is not ready",
     803: "the driver and its library do not fit together",
-    804: "this GPU needs a newer driver",
+    804: "this GPU does not bear a library that is newer than its driver",
+    999: "unknown error",
 }
 
 

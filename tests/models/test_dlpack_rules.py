@@ -1,0 +1,261 @@
+"""DLPack's rules, in both directions, for memory of CUDA: versions, flags, copies, streams."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_arrays import Tensor, VersionedTensor
+from onnx_writer import small_model
+
+import fourfold
+from fourfold.device import DeviceInfo
+from fourfold.errors import InputError
+from fourfold.players import backend_of
+from fourfold.players.cuda import binding as cu
+from fourfold.players.cuda.devices import context_of
+from fourfold.players.dlpack import DeviceTensor, device_tensor
+from fourfold.players.dlpack_devices import CPU, CUDA
+from fourfold.players.dlpack_export import _given_away, make_capsule
+from fourfold.players.dlpack_structures import (
+    IS_COPIED,
+    READ_ONLY,
+    VERSIONED,
+    held_by,
+)
+from fourfold.runtime.device_array import DeviceArray
+
+X = np.random.default_rng(7).normal(size=(3, 5)).astype(np.float32)
+HOST = (CPU, 0)
+
+
+@pytest.fixture
+def session(cuda: DeviceInfo) -> Iterator[fourfold.Session]:
+    with fourfold.Session(small_model("Neg", {"x": X.shape}), cuda, cache="memory") as made:
+        yield made
+
+
+def kept_result(session: fourfold.Session) -> DeviceArray:
+    found = session.run(X, keep_on_device=True)["y"]
+    assert isinstance(found, DeviceArray)
+    return found
+
+
+class Held:
+    """What a capsule holds that nobody has taken yet; it is there for as long as the capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        found = held_by(id(capsule))
+        assert found is not None
+        self.capsule, (self.form, address) = capsule, found
+        self.managed: Any = self.form.structure.from_address(address)
+        self.tensor: Any = self.managed.tensor
+
+
+@pytest.mark.parametrize("form", [Tensor, VersionedTensor])
+def test_owners_of_all_times_are_understood(session: fourfold.Session, form: type[Tensor]) -> None:
+    given, target = form(session.device, X), form(session.device, np.zeros_like(X))
+    session.run(given, out={"y": target})
+    np.testing.assert_array_equal(target.numpy(), -X)
+    assert given.streams == [1]  # the default stream of all threads
+    assert getattr(given, "versions", [(1, 0)]) == [(1, 0)]
+
+
+def test_an_owner_is_told_the_callers_stream(session: fourfold.Session) -> None:
+    with context_of(session.device).current():
+        stream = cu.Stream()
+    made: Any = type("Stream", (), {"__cuda_stream__": lambda self: (0, stream.pointer.value)})  # type: ignore[union-attr]
+    given = VersionedTensor(session.device, X)
+    with fourfold.Session(small_model("Neg", {"x": X.shape}), made(), cache="memory") as own:
+        np.testing.assert_array_equal(own.run(given)["y"], -X)
+    assert stream.pointer is not None
+    assert given.streams == [stream.pointer.value]
+    with context_of(session.device).current():
+        stream.release()
+
+
+@pytest.mark.parametrize("flags", [READ_ONLY, IS_COPIED, READ_ONLY | IS_COPIED])
+def test_what_nobody_may_write_to_is_an_input_only(session: fourfold.Session, flags: int) -> None:
+    """What is written to a copy would be seen by nobody."""
+    given = VersionedTensor(session.device, X)
+    given.flags = flags
+    np.testing.assert_array_equal(session.run(given)["y"], -X)
+    with pytest.raises(InputError, match="'y' cannot be written to"):
+        session.run(X, out={"y": given})
+    with pytest.raises(InputError, match="'y' cannot be written to"):
+        session.bind("y", given)
+    np.testing.assert_array_equal(given.numpy(), X)
+
+
+@pytest.mark.parametrize("form", [Tensor, VersionedTensor])
+def test_arrays_of_jax_are_inputs_only(session: fourfold.Session, form: type[Tensor]) -> None:
+    """Those of times before flags do not say so."""
+    kind: Any = type("ArrayImpl", (form,), {"__module__": "jaxlib._jax"})
+    given = kind(session.device, X)
+    np.testing.assert_array_equal(session.run(given)["y"], -X)
+    with pytest.raises(InputError) as caught:
+        session.run(X, out={"y": given})
+    assert caught.value.why == "arrays of JAX never change"
+    assert "jax.dlpack.from_dlpack" in caught.value.fix
+    np.testing.assert_array_equal(given.numpy(), X)
+
+
+def test_a_version_that_is_not_known_is_let_go_of(session: fourfold.Session) -> None:
+    class Newer(VersionedTensor):
+        def capsule(self, flags: int | None) -> Any:
+            made = super().capsule(flags)
+            Held(made).managed.major = 2
+            return made
+
+    before = len(_given_away)
+    with pytest.raises(InputError, match=r"of DLPack 2\.0") as caught:
+        session.run(Newer(session.device, X))
+    assert "update fourfold" in caught.value.fix
+    del caught
+    gc.collect()
+    assert len(_given_away) == before
+
+
+def test_what_is_no_tensor_of_dlpack(session: fourfold.Session) -> None:
+    class Wrong(Tensor):
+        def __dlpack__(self, *, stream: int | None = None) -> Any:
+            return taken if stream == 1 else None
+
+    taken = Tensor(session.device, X).__dlpack__()
+    kept = DeviceTensor(Held(taken).managed)
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(taken), VERSIONED.used)
+    with pytest.raises(InputError, match="Wrong gives no tensor of DLPack") as caught:
+        session.run(Wrong(session.device, X))
+    assert "used_dltensor" in caught.value.why
+    del kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kind": 4, "bits": 16}, "bfloat16"),
+        ({"kind": 10, "bits": 8}, "kind 10 with 8 bits"),
+        ({"kind": 2, "bits": 24}, "kind 2 with 24 bits"),
+        ({"kind": 6, "bits": 16}, "kind 6 with 16 bits"),
+        ({"lanes": 4}, "not understood"),
+    ],
+)
+def test_numbers_that_are_not_understood(
+    cuda: DeviceInfo, changes: dict[str, int], words: str
+) -> None:
+    class Odd(VersionedTensor):
+        def capsule(self, flags: int | None) -> Any:
+            made = super().capsule(flags)
+            for name, value in changes.items():
+                setattr(Held(made).tensor, name, value)
+            return made
+
+    with pytest.raises(InputError, match=words) as caught:
+        backend_of(cuda).import_memory(cuda, Odd(cuda, X))
+    assert "float32" in caught.value.fix
+
+
+@pytest.mark.parametrize(("strides", "able"), [((5, 1), True), ((1, 3), False), (None, True)])
+def test_strides_count_elements(
+    session: fourfold.Session, strides: tuple[int, int] | None, able: bool
+) -> None:
+    class Strided(VersionedTensor):
+        def capsule(self, flags: int | None) -> Any:
+            made = super().capsule(flags)
+            tensor = Held(made).tensor
+            self.steps = None if strides is None else (ctypes.c_int64 * 2)(*strides)
+            pointer = ctypes.POINTER(ctypes.c_int64)
+            tensor.strides = ctypes.cast(self.steps, pointer)
+            return made
+
+    given = Strided(session.device, X)
+    if able:
+        np.testing.assert_array_equal(session.run(given)["y"], -X)
+    else:
+        with pytest.raises(InputError, match="one piece"):
+            session.run(given)
+
+
+def test_a_tensor_may_begin_behind_its_data(session: fourfold.Session) -> None:
+    class Behind(VersionedTensor):
+        def capsule(self, flags: int | None) -> Any:
+            made = super().capsule(flags)
+            tensor = Held(made).tensor
+            tensor.data, tensor.start = tensor.data - 256, 256
+            return made
+
+    given = Behind(session.device, X, skipped=256)
+    np.testing.assert_array_equal(session.run(given)["y"], -X)
+
+
+@pytest.mark.parametrize(
+    ("asked", "versioned"), [(None, False), ((0, 8), False), ((1, 0), True), ((2, 3), True)]
+)
+def test_results_are_given_as_they_are_asked_for(
+    session: fourfold.Session, asked: tuple[int, int] | None, versioned: bool
+) -> None:
+    kept = kept_result(session)
+    capsule = kept.__dlpack__(stream=1, max_version=asked)
+    held = Held(capsule)
+    assert (held.form is VERSIONED) == versioned
+    assert (held.managed.major, held.managed.flags) == (1, 0)
+    assert held.tensor.data == kept.handle
+    assert (held.tensor.device, held.tensor.ordinal) == kept.__dlpack_device__()
+
+
+def test_results_of_which_nobody_may_write(session: fourfold.Session) -> None:
+    kept = kept_result(session)
+    kept.memory.read_only = True
+    with pytest.raises(BufferError, match=r"ask for DLPack 1\.0"):
+        kept.__dlpack__()
+    assert Held(kept.__dlpack__(max_version=(1, 0))).managed.flags == READ_ONLY
+    assert kept.__cuda_array_interface__["data"] == (kept.handle, True)
+    assert Held(kept.__dlpack__(copy=True)).tensor.data != kept.handle
+
+
+def test_results_are_copied_to_the_host(session: fourfold.Session) -> None:
+    kept = kept_result(session)
+    capsule = kept.__dlpack__(dl_device=HOST, max_version=(1, 0))
+    assert Held(capsule).managed.flags == IS_COPIED
+    tensor = device_tensor(kept)
+    assert tensor.device == CUDA
+    if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        np.testing.assert_array_equal(np.from_dlpack(kept, device="cpu"), -X)
+    with pytest.raises(BufferError, match="by a copy alone"):
+        kept.__dlpack__(dl_device=HOST, copy=False)
+    with pytest.raises(BufferError, match=r"copied to the host, not \(8, 0\)"):
+        kept.__dlpack__(dl_device=(8, 0))
+
+
+def test_results_are_copied_on_the_device(session: fourfold.Session) -> None:
+    kept = kept_result(session)
+    capsule = kept.__dlpack__(copy=True, max_version=(1, 0))
+    held = Held(capsule)
+    assert (held.managed.flags, held.tensor.device) == (IS_COPIED, CUDA)
+    assert held.tensor.data != kept.handle
+
+    class Copied(Tensor):
+        def __dlpack__(self, *, stream: int | None = None) -> Any:
+            return capsule
+
+    np.testing.assert_array_equal(session.run(Copied(session.device, X))["y"], X)
+    shared = Held(kept.__dlpack__(copy=False, dl_device=kept.__dlpack_device__()))
+    assert shared.tensor.data == kept.handle
+
+
+@pytest.mark.parametrize("flags", [None, 0])
+def test_capsules_that_nobody_takes(flags: int | None) -> None:
+    before, owner = len(_given_away), np.zeros(3, np.float32)
+    capsule = make_capsule(owner, owner.ctypes.data, HOST, owner.shape, owner.dtype, flags)
+    assert len(_given_away) == before + 1
+    del capsule
+    assert len(_given_away) == before
+
+
+def test_what_is_empty_is_nowhere() -> None:
+    capsule = make_capsule(None, 0x7000, (CUDA, 0), (3, 0, 2), np.dtype(np.float32), 0)
+    assert Held(capsule).tensor.data is None
