@@ -2,8 +2,10 @@
 
 python examples/video.py ssd_mobilenet.tflite street.mp4 frames/
 python examples/video.py ssd_mobilenet.tflite 0 frames/        (the first webcam)
+python examples/video.py ssd_mobilenet.tflite http://camera/stream.mjpg frames/
 
-Frames come from OpenCV where it is installed, else from imageio: its webcams are '<video0>'.
+Frames come from OpenCV where it is installed, else from imageio: its webcams are '<video0>', and it
+needs imageio-ffmpeg for videos.
 """
 
 import sys
@@ -26,6 +28,8 @@ def frames(source: str) -> Iterator[np.ndarray]:
         yield from (picture_bytes(path) for path in sorted(Path(source).iterdir()))
     elif find_spec("cv2"):
         camera = import_module("cv2").VideoCapture(int(source) if source.isdigit() else source)
+        if not camera.isOpened():
+            sys.exit(f"{source} is no camera and no video that OpenCV can open")
         while (read := camera.read())[0]:
             yield read[1][..., ::-1]
     else:

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +15,15 @@ from typing import Any, NamedTuple
 from fourfold.errors import InputError
 
 HOST, DEVICE = 1, 2  # the two processes of a trace, as its viewers call them
+CATEGORIES = {HOST: "host", DEVICE: "device"}
+THREADS = 100  # numbers of threads for each process; none is the number of a process
+ROUNDING = 2  # nanoseconds by which neighbours may seem to overlap
 
 
 class TraceSpan(NamedTuple):
     """Something that took time: on which track of the host or the device, and from when on, by
-    `time.perf_counter`. What is `in_flight` may overlap with others of its track.
+    `time.perf_counter`. What is `in_flight` may overlap with others of its track. `put_in` is when
+    the host gave it to the device: viewers draw an arrow from there.
     """
 
     name: str
@@ -28,6 +33,7 @@ class TraceSpan(NamedTuple):
     process: int = HOST
     details: Mapping[str, Any] = {}
     in_flight: bool = False
+    put_in: float | None = None
 
 
 class DeviceClock:
@@ -82,15 +88,17 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         """The trace as its viewers take it: the Trace Event Format, in microseconds."""
-        tracks: dict[tuple[int, str], int] = {}
-        events: list[dict[str, Any]] = []
-        for number, span in enumerate(self.spans):
-            thread = tracks.setdefault((span.process, span.track), len(tracks) + 1)
-            events += _events(span, number, thread, self.began)
+        tracks = _Tracks()
+        placed = [tracks.place(span, self.began) for span in self.spans]
+        events = [event for number, one in enumerate(placed) for event in _events(one, number)]
         names = {HOST: "host", DEVICE: self.device or "device"}
-        heads = [_name("process_name", process, 0, name) for process, name in names.items()]
-        heads += [_name("thread_name", *key[:1], thread, key[1]) for key, thread in tracks.items()]
-        return {"displayTimeUnit": "ns", "traceEvents": [*heads, *events]}
+        heads = []
+        for order, process in enumerate(sorted({one.span.process for one in placed})):
+            heads += _heads("process", (process, 0), names[process], order)
+        for order, (thread, name) in enumerate(tracks.names.items()):
+            heads += _heads("thread", (thread // THREADS, thread), name, order)
+        flows = _flows(placed, self.began)
+        return {"displayTimeUnit": "ms", "traceEvents": [*heads, *events, *flows]}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -101,17 +109,97 @@ class Trace:
             raise InputError(what, why, fix) from error
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
+class _Placed(NamedTuple):
+    """A span on its thread, in whole nanoseconds of the trace."""
+
+    span: TraceSpan
+    thread: int
+    began: int
+    ended: int
+
+    @property
+    def where(self) -> dict[str, int]:
+        return {"pid": self.span.process, "tid": self.thread}
 
 
-def _events(span: TraceSpan, number: int, thread: int, zero: float) -> list[dict[str, Any]]:
+class _Tracks:
+    """Finds a thread for each span, by when they began. A viewer drops what overlaps with another
+    span of its thread and is not inside of it: that gets a thread beside.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[int, str] = {}
+        self._open: dict[
+            int, list[int]
+        ] = {}  # by thread, the ends of what is not over, inmost last
+        self._threads: dict[tuple[int, str], list[int]] = {}
+
+    def place(self, span: TraceSpan, zero: float) -> _Placed:
+        began, ended = (round(at * 1e9) for at in _times(span, zero))
+        same = self._threads.setdefault((span.process, span.track), [])
+        for thread in same:
+            if span.in_flight:
+                return _Placed(span, thread, began, ended)
+            open_ends = self._open[thread]
+            while open_ends and open_ends[-1] <= began + ROUNDING:
+                began = max(began, open_ends.pop())
+            if not open_ends or ended <= open_ends[-1] + ROUNDING:
+                ended = max(began, min([ended, *open_ends[-1:]]))
+                open_ends.append(ended)
+                return _Placed(span, thread, began, ended)
+        return _Placed(span, self._add(span, ended), began, ended)
+
+    def _add(self, span: TraceSpan, ended: int) -> int:
+        """A thread more for the span's track."""
+        same = self._threads[span.process, span.track]
+        thread = span.process * THREADS + sum(one // THREADS == span.process for one in self.names)
+        same.append(thread)
+        self.names[thread] = span.track if len(same) == 1 else f"{span.track} ({len(same)})"
+        self._open[thread] = [] if span.in_flight else [ended]
+        return thread
+
+
+def _times(span: TraceSpan, zero: float) -> tuple[float, float]:
+    return span.began - zero, span.began + span.seconds - zero
+
+
+def _heads(kind: str, number: tuple[int, int], name: str, order: int) -> list[dict[str, Any]]:
+    """What a viewer calls a process or a thread, and where it puts it."""
+    where = {"ph": "M", "pid": number[0], "tid": number[1]}
+    return [
+        {**where, "name": f"{kind}_name", "args": {"name": name}},
+        {**where, "name": f"{kind}_sort_index", "args": {"sort_index": order}},
+    ]
+
+
+def _events(placed: _Placed, number: int) -> list[dict[str, Any]]:
     """A complete event; for what is in flight one for its begin and one for its end."""
-    where = {"name": span.name, "pid": span.process, "tid": thread}
-    began, took = (span.began - zero) * 1e6, span.seconds * 1e6
+    span, began, ended = placed.span, placed.began, placed.ended
+    same = {"name": span.name, "cat": CATEGORIES[span.process], **placed.where}
+    details = {"args": dict(span.details)} if span.details else {}
     if not span.in_flight:
-        whole = {"ph": "X", **where, "ts": round(began, 3), "dur": round(took, 3)}
-        return [whole | {"args": dict(span.details)}]
-    same = {**where, "cat": span.track, "id": number}
-    first = {"ph": "b", **same, "ts": round(began, 3), "args": dict(span.details)}
-    return [first, {"ph": "e", **same, "ts": round(began + took, 3)}]
+        return [{"ph": "X", **same, "ts": began / 1e3, "dur": (ended - began) / 1e3, **details}]
+    same["id2"] = {"local": hex(number)}  # a number of this process: else it is drawn apart
+    return [
+        {"ph": "b", **same, "ts": began / 1e3, **details},
+        {"ph": "e", **same, "ts": ended / 1e3},
+    ]
+
+
+def _flows(placed: Sequence[_Placed], zero: float) -> list[dict[str, Any]]:
+    """An arrow to each span from where the host put it in, as far as that is known."""
+    host = [one for one in placed if one.span.process == HOST and not one.span.in_flight]
+    starts = [one.began for one in host]
+    events: list[dict[str, Any]] = []
+    for number, target in enumerate(placed):
+        if target.span.put_in is None:
+            continue
+        at = round((target.span.put_in - zero) * 1e9)
+        earlier = (host[place] for place in reversed(range(bisect_right(starts, at))))
+        source = next((one for one in earlier if one.ended >= at), None)
+        if source is None or source.began > target.began:  # clocks may differ by a little
+            continue
+        same = {"name": "launch", "cat": "launch", "id": number}
+        events.append({"ph": "s", **same, **source.where, "ts": min(at, target.began) / 1e3})
+        events.append({"ph": "f", "bp": "e", **same, **target.where, "ts": target.began / 1e3})
+    return events

@@ -158,6 +158,34 @@ def test_video(example: Example, source: str) -> None:
     assert len(list((example.folder / "drawn").glob("*.png"))) == 3
 
 
+OPENCV = """
+import numpy as np
+
+class VideoCapture:
+    '''The first camera gives two frames, blue first; others are not there.'''
+    def __init__(self, source):
+        self.left = 2 if source == 0 else 0
+    def isOpened(self):
+        return self.left > 0
+    def read(self):
+        self.left -= 1
+        return self.left >= 0, np.full((40, 60, 3), (255, 0, 0), np.uint8)
+"""
+
+
+def test_video_of_a_camera(example: Example, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example.folder / "cv2.py").write_text(OPENCV)
+    monkeypatch.syspath_prepend(example.folder)
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    monkeypatch.delitem(sys.modules, "cv2")  # one that is installed comes back afterwards
+    model, drawn = example.model(boxes()), example.folder / "drawn"
+    out = example.run("video", model, "0", drawn)
+    assert len(out.splitlines()) == len(list(drawn.glob("*.png"))) == 2
+    assert picture_bytes(drawn / "00001.png")[-1, -1].tolist() == [0, 0, 255]
+    with pytest.raises(SystemExit, match="1 is no camera and no video that OpenCV can open"):
+        example.run("video", model, "1", drawn)
+
+
 def test_keywords(example: Example) -> None:
     """Louder at the end or at the start: the first coefficient of two steps tells."""
     weights = np.zeros((12, 490), np.float32)

@@ -7,13 +7,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from click.shell_completion import BashComplete
 from command_calls import ask, call
 from docs.tiny_model import tiny_model
 from tflite_writer import Operator, Tensor, write
 
 import fourfold
-from fourfold.cli import main
 from fourfold.cli._contestants import open_rivals, parse_rivals
 from fourfold.cli._options import ModelArguments
 from fourfold.cli._timing import take_turns_in_streams
@@ -138,17 +136,3 @@ def test_runtimes_to_compare_with_have_names(
     arguments = ModelArguments(str(model), None, None, None)
     assert open_rivals(arguments, {}, ("onnxruntime",), None) == {}
     assert "ONNX Runtime does not run TFLite models" in capsys.readouterr().err
-
-
-def completed(*words: str) -> list[str]:
-    """What a shell offers where the last word is to be completed."""
-    found = BashComplete(main, {}, "fourfold", "_FOURFOLD_COMPLETE")
-    return [item.value for item in found.get_completions(list(words[:-1]), words[-1])]
-
-
-def test_a_shell_completes_commands_devices_and_models(prepared: Path) -> None:
-    assert completed("in") == ["inspect"]
-    assert completed("check", "--precision", "") == ["fp32", "mixed", "fp16"]
-    assert {"auto", "null"} <= set(completed("check", "--device", ""))
-    assert completed("bench", str(prepared), "--model", "t") == ["tiny"]
-    assert "_fourfold_completion" in call("completion", "bash").output

@@ -49,6 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_wheel_has_what_is_not_python_too(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     assert "fourfold/py.typed" in names
+    assert {f"fourfold/cli/completion.{shell}" for shell in ("bash", "fish", "zsh")} <= names
     expected = {
         "fourfold/player_sources": ROOT / "player",
         "fourfold/web/player": ROOT / "web" / "src",

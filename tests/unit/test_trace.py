@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from small_networks import deep_onnx
 from split_models import split_model
 from stateful_models import stream
+from trace_rules import check_trace
 
 from fourfold import Session
 from fourfold.compile import load_model, plan_graph
@@ -42,16 +44,57 @@ def test_what_viewers_take() -> None:
     trace.add(TraceSpan("run", "main", 10.5, 0.25, details={"number": 3}))
     trace.add(TraceSpan("conv2d", "launches", 10.6, 1e-3, DEVICE, {"node": "a"}))
     trace.add(TraceSpan("run", "in flight", 10.7, 0.1, in_flight=True))
-    events = trace.to_json()["traceEvents"]
-    names = {one["args"]["name"]: (one["pid"], one["tid"]) for one in events if one["ph"] == "M"}
+    data = trace.to_json()
+    check_trace(data)
+    events = data["traceEvents"]
+    heads = [one for one in events if one["ph"] == "M" and "name" in one["args"]]
+    names = {one["args"]["name"]: (one["pid"], one["tid"]) for one in heads}
     assert names["host"][0] != names["a GPU"][0]
     run, kernel = (one for one in events if one["ph"] == "X")
     assert (run["ts"], run["dur"], run["args"]) == (500000, 250000, {"number": 3})
     assert (run["pid"], run["tid"]) == names["main"]
     assert (kernel["pid"], kernel["tid"]) == names["launches"]
     begin, end = (one for one in events if one["ph"] in "be")
-    assert (begin["id"], begin["cat"]) == (end["id"], end["cat"])
+    assert (begin["id2"], begin["cat"]) == (end["id2"], end["cat"])
     assert (begin["ts"], end["ts"]) == (700000, 800000)
+
+
+def test_neighbours_meet_however_times_are_rounded() -> None:
+    """A viewer drops an event that begins a nanosecond before its neighbour ends."""
+    times = np.cumsum(np.random.default_rng(7).uniform(1e-9, 3e-8, 200)) + 1234.5
+    trace = Trace(began=1234.0)
+    trace.add(TraceSpan("launch", "stages", times[0], times[-1] - times[0], DEVICE))
+    for began, ended in pairwise(times):
+        trace.add(TraceSpan("stage", "stages", began, ended - began, DEVICE))
+    data = trace.to_json()
+    check_trace(data)
+    assert {one["tid"] for one in data["traceEvents"] if one["ph"] == "X"} == {200}
+
+
+def test_what_overlaps_gets_a_track_beside() -> None:
+    trace = Trace("a GPU", began=0.0)
+    for began in (1.0, 1.5, 2.0):
+        trace.add(TraceSpan("conv2d", "launches", began, 0.75, DEVICE))
+    data = trace.to_json()
+    check_trace(data)
+    names = [one["args"]["name"] for one in data["traceEvents"] if one["name"] == "thread_name"]
+    assert names == ["launches", "launches (2)"]
+
+
+def test_an_arrow_leads_from_the_host_to_the_launch() -> None:
+    trace = Trace("a GPU", began=0.0)
+    trace.add(TraceSpan("run", "main", 1.0, 1.0), TraceSpan("enqueue", "main", 1.1, 0.2))
+    trace.add(TraceSpan("begin", "other", 1.05, 0.01))
+    trace.add(TraceSpan("one_launch", "launches", 1.4, 0.5, DEVICE, put_in=1.2))
+    trace.add(TraceSpan("one_launch", "launches", 2.4, 0.5, DEVICE, put_in=2.2))  # by whom?
+    trace.add(TraceSpan("one_launch", "launches", 0.9, 0.1, DEVICE, put_in=1.2))  # before it
+    data = trace.to_json()
+    check_trace(data)
+    events = data["traceEvents"]
+    (main,) = {one["tid"] for one in events if one["name"] == "enqueue"}
+    (start,) = (one for one in events if one["ph"] == "s")
+    (finish,) = (one for one in events if one["ph"] == "f")
+    assert (start["tid"], start["ts"], finish["ts"]) == (main, 1.2e6, 1.4e6)
 
 
 def test_clocks_are_compared_by_all_that_is_known() -> None:
@@ -96,6 +139,8 @@ def test_runs_in_a_trace(
 ) -> None:
     monkeypatch.setenv("FOURFOLD_LAUNCHES", launches)
     check_runs(device, tmp_path)
+    saved = json.loads((tmp_path / "out.json").read_text())
+    assert sum(one["ph"] == "s" for one in saved["traceEvents"]) == 2  # an arrow a run
 
 
 def test_runs_by_cuda(cuda: DeviceInfo, tmp_path: Path) -> None:
@@ -124,6 +169,9 @@ def check_runs(device: DeviceInfo, folder: Path) -> None:
     stages = [one for one in spans if one.track == "stages"]
     assert len(stages) == (2 * plan.stages if plan.stages > len(plan.launches) else 0)
     saved = json.loads((folder / "out.json").read_text())
+    check_trace(saved)
+    opening = named(spans, "opening")[0]
+    assert all(inside(named(spans, name)[0], opening) for name in ("read", "lower", "build"))
     assert len([one for one in saved["traceEvents"] if one["ph"] == "X"]) == len(spans)
 
 
@@ -136,6 +184,7 @@ def test_runs_in_flight(device: DeviceInfo) -> None:
             results += session.stream([IMAGE] * 4)
         launches = len(session.plan.launches)
     assert all(np.array_equal(result[name], expected[name]) for result in results)
+    check_trace(trace.to_json())
     flights = [one for one in trace.spans if one.in_flight]
     assert sorted(one.details["number"] for one in flights) == list(range(7))
     played = [one for one in trace.spans if one.track == "launches"]
@@ -151,6 +200,7 @@ def test_parts_of_a_model(device: DeviceInfo) -> None:
         with session.trace() as trace:
             traced = session.run(x)
         np.testing.assert_array_equal(traced["y"], session.run(x)["y"])
+    check_trace(trace.to_json())
     (run,) = named(trace.spans, "run")
     parts = [one for one in trace.spans if one.name.startswith("part on")]
     assert len(parts) == 3

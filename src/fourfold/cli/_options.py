@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import fourfold
-from fourfold.cli._completing import complete_device, complete_model_name
+from fourfold.cli._completing import (
+    complete_device,
+    complete_input_file,
+    complete_model_name,
+)
 from fourfold.config import PRECISIONS, Config, PlacementName, Precision
 from fourfold.errors import InputError, close_names
 from fourfold.lazy import lazy_import
@@ -103,6 +107,15 @@ device_option = click.option(
     metavar="NAME",
     help="auto, an index, or part of a device's name.",
     shell_complete=complete_device,
+)
+
+input_option = click.option(
+    "--input",
+    "files",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="An array or a picture.",
+    shell_complete=complete_input_file,
 )
 
 

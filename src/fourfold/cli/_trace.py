@@ -33,11 +33,13 @@ def trace_option(command: Command) -> Command:
 
 
 @contextmanager
-def traced(arguments: ModelArguments, session: Session) -> Iterator[None]:
-    """Runs inside are written to the file that was asked for, with how the model was opened."""
+def traced(arguments: ModelArguments, session: Session, opening: bool) -> Iterator[None]:
+    """Runs inside are written to the file that was asked for; with `opening` how the model was
+    opened, too.
+    """
     if arguments.trace is None:
         yield
         return
-    with session.trace(arguments.trace, opening=True):
+    with session.trace(arguments.trace, opening):
         yield
     click.echo(f"the trace is in {arguments.trace}: open it at https://ui.perfetto.dev", err=True)

@@ -28,6 +28,7 @@ from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
+    input_option,
     json_option,
     models_options,
     seed_option,
@@ -71,7 +72,7 @@ class Measuring:
 
 @click.command(help=__doc__)
 @models_options
-@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@input_option
 @click.option(
     "--runs", type=click.IntRange(1), help="At most.  [default: 200, in several streams any number]"
 )
@@ -158,7 +159,7 @@ def measure(arguments: ModelArguments, measuring: Measuring) -> dict[str, Any]:
         if measuring.streams == 1:
             fitting = round(measuring.seconds / (6 * times[OURS].median))
             parts = run_parts.measure_parts(session, inputs, max(1, min(PART_RUNS, fitting)))
-        with traced(arguments, session):
+        with traced(arguments, session, opening=False):  # that is long ago
             for _ in range(TRACED_RUNS if arguments.trace else 0):
                 session.run(inputs)
         report = {**_describe(arguments, session, measuring), "start": start}

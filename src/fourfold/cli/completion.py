@@ -13,13 +13,12 @@ fish, once:
 from __future__ import annotations
 
 import sys
+from pkgutil import get_data
 
 import click
-from click.shell_completion import get_completion_class
 
-from fourfold.errors import InputError
+from fourfold.cli._completing import complete_line
 
-NAME, VARIABLE = "fourfold", "_FOURFOLD_COMPLETE"
 INSTALLING = {
     "bash": """add this line to ~/.bashrc:  eval "$(fourfold completion bash)\"""",
     "zsh": """add this line to ~/.zshrc, after compinit:  eval "$(fourfold completion zsh)\"""",
@@ -29,12 +28,12 @@ INSTALLING = {
 
 @click.command(help=__doc__)
 @click.argument("shell", type=click.Choice(tuple(INSTALLING)))
-def command(shell: str) -> None:
-    found = get_completion_class(shell)
-    if found is None:
-        what, why = f"there is no completion for {shell}", "this version of click does not know it"
-        raise InputError(what, why, "update it: pip install --upgrade click")
-    root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, NAME, VARIABLE).source())
+@click.option("--line", hidden=True, help="What is typed so far: list what may stand at its end.")
+def command(shell: str, line: str | None) -> None:
+    if line is not None:
+        click.echo(complete_line(click.get_current_context().find_root().command, line))
+        return
+    script = get_data(__name__, f"completion.{shell}") or b""
+    click.echo(script.decode(), nl=False)
     if sys.stdout.isatty():
         click.echo(f"# to use it, {INSTALLING[shell]}", err=True)

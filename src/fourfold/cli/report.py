@@ -19,6 +19,7 @@ from fourfold.cli._inputs import gather_inputs
 from fourfold.cli._options import (
     Command,
     ModelArguments,
+    input_option,
     model_options,
     postprocess_options,
     seed_option,
@@ -73,7 +74,7 @@ def measure_options(command: Command) -> Command:
 @click.command(help=__doc__)
 @model_options
 @file_options
-@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@input_option
 @click.option("--placement", type=click.Choice(PLACEMENTS), help="Where the model is to run.")
 @measure_options
 @scaling_options

@@ -28,6 +28,7 @@ from fourfold.cli._input_names import check_input_names
 from fourfold.cli._inputs import GatheredInputs, gather_inputs
 from fourfold.cli._options import (
     ModelArguments,
+    input_option,
     json_option,
     model_options,
     postprocess_options,
@@ -49,7 +50,7 @@ else:
 
 @click.command(help=__doc__)
 @model_options
-@click.option("--input", "files", multiple=True, metavar="NAME=FILE", help="An array or a picture.")
+@input_option
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="Save .npy here.")
 @answer_options
 @scaling_options
@@ -75,7 +76,7 @@ def command(
         model = shapes.before_frames(session)
         picture = answers.find_picture_input(model, answers.find_meaning(model))
         inputs = gather_inputs(model.inputs, files, scaling, seed, picture)
-        with traced(arguments, session):
+        with traced(arguments, session, opening=True):
             began = time.perf_counter()
             results = session.run(inputs.arrays)
             seconds = time.perf_counter() - began

@@ -29,7 +29,8 @@ class WritableModel:
     Inputs and outputs that are in `stored` are integers for the caller, others are floats.
     `open_sizes` are the sizes of each input with -1 where the file is to leave one open, () where
     it leaves none; without them, it leaves none at all. `metadata` are what the file is to say of
-    the model, as far as its format can.
+    the model, as far as its format can. `to_look_at` says that it is for viewers,
+    which show the types of values between nodes where the file has them.
     """
 
     graph: Graph
@@ -39,3 +40,4 @@ class WritableModel:
     description: str = ""
     open_sizes: tuple[Shape, ...] = ()
     metadata: ModelMetadata = field(default_factory=ModelMetadata)
+    to_look_at: bool = False

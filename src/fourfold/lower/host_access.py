@@ -99,14 +99,26 @@ def _fetch(buffer: Buffer, source: int, target: int, before: int) -> Bound:
 
 
 def _deliver(buffer: Buffer, source: int, target: int) -> Bound:
-    """Copy a buffer to where the host finds it."""
+    """Copy a buffer to where the host finds it, and nothing beyond its end: a caller may have
+    something else there.
+    """
     kernel = Kernel("deliver", literal=False)
     made = kernel.pointer("made", DType.I32, source)
     given = kernel.pointer("given", DType.I32, target, writable=True)
     (item,) = kernel.ids(pieces(buffer.bytes) * ITEMS, local=(ITEMS,), stay=True)
     lane = kernel.let(kernel.local_id(0), "lane")
-    _copy(kernel, (made, given), item, lane, buffer.bytes)
-    return _bound(kernel, (source, target), f"{buffer.name} to host memory")
+    vectors, rest = divmod(buffer.bytes, VECTOR)
+    if vectors:
+        _copy(kernel, (made, given), item, lane, vectors * VECTOR)
+    buffers = [source, target]
+    if rest:
+        last_made = kernel.pointer("last_made", DType.U8, source)
+        last_given = kernel.pointer("last_given", DType.U8, target, writable=True)
+        place = kernel.let(kernel.size("whole", vectors * VECTOR) + item, "place")
+        with kernel.when(item < kernel.size("rest", rest)):
+            kernel.store(last_given, place, load(last_made, place, "int"))
+        buffers *= 2
+    return _bound(kernel, buffers, f"{buffer.name} to host memory")
 
 
 def _copy(
@@ -123,7 +135,7 @@ def _copy(
         kernel.store(pointers[1], place, value)
 
 
-def _bound(kernel: Kernel, buffers: tuple[int, int], what: str) -> Bound:
+def _bound(kernel: Kernel, buffers: Sequence[int], what: str) -> Bound:
     uses = (BufferUse(number, 0) for number in buffers)
     arguments: tuple[Argument, ...] = (*uses, *kernel.sizes.values())
     return bound_to(kernel, arguments, what)

@@ -3,6 +3,7 @@
 from fourfold.plan.container import Container, Section, container_bytes, write_container
 from fourfold.plan.data import (
     ARENA,
+    BUFFER_ALIGNMENT,
     CONSTANT_ALIGNMENT,
     CONSTANTS,
     HOST_KINDS,
@@ -22,6 +23,7 @@ from fourfold.plan.requirements import Requirements
 
 __all__ = [
     "ARENA",
+    "BUFFER_ALIGNMENT",
     "CONSTANTS",
     "CONSTANT_ALIGNMENT",
     "HOST_KINDS",

@@ -35,6 +35,7 @@ class Family(NamedTuple):
 SSD_MOBILENET = SsdAnchors()
 FAMILIES = {
     "face": Family((8, 16, 16, 16), 2),
+    "face_back": Family((16, 32, 32, 32), 2),  # of the camera at the back of a phone
     "face_full_range": Family((4,), 1),
     "hand": Family((8, 16, 16, 16), 2),
     "pose": Family((8, 16, 32, 32, 32), 2),
@@ -174,7 +175,7 @@ def _anchor_rows(given: Sequence[Sequence[float]]) -> Rows:
 @dataclass(frozen=True)
 class MediaPipeBoxes(Picking):
     """MediaPipe's detectors: outputs [batch, N, 4 + 2 * key points] and [batch, N, 1]. `family` is
-    'face', 'face_full_range', 'hand' or 'pose', from which anchors follow.
+    'face', 'face_back', 'face_full_range', 'hand' or 'pose', from which anchors follow.
 
     `keypoints` f32[batch,most,K,2] come along, y and x as fractions of the picture. With `blend`
     each box is the mean of those that it stands for, weighted by their scores, as MediaPipe has it.

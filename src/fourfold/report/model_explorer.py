@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from fourfold.compile import load_model, prepare_lowering
@@ -20,7 +20,7 @@ from fourfold.options import CompileOptions
 from fourfold.plan import Launch
 from fourfold.runtime.profile import KernelTime
 
-GRAPH, REWRITTEN, PLAN = "graph", "rewritten", "plan"
+GRAPH, REWRITTEN, PLAN = "graph", "graph rewritten", "plan"  # sorted by name is by stage
 _GRADIENT = ((0.0, "#ffffff"), (0.5, "#ffd27f"), (1.0, "#e4572e"))
 Json = dict[str, Any]
 
@@ -95,12 +95,15 @@ def graph_json(graph: Graph, name: str, launches: Mapping[str, Sequence[Launch]]
         nodes += _operator_nodes(graph, node, made, launches.get(str(node), ()))
     for value in graph.outputs:
         end = _port_node(graph, "output", value)
-        nodes.append(end | {"incomingEdges": [_edge(*made[value], 0)] if value in made else []})
+        edges = [_edge(*made[value], 0)] if value in made else []
+        # A viewer also gives node data to those that have a tensor of the name: not to this one.
+        nodes.append(end | {"incomingEdges": edges, "outputsMetadata": []})
     return {"id": name, "nodes": nodes}
 
 
 def _port_node(graph: Graph, kind: str, value: str) -> Json:
-    head = {"id": f"{kind} {value}", "label": kind, "namespace": ""}
+    name = f"{kind} {value}"
+    head = {"id": name, "label": name, "namespace": ""}
     return {**head, "attrs": [], "incomingEdges": [], "outputsMetadata": [_tensor(graph, 0, value)]}
 
 
@@ -111,7 +114,8 @@ def _operator_nodes(
     launches: Sequence[Launch],
 ) -> list[Json]:
     ids = kernel_ids(node, launches)
-    group = node_id(node).rpartition("/")[0]
+    name = node_id(node).partition(";")[0]  # TFLite joins the names of what was fused
+    layer = name if len(ids) > 1 else name.rpartition("/")[0]
     read = [name for name in node.reads if name in made]
     edges = [_edge(*made[name], place) for place, name in enumerate(read)]
     results = [_tensor(graph, place, value) for place, value in enumerate(node.outputs)]
@@ -124,7 +128,7 @@ def _operator_nodes(
             {
                 "id": own,
                 "label": launches[number].entry if launches else node.op,
-                "namespace": node_id(node) if len(ids) > 1 else group,
+                "namespace": layer,
                 "attrs": _pairs(attributes),
                 "incomingEdges": edges if number == 0 else [_edge(ids[number - 1], 0, 0)],
                 "outputsMetadata": results if number == len(ids) - 1 else [],
@@ -135,13 +139,21 @@ def _operator_nodes(
 
 def _attributes(graph: Graph, node: Node) -> dict[str, str]:
     """What a node says: its attributes, its tail, the constants that it reads."""
-    found = {"op": node.op, "name": node.name}
+    found = {"op": node.op, "name": node.name if node.name != node_id(node) else ""}
     attributes: Any = node.attributes
-    found |= {field.name: str(getattr(attributes, field.name)) for field in fields(attributes)}
+    found |= {field.name: _text(getattr(attributes, field.name)) for field in fields(attributes)}
     if node.tail:
         found["tail"] = " |> ".join(step.op for step in node.tail)
     constants = [name for name in node.reads if graph.is_constant(name)]
-    return found | {f"constant {name}": str(graph.types[name]) for name in constants}
+    told = (f"{graph.types[name]} {name}" for name in constants)
+    return found | {f"constant {place}": one for place, one in enumerate(told)}
+
+
+def _text(value: Any) -> str:
+    """An attribute in a word or two; records by their fields."""
+    if not is_dataclass(value):
+        return str(value)
+    return ", ".join(f"{one.name} {_text(getattr(value, one.name))}" for one in fields(value))
 
 
 def _launch_attributes(launch: Launch) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from colorsys import hls_to_rgb
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +10,19 @@ import numpy as np
 from fourfold.errors import InputError
 from fourfold.lazy import lazy_import
 from fourfold.pictures import picture_bytes, require_pillow
-from fourfold.results.found import Box, Edge, Found, KeyPoint, Mask
+from fourfold.results.found import Box, Corners, Found, Mask
+from fourfold.results.pen import Colour, Pen
 from fourfold.results.words import score_words
 
 if TYPE_CHECKING:
-    from PIL import Image, ImageDraw, ImageFont
+    from PIL import Image
 else:
     Image = lazy_import("PIL.Image")
-    ImageDraw = lazy_import("PIL.ImageDraw")
-    ImageFont = lazy_import("PIL.ImageFont")
 
-Colour = tuple[int, int, int]
 SMALLEST = 640  # pixels of the longer side of a drawing
 COVER = 0.55  # how much of a mask hides the photograph
 LEAST_SHARE = 0.005  # of the mask, for a class to be named
-WHITE = (255, 255, 255)
-MANY = 60  # points: beyond so many each is small
+GROUND = (32, 32, 32)  # of words about the whole picture
 
 
 def class_colour(number: int) -> Colour:
@@ -47,16 +43,35 @@ def draw_found(found: Found, photograph: Any) -> Image.Image:
     canvas = _canvas(picture_bytes(photograph))
     for mask in found.masks:
         canvas = _cover(canvas, mask)
-    pen = _Pen(canvas)
+    pen = Pen(canvas)
     for box in reversed(found.boxes):  # the best lies on top
-        pen.box(box, class_colour(box.number))
+        _draw_box(pen, box)
     for number, one in enumerate(found.key_points):
         pairs = zip(one.points, one.seen, strict=True)
-        pen.points(
-            [point if seen else None for point, seen in pairs], one.edges, class_colour(number)
-        )
+        seen = [point if there else None for point, there in pairs]
+        pen.points(seen, one.edges, class_colour(number))
     pen.legend(_legend(found))
+    for box in found.boxes:  # the best has the first choice of a place
+        words = f"{box.name} {score_words(box.score)}"
+        pen.name(words, _name_corners(box), class_colour(box.number))
     return canvas
+
+
+def _draw_box(pen: Pen, box: Box) -> None:
+    colour = class_colour(box.number)
+    if box.turned:
+        pen.outline(box.points, colour)
+    else:
+        pen.rectangle(box.corners, colour)
+        pen.points(box.points, box.edges, colour)
+
+
+def _name_corners(box: Box) -> Corners:
+    """What the name belongs to: of a box that is turned the highest of its corners."""
+    if not box.turned:
+        return box.corners
+    highest = min(box.points, key=lambda point: point.y)
+    return highest.y, highest.x, highest.y, highest.x
 
 
 def _canvas(pixels: np.ndarray) -> Image.Image:
@@ -72,7 +87,7 @@ def _cover(canvas: Image.Image, mask: Mask) -> Image.Image:
     table = np.zeros((int(numbers.max(initial=0)) + 1, 4), np.uint8)
     for number in numbers:
         if number or not mask.background:
-            table[number] = (*class_colour(int(number)), round(255 * COVER))
+            table[number] = (*_mask_colour(mask, int(number)), round(255 * COVER))
     layer = Image.fromarray(table[mask.classes], "RGBA")
     top, left, bottom, right = mask.corners
     corner = (round(left * canvas.width), round(top * canvas.height))
@@ -83,67 +98,16 @@ def _cover(canvas: Image.Image, mask: Mask) -> Image.Image:
     return covered.convert("RGB")
 
 
-def _legend(found: Found) -> list[tuple[str, Colour | None]]:
-    """Lines about the whole picture: classes, and of masks what is there."""
-    lines: list[tuple[str, Colour | None]] = [
-        (f"{one.name} {score_words(one.score)}", None) for one in found.classes
-    ]
-    for mask in found.masks:
+def _mask_colour(mask: Mask, number: int) -> Colour:
+    """As boxes of the same class have it: these do not count the background."""
+    return class_colour(number - int(mask.background))
+
+
+def _legend(found: Found) -> list[tuple[str, Colour]]:
+    """Lines about the whole picture: classes, and of masks what is there, where no boxes say it."""
+    lines = [(f"{one.name} {score_words(one.score)}", GROUND) for one in found.classes]
+    for mask in found.masks if not found.boxes else ():
         shares = (one for one in mask.shares if one.number or not mask.background)
         named = [one for one in shares if one.share >= LEAST_SHARE]
-        lines += [(f"{one.name} {one.share:.0%}", class_colour(one.number)) for one in named]
+        lines += [(f"{one.name} {one.share:.0%}", _mask_colour(mask, one.number)) for one in named]
     return lines
-
-
-class _Pen:
-    """Draws on a canvas with lines and letters that fit its size."""
-
-    def __init__(self, canvas: Image.Image) -> None:
-        self._width, self._height = canvas.size
-        self._draw = ImageDraw.Draw(canvas)
-        self._line = max(2, round(max(canvas.size) / 300))
-        self._font: ImageFont.ImageFont | ImageFont.FreeTypeFont
-        self._font = ImageFont.load_default(max(14, round(max(canvas.size) / 45)))
-
-    def _at(self, y: float, x: float) -> tuple[float, float]:
-        return x * self._width, y * self._height
-
-    def box(self, box: Box, colour: Colour) -> None:
-        top, left, bottom, right = box.corners
-        ends = [self._at(top, left), self._at(max(top, bottom), max(left, right))]
-        self._draw.rectangle(ends, outline=colour, width=self._line)
-        self.points(box.points, box.edges, colour)
-        self._tag(f"{box.name} {score_words(box.score)}", ends[0], colour)
-
-    def _tag(self, text: str, corner: tuple[float, float], colour: Colour) -> None:
-        """A text on its colour, above the corner, or inside where there is no room above."""
-        _, _, right, bottom = self._draw.textbbox((0, 0), text, font=self._font)
-        tall, wide = bottom + self._line, right + 2 * self._line
-        x = min(max(corner[0], 0), max(self._width - wide, 0))
-        y = corner[1] - tall if corner[1] >= tall else max(corner[1], 0)
-        self._draw.rectangle([x, y, x + wide, y + tall], fill=colour)
-        self._draw.text((x + self._line, y), text, fill=WHITE, font=self._font)
-
-    def points(
-        self, points: Iterable[KeyPoint | None], edges: tuple[Edge, ...], colour: Colour
-    ) -> None:
-        """Points that are seen, and lines between those of them that belong together."""
-        places = [None if one is None else self._at(one.y, one.x) for one in points]
-        for start, end in edges:
-            first, second = places[start], places[end]
-            if first is not None and second is not None:
-                self._draw.line([first, second], fill=colour, width=self._line)
-        radius = self._line * (0.6 if len(places) > MANY else 1.5)
-        for place in places:
-            if place is not None:
-                x, y = place
-                corners = [x - radius, y - radius, x + radius, y + radius]
-                self._draw.ellipse(corners, fill=colour, outline=WHITE if radius > 2 else None)
-
-    def legend(self, lines: list[tuple[str, Colour | None]]) -> None:
-        """Lines in the upper left corner, each with its colour."""
-        y = float(self._line)
-        for text, colour in lines:
-            _, _, _, bottom = self._draw.textbbox((0, 0), text, font=self._font)
-            self._tag(text, (self._line, y + bottom + self._line), colour or (32, 32, 32))
-            y += bottom + 2 * self._line

@@ -62,7 +62,9 @@ class KeyPoints:
 
 @dataclass(frozen=True)
 class Box:
-    """A thing and where it is: top, left, bottom, right. Some detectors find points of it, too."""
+    """A thing and where it is: top, left, bottom, right. Some detectors find points of it, too.
+    Where a box is `turned`, its points are its own four corners, and `corners` hold all of it.
+    """
 
     number: int
     label: str
@@ -70,6 +72,7 @@ class Box:
     corners: Corners
     points: tuple[KeyPoint, ...] = ()
     edges: tuple[Edge, ...] = ()
+    turned: bool = False
 
     @property
     def name(self) -> str:

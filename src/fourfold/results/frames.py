@@ -24,6 +24,28 @@ def answer_in_frame(answer: Answer, fit: FrameFit, frame: Size) -> Answer:
     )
 
 
+def clip_answer(answer: Answer) -> Answer:
+    """The same without what of boxes and points is beyond the photograph."""
+    return replace(
+        answer,
+        boxes=tuple(_clipped_box(one) for one in answer.boxes),
+        key_points=tuple(replace(one, points=_clipped(one.points)) for one in answer.key_points),
+    )
+
+
+def _clipped_box(box: Box) -> Box:
+    top, left, bottom, right = (_inside(one) for one in box.corners)
+    return replace(box, corners=(top, left, bottom, right), points=_clipped(box.points))
+
+
+def _clipped(points: tuple[KeyPoint, ...]) -> tuple[KeyPoint, ...]:
+    return tuple(replace(one, y=_inside(one.y), x=_inside(one.x)) for one in points)
+
+
+def _inside(fraction: float) -> float:
+    return min(max(fraction, 0.0), 1.0)
+
+
 def _place(y: float, x: float, fit: FrameFit, frame: Size) -> tuple[float, float]:
     along, down = fit.to_frame(np.array(x * fit.target[1]), np.array(y * fit.target[0]))
     return float(down / frame[0]), float(along / frame[1])

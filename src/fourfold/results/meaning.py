@@ -68,6 +68,10 @@ class Reading:
     score: float | None = None
     top: int = 5
 
+    def least(self, usual: float) -> float:
+        """The least score that counts, where the family has one that is usual."""
+        return usual if self.score is None else self.score
+
     def class_labels(self, count: int, own: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Labels of so many classes: the caller's, or the model's own where they fit."""
         labels = self.labels or own
@@ -105,7 +109,8 @@ class Meaning:
     """What outputs of a model mean: `decode` finds in their numbers what there is.
 
     `kinds` are what the answer can hold, `outputs` those that it is about. `scaling` is how
-    photographs go in, `postprocess` what decodes the same on a device.
+    photographs go in, `postprocess` what decodes the same on a device, `clips` whether boxes and
+    points end where the photograph does.
     """
 
     family: str
@@ -115,3 +120,4 @@ class Meaning:
     decode: Decode = field(compare=False)
     scaling: PictureScaling | None = None
     postprocess: Processing | None = None
+    clips: bool = False

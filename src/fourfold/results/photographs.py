@@ -13,6 +13,7 @@ from fourfold.pixels import Pixels
 from fourfold.pixels.frame_fit import FrameFit
 from fourfold.results.answer import Answer
 from fourfold.results.found import Size
+from fourfold.results.frame_input import PLACES, find_frame_input
 from fourfold.results.meaning import Described, Meaning, PictureScaling
 from fourfold.results.read import find_meaning, read_answer
 from fourfold.results.shapes import picture_channels, picture_input, picture_size
@@ -48,7 +49,10 @@ class PictureInput:
 
     def array(self, frame: np.ndarray) -> np.ndarray:
         """What the model takes of a photograph of bytes [height, width, channels]."""
-        frame = resize_picture(frame, self.fit(frame).size)  # what is left to do is quickly done
+        fit = self.fit(frame)
+        top, left, height, width = fit.box
+        frame = frame[top : top + height, left : left + width]
+        frame = resize_picture(frame, fit.size)  # what is left to do is quickly done
         if self.is_real:
             real = self.pixels.real(frame[None], self.type.shape)
             return real.astype(self.type.dtype.numpy, copy=False)
@@ -59,7 +63,7 @@ class PictureInput:
         return self.pixels.fit_frame((frame.shape[0], frame.shape[1]), self.size)
 
     def __str__(self) -> str:
-        place = " in a letterbox" if self.pixels.fit == "letterbox" else ""
+        place = PLACES.get(self.pixels.fit or "", "")
         if not self.is_real:
             return f"pixels as bytes{place}, which the model scales itself"
         blue = ", blue first" if self.pixels.model_order == "bgr" else ""
@@ -78,7 +82,7 @@ def find_picture_input(model: Described, meaning: Meaning | None = None) -> Pict
     """The only input of a model, where it is a picture, and how a photograph becomes it."""
     info = picture_input(model.inputs)
     size = None if info is None else picture_size(info)
-    if info is None or size is None or info.pixels or picture_channels(info.shape) not in _ORDERS:
+    if info is None or size is None or info.pixels or picture_channels(info) not in _ORDERS:
         return None
     scaling = None if meaning is None else meaning.scaling
     pixels, told_by = _pixels(info, scaling, "" if meaning is None else meaning.family)
@@ -88,7 +92,7 @@ def find_picture_input(model: Described, meaning: Meaning | None = None) -> Pict
 
 def _pixels(info: TensorInfo, scaling: PictureScaling | None, family: str) -> tuple[Pixels, str]:
     how = scaling or USUAL
-    order = _ORDERS[picture_channels(info.shape)]
+    order = _ORDERS[picture_channels(info)]
     fitted: dict[str, Any] = {"fit": how.fit, "fill": how.fill, "resize": "antialias"}
     fitted["model_order"] = how.order
     if info.dtype.kind != "f":
@@ -113,10 +117,10 @@ def ask(
     [height, width, 3].
 
     It goes in as the model's metadata say, as its family does, or with pixels from 0 to 1; which of
-    these, is among the answer's notes.
+    these, is among the answer's notes. A session that was opened with `pixels=` gets it as a frame.
     """
     meaning = find_meaning(session)
-    port = find_picture_input(session, meaning)
+    port = find_frame_input(session, meaning) or find_picture_input(session, meaning)
     if port is None:
         raise _no_picture(session)
     frame = picture_bytes(photograph, port.channels)
@@ -129,13 +133,6 @@ def ask(
 
 
 def _no_picture(model: Described) -> InputError:
-    what, fix = (
-        "the model does not take a photograph",
-        "run it, and pass the results to read_answer",
-    )
-    words = [info.pixels for info in model.inputs if info.pixels]
-    if words:
-        why = f"the session takes frames already, {words[0]}"
-        return InputError(what, why, f"open it without pixels=, or {fix}")
+    what, fix = "the model does not take a photograph", "pass the results of a run to read_answer"
     shapes = ", ".join(f"{info.name} {list(info.shape)}" for info in model.inputs)
     return InputError(what, f"its inputs are {shapes}", fix)

@@ -19,12 +19,13 @@ from fourfold.results.families.processed import processed_outputs
 from fourfold.results.families.segmentation import large_output
 from fourfold.results.families.ssd import picked_detections, raw_ssd
 from fourfold.results.families.ultraface import ultraface
-from fourfold.results.families.yolo import picked_rows, yolo_boxes_of_cells, yolo_raw_heads
+from fourfold.results.families.yolo import picked_rows, yolo_boxes_of_cells
+from fourfold.results.families.yolo_heads import yolo_raw_heads
 from fourfold.results.found import Size
-from fourfold.results.frames import answer_in_frame
-from fourfold.results.labels import own_names
+from fourfold.results.frames import answer_in_frame, clip_answer
 from fourfold.results.meaning import Described, Meaning, Reading
-from fourfold.results.shapes import model_size
+from fourfold.results.shapes import before_frames, model_size
+from fourfold.results.ultralytics import read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
@@ -56,7 +57,8 @@ def find_meaning(model: Described) -> Meaning | None:
     """What a model's outputs mean, by its metadata, its shapes and the families that are known;
     None where nothing tells. `model` is a session, or what takes and gives the same.
     """
-    return next((found for family in FAMILIES if (found := family(model)) is not None), None)
+    opened = before_frames(model)
+    return next((found for family in FAMILIES if (found := family(opened)) is not None), None)
 
 
 def read_answer(
@@ -75,13 +77,14 @@ def read_answer(
     are told, `score` the least that counts. `fit` says where the photograph of the size `frame`
     lay in the model's picture, if it was not all of it.
     """
+    model = before_frames(model)
     meaning = find_meaning(model)
     unknown = _unknown(model, meaning, outputs)
     if meaning is None:
         return Answer(unknown=unknown, size=frame)
     real = {name: _real(info, outputs) for name, info in _infos(model, meaning.outputs).items()}
     numbers, note = _finite(real)
-    texts = tuple(labels) or own_names(model.metadata)
+    texts = tuple(labels) or read_export_notes(model.metadata).names
     reading = Reading(numbers, texts, bool(labels), model_size(model), score, top)
     found = meaning.decode(reading).noting(note)
     unknown = (*found.unknown, *unknown)
@@ -90,7 +93,9 @@ def read_answer(
         return Answer(**known, size=frame)
     answer = Answer(**known, family=meaning.family, told_by=meaning.told_by, kinds=meaning.kinds)
     answer = replace(answer, size=frame)
-    return answer if fit is None or frame is None else answer_in_frame(answer, fit, frame)
+    if fit is not None and frame is not None:
+        answer = answer_in_frame(answer, fit, frame)
+    return clip_answer(answer) if meaning.clips else answer
 
 
 def _infos(model: Described, names: Sequence[str]) -> dict[str, TensorInfo]:

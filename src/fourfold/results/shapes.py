@@ -43,21 +43,24 @@ def picture_size(info: TensorInfo) -> Size | None:
 
 
 def before_frames(model: Described) -> DescribedModel:
-    """A session as it is before its first run. An input that takes frames of any size has until
-    then the size of the model's picture, which is not told any more when others have come.
+    """A session as it was opened. An input that takes frames of any size has until the first run
+    the size of the model's picture, which its shape does not tell any more when others have come.
     """
-    inputs = tuple(_with_size(info) for info in model.inputs)
+    shapes = {info.name: info.shape for info in model.inputs}
+    shapes = getattr(model, "default_shapes", shapes)
+    inputs = tuple(_with_size(info, shapes.get(info.name, ())) for info in model.inputs)
     return DescribedModel(inputs, tuple(model.outputs), model.metadata)
 
 
-def _with_size(info: TensorInfo) -> TensorInfo:
+def _with_size(info: TensorInfo, shape: Shape) -> TensorInfo:
+    """The same with the size of the model's picture, where this shape tells it."""
     if not info.pixels:
         return info
     pixels = Pixels.parse(info.pixels)
     known = pixels.into or pixels.size or pixels.crop or pixels.is_yuv or pixels.fit is None
     if known:
         return info
-    return replace(info, pixels=str(replace(pixels, into=pixels.size_of(info.shape))))
+    return replace(info, pixels=str(replace(pixels, into=pixels.size_of(shape))))
 
 
 def model_size(model: Described) -> Size | None:
@@ -66,9 +69,11 @@ def model_size(model: Described) -> Size | None:
     return None if info is None else picture_size(info)
 
 
-def picture_channels(shape: Shape) -> int:
-    """How many channels a picture of this shape has, be they first or last."""
-    return shape[3] if shape[3] in CHANNELS else shape[1]
+def picture_channels(info: TensorInfo) -> int:
+    """How many channels the model's picture has, be they first or last."""
+    if info.pixels:
+        return Pixels.parse(info.pixels).channels
+    return info.shape[3] if info.shape[3] in CHANNELS else info.shape[1]
 
 
 def squeezed(shape: Shape) -> Shape:

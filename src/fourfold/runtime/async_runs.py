@@ -40,6 +40,13 @@ class AsyncRuns(Lifetime):
         return self._instance.inputs
 
     @property
+    def default_shapes(self) -> dict[str, Shape]:
+        """The shapes that inputs have where nobody says others, neither with `shapes=` nor with
+        arrays; those that `shapes=` names are not among them.
+        """
+        return self._instances.default_shapes
+
+    @property
     def outputs(self) -> tuple[TensorInfo, ...]:
         return self._instance.outputs
 

@@ -47,6 +47,12 @@ class InstanceCache:
         self._cut = OrderedDict()
         self.told: set[str] = set()  # inputs of which the log knows that they are converted
 
+    @property
+    def default_shapes(self) -> dict[str, Shape]:
+        """Of inputs whose shape nobody said when the model was opened."""
+        said = self._first.compile_options.shapes
+        return {name: shape for name, shape in self._own_shapes.items() if name not in said}
+
     def change(self, shapes: Mapping[str, Shape]) -> bool:
         """Make the model with these shapes the current one; says whether that is another one."""
         now = {info.name: info.shape for info in self.current.inputs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -177,7 +177,8 @@ class ModelRunner(AsyncRuns):
             found = traces.Trace(str(self.device), spans[0].began if spans else None)
             found.add(*spans)
             traced = tracing.trace_instance(instance, found)
-            traced.__enter__()
+            with found.span("setting up the trace") if opening else nullcontext():
+                traced.__enter__()
             self._direct = instance.direct
         try:
             yield found

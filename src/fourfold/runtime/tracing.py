@@ -27,6 +27,7 @@ from fourfold.trace import DEVICE, DeviceClock, Trace, TraceSpan
 log = Log("runtime")
 
 LAUNCHES, STAGES, IN_FLIGHT = "launches", "stages", "runs in flight"
+FLIGHT = "run in flight"
 
 
 @contextmanager
@@ -101,7 +102,7 @@ class SpannedSlot:
         with self._trace.span("wait", number=self._number):
             outputs = self._slot.end(spin)
         took, number = time.perf_counter() - began, {"number": self._number}
-        self._trace.add(TraceSpan("run", IN_FLIGHT, began, took, details=number, in_flight=True))
+        self._trace.add(TraceSpan(FLIGHT, IN_FLIGHT, began, took, details=number, in_flight=True))
         return outputs
 
     def close(self) -> None:
@@ -167,10 +168,12 @@ def device_spans(plan: Plan, runs: Sequence[TracedRun]) -> list[TraceSpan]:
     clock = _launch_clock(runs)
     spans = []
     for number, run in enumerate(one for one in runs if one.launches):
+        put_in: float | None = run.put_in[0]  # one arrow for all of them
         for launch, (began, ended) in zip(plan.launches, run.launches, strict=True):
             details = {"node": launch.node, "run": number}
             place = (began + clock.offset, ended - began)
-            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, details))
+            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, details, put_in=put_in))
+            put_in = None
     return spans + _stage_spans(plan, [run for run in runs if run.notes is not None], clock)
 
 
@@ -209,7 +212,8 @@ def _stage_spans(plan: Plan, runs: Sequence[TracedRun], clock: DeviceClock) -> l
         start = float(one.start - zero) / speed + stage_clock.offset
         if not run.launches:  # the driver did not tell, but its stages do
             (launch,) = plan.launches
-            spans.append(TraceSpan(launch.entry, LAUNCHES, start, one.total, DEVICE))
+            place = (start, one.total)
+            spans.append(TraceSpan(launch.entry, LAUNCHES, *place, DEVICE, put_in=run.put_in[0]))
         rows = zip(one.stages, one.began, one.seconds, one.waiting, strict=True)
         for title, began, seconds, waiting in rows:
             details = {"node": title.node, "waiting_us": round(float(waiting) * 1e6, 3)}
@@ -236,6 +240,10 @@ def _window(run: TracedRun, clock: DeviceClock) -> tuple[float, float]:
 
 
 def opening_spans(spans: Sequence[tuple[str, float, float]]) -> list[TraceSpan]:
-    """The stages of opening a model."""
+    """The stages of opening a model, within a span for all of it."""
+    if not spans:
+        return []
+    first, last = min(one[1] for one in spans), max(one[2] for one in spans)
+    whole = [("opening", first, last)]
     track = threading.main_thread().name
-    return [TraceSpan(name, track, began, ended - began) for name, began, ended in spans]
+    return [TraceSpan(name, track, began, ended - began) for name, began, ended in [*whole, *spans]]

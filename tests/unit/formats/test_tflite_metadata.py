@@ -68,6 +68,24 @@ def test_a_model_without_metadata() -> None:
     assert read_about(b"") == (found, {})
 
 
+def test_notes_in_a_file_behind_the_model() -> None:
+    """As Ultralytics write them: no metadata in the file, but a file of JSON at its end."""
+    notes = b'{"task": "pose", "names": {"0": "cat"}, "kpt_shape": [5, 3], "end2end": false}'
+    found = read_model(classifier(None, about.archive({"metadata.json": notes}))).metadata
+    assert (found.properties["task"], found.properties["names"]) == ("pose", '{"0": "cat"}')
+    assert (found.properties["kpt_shape"], found.properties["end2end"]) == ("[5, 3]", "false")
+    data = about.flatbuffer(about.model("cats"))
+    found = read_model(classifier(data, about.archive({"metadata.json": notes}))).metadata
+    assert (found.name, found.properties["task"]) == ("cats", "pose")
+
+
+@pytest.mark.parametrize("notes", [b"[1, 2]", b"{", b"\xff", b"[" * 100_000])
+def test_notes_that_make_no_sense_are_a_problem(notes: bytes) -> None:
+    found = read_model(classifier(None, about.archive({"metadata.json": notes}))).metadata
+    assert found.problems[0].startswith("metadata.json cannot be read")
+    assert "task" not in found.properties
+
+
 def test_inputs_are_described() -> None:
     units = [about.unit(about.NORMALIZATION, {0: [127.5, 1.0, 2.0], 1: [3.0]})]
     stats = {0: [1.0], 1: [-1.0]}

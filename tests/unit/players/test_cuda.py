@@ -15,6 +15,7 @@ from cuda_on_host import HostKernels, needs_compiler
 from fake_cuda import FakeCuda
 from imagined_gpu import forget_drivers, installed
 from op_trials import TOLERANCE, trial
+from random_graphs import build
 
 from fourfold.device import PROBED, DeviceInfo
 from fourfold.errors import DeviceError, InputError
@@ -254,6 +255,35 @@ def test_inputs_on_the_device_are_not_fetched(install: Install, tmp_path: Path) 
     del given, memory
     gc.collect()
     assert driver.held == {}
+
+
+@needs_compiler
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="hosts of another kind")
+def test_nothing_is_written_behind_an_output(install: Install, tmp_path: Path) -> None:
+    """What a kernel delivers at its end goes in whole vectors, and a caller's memory may go on."""
+    driver = install(FakeCuda())
+    device = ask_facts(find_device("cuda:0"), PROBED)
+    graph = build("input x: f32[1,7,5,1]\na = relu(x)\nb = softmax(a)\nc = mul(b, a)\noutput b, c")
+    plan = make_plan(rewrite(graph), device, KernelOptions(form="one"))
+    assert "deliver" in plan.program.text
+    driver.images[IMAGE.cubin] = HostKernels(plan.program, tmp_path)
+    backend = backends()["cuda"]
+    made = backend.load_program(device, plan.program, IMAGE.pack())
+    player = backend.make_player(device, plan, made)
+    size = plan.outputs[0].type.bytes
+    assert size % 16
+    source = backend.make_memory(device, plan.inputs[0].type.bytes)
+    source.write(np.linspace(-1, 1, 35, dtype=np.float32))
+    target = backend.make_memory(device, size + 64)
+    target.write(np.full(size + 64, 0xAB, np.uint8))
+    player.run_bound([source], [target, None])
+    found = np.zeros(size + 64, np.uint8)
+    target.read(found)
+    assert (found[:size].view(np.float32) == 1).all()  # of one class
+    assert (found[size:] == 0xAB).all()
+    player.close()
+    del source, target
+    gc.collect()
 
 
 @needs_compiler

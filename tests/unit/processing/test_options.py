@@ -139,6 +139,7 @@ def test_anchors_of_ssd_mobilenet() -> None:
     ("family", "size", "count"),
     [
         ("face", 128, 896),
+        ("face_back", 256, 896),
         ("face_full_range", 192, 2304),
         ("hand", 192, 2016),
         ("pose", 224, 2254),

@@ -74,6 +74,7 @@ def test_raw_ssd() -> None:
     ("family", "columns", "side", "point"),
     [
         ("face", 16, 128, "nose tip"),
+        ("face_back", 16, 256, "nose tip"),
         ("hand", 18, 192, "middle finger base"),
         ("pose", 12, 224, "middle of the shoulders"),
     ],
@@ -88,7 +89,7 @@ def test_mediapipe_detectors(family: str, columns: int, side: int, point: str) -
     logits[0, place] = 3.0
     model = described({"r": raw.shape, "c": logits.shape}, (1, side, side, 3))
     answer = read_answer(model, {"r": raw.astype(np.float32), "c": logits.astype(np.float32)})
-    only_box(answer, {"hand": "palm", "pose": "body"}.get(family, family), 1 / (1 + np.exp(-3.0)))
+    only_box(answer, {"hand": "palm", "pose": "body"}.get(family, "face"), 1 / (1 + np.exp(-3.0)))
     (named,) = (one for one in answer.boxes[0].points if one.name == point)
     assert (named.y, named.x) == pytest.approx((0.25, 0.5), abs=1e-4)
 
@@ -159,8 +160,8 @@ def test_yolo_with_masks(channels_first: bool) -> None:
     answer = read_answer(model, {"y": rows, "p": planes})
     only_box(answer, "dog", 0.8)
     (mask,) = answer.masks
-    wanted = np.zeros((16, 16), int)
-    wanted[4:8, 2:10] = 2
+    wanted = np.zeros((64, 64), int)
+    wanted[16:32, 8:40] = 2
     np.testing.assert_array_equal(mask.classes, wanted)
     assert [one.label for one in mask.shares] == ["", "dog"]
 

@@ -43,8 +43,45 @@ def test_masks_cover_their_classes_and_not_the_background() -> None:
     pixels = drawn(Answer(masks=(Mask(classes, corners=(0.0, 0.0, 1.0, 0.5)),)))
     assert (pixels[300, 50] == 255).all()
     assert (pixels[300, 500] == 255).all()
-    mixed = 255 + (np.array(class_colour(5)) - 255.0) * 0.55
+    mixed = 255 + (np.array(class_colour(4)) - 255.0) * 0.55  # the background is no class
     np.testing.assert_allclose(pixels[300, 300], mixed, atol=3)
+
+
+def test_a_mask_has_the_colour_of_its_box_which_alone_is_named() -> None:
+    """Masks of detectors count from one."""
+    classes = np.full((4, 4), 6, np.int64)
+    box = Box(5, "cat", 0.9, (0.5, 0.5, 0.75, 0.75))
+    pixels = drawn(Answer(boxes=(box,), masks=(Mask(classes, ("", *"abcdef")),)))
+    mixed = 255 + (np.array(class_colour(5)) - 255.0) * 0.55
+    np.testing.assert_allclose(pixels[350, 50], mixed, atol=3)
+    np.testing.assert_allclose(pixels[10, 10], mixed, atol=3)  # no words in the corner
+
+
+def test_names_do_not_hide_each_other() -> None:
+    """Three boxes that begin at the same place: all of their names can be seen."""
+    boxes = [Box(n, "cat", 0.9, (0.25, 0.25, 0.75 + n / 20, 0.5 + n / 9)) for n in range(3)]
+    pixels = drawn(Answer(boxes=tuple(boxes)))
+    grounds = [has(pixels, class_colour(n)) for n in range(3)]
+    alone = has(drawn(Answer(boxes=(Box(0, "cat", 0.9, (0.5, 0.5, 0.5, 0.5)),))), class_colour(0))
+    assert all(ground.sum() > 0.9 * alone.sum() for ground in grounds)
+
+
+def test_names_are_dark_on_bright_colours() -> None:
+    inks = set()
+    for number in range(12):
+        pixels = drawn(Answer(boxes=(Box(number, "cat", 0.9, (0.5, 0.25, 0.75, 0.5)),)))
+        inks.add(bool(has(pixels, (0, 0, 0)).any()))
+    assert inks == {True, False}
+
+
+def test_a_turned_box_has_its_own_sides_only() -> None:
+    places = ((0.25, 0.5), (0.5, 0.75), (0.75, 0.5), (0.5, 0.25))
+    points = tuple(KeyPoint(f"corner {n}", *place) for n, place in enumerate(places))
+    box = Box(0, "ship", 0.9, (0.25, 0.25, 0.75, 0.75), points, turned=True)
+    found = has(drawn(Answer(boxes=(box,))), class_colour(0))
+    assert found[195:205, 195:205].any()  # a corner, on the left
+    assert found[145:155, 295:305].any()  # the middle of a side
+    assert not found[290:310, 200:300].any()  # no corner of what holds it
 
 
 def test_points_that_are_seen_and_what_joins_them() -> None:

@@ -101,7 +101,7 @@ def test_masks_lose_the_bars() -> None:
     fake = session(described(shapes, (1, 3, 256, 256)), {"y": from_cells, "p": planes})
     answer = ask(fake, np.zeros((60, 120, 3), np.uint8))
     (mask,) = answer.masks
-    assert mask.classes.shape == (32, 64)
+    assert mask.classes.shape == (128, 256)
     assert (mask.classes == 2).all()
     assert answer.boxes[0].corners == pytest.approx((0, 0, 1, 1))
 

@@ -4,6 +4,7 @@ files in an archive at its end. What cannot be read becomes a problem with a rea
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from fourfold.formats.appended_files import MOST_BYTES, MOST_FILES, AppendedFiles
-from fourfold.formats.printable import escaped, printable
+from fourfold.formats.printable import escaped, printable, short_properties
 from fourfold.formats.source import Content
 from fourfold.formats.tflite.flatbuffer import FlatBuffer, Table
 from fourfold.formats.tflite.records import FileRecord
@@ -33,9 +34,10 @@ from fourfold.metadata import (
 )
 
 BUFFER, IDENTIFIER = "TFLITE_METADATA", b"M001"
+NOTES = "metadata.json"  # the file in which Ultralytics say what they exported
 MOST_UNITS, MOST_CHANNELS, MOST_DIMENSIONS, MOST_LABELS = 64, 4096, 16, 2**17
 MOST_PROPERTY = 256  # bytes of a buffer that is taken for a word
-_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, struct.error)
+_DAMAGE = (ValueError, TypeError, LookupError, ArithmeticError, struct.error, RecursionError)
 
 # In the order of their numbers.
 FILES = ("", "descriptions", AXIS, VALUE, "score calibration", VOCABULARY, "index")
@@ -79,16 +81,31 @@ class EndTensors:
 
 def read_metadata(file: FileRecord, content: Content, ends: EndTensors) -> ModelMetadata:
     """What the file says of the model as it is called by these inputs and outputs."""
-    plain = ModelMetadata(properties=_properties(file))
-    found = file.metadata.get(BUFFER)
-    if found is None:
-        return plain
     reading = _Reading()
-    metadata = reading.attempt(
-        "its metadata", lambda: reading.model(_sound(found), content, ends), plain
+    files = reading.attempt("its files", lambda: AppendedFiles.find(content), reading.files)
+    reading.files = files
+    nothing: Mapping[str, str] = {}
+    notes = reading.attempt(NOTES, lambda: _notes(files), nothing)
+    plain = ModelMetadata(properties={**_properties(file), **notes})
+    found = file.metadata.get(BUFFER)
+    if found is not None:
+        metadata = reading.attempt(
+            "its metadata", lambda: reading.model(_sound(found), ends), plain
+        )
+        plain = replace(metadata, properties={**plain.properties, **metadata.properties})
+    return replace(plain, problems=tuple(reading.problems))
+
+
+def _notes(files: AppendedFiles) -> Mapping[str, str]:
+    """What an appended file says by name, in words: what is no text as JSON."""
+    if NOTES not in files.members:
+        return {}
+    found = json.loads(files.read(NOTES))
+    if not isinstance(found, dict):
+        raise ValueError("it has no names")
+    return short_properties(
+        {name: one if isinstance(one, str) else json.dumps(one) for name, one in found.items()}
     )
-    properties = {**plain.properties, **metadata.properties}
-    return replace(metadata, properties=properties, problems=tuple(reading.problems))
 
 
 def _sound(data: np.ndarray) -> bytes:
@@ -130,9 +147,8 @@ class _Reading:
                 self.problems.append(printable(f"{what} cannot be read: {why}"))
             return otherwise
 
-    def model(self, data: bytes, content: Content, ends: EndTensors) -> ModelMetadata:
+    def model(self, data: bytes, ends: EndTensors) -> ModelMetadata:
         root = Table.root(FlatBuffer(data))
-        self.files = self.attempt("its files", lambda: AppendedFiles.find(content), self.files)
         graphs = islice(root.tables(3), ends.subgraph, ends.subgraph + 1)
         graph = next(graphs, None)
         inputs, outputs = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from fourfold.device import DeviceInfo
 from fourfold.errors import InputError
-from fourfold.plan import padded
+from fourfold.plan import BUFFER_ALIGNMENT, padded
 from fourfold.players.cuda import binding as cu
 from fourfold.players.cuda.array_interface import CudaArray, read_interface
 from fourfold.players.cuda.binding import pointers
@@ -52,12 +52,12 @@ def _of_tensor(info: DeviceInfo, given: Any) -> CudaMemory:
 
 
 def _of_torch(info: DeviceInfo, given: Any, tensor: TorchTensor) -> CudaMemory:
-    """Memory of a plain tensor of PyTorch's. Where kernels read no further than it goes, the driver
-    need not be asked how much there is.
+    """Memory of a plain tensor of PyTorch's. Kernels read up to the end of the line that its last
+    byte is in; where a line begins with it, all of that is there, and the driver need not be asked.
     """
     _check_device(info, tensor.ordinal)
-    if tensor.nbytes and tensor.nbytes == padded(tensor.nbytes):
-        found = CudaMemory(info, tensor.address, tensor.nbytes, given)
+    if tensor.nbytes and tensor.address % BUFFER_ALIGNMENT == 0:
+        found = CudaMemory(info, tensor.address, padded(tensor.nbytes), given)
     else:
         found = _at(info, tensor.address, given, empty=not tensor.nbytes)
     found.shape, found.dtype = tensor.shape, tensor.dtype

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fourfold.results.found import ClassScore, Found, label_at
-from fourfold.results.labels import own_names
 from fourfold.results.meaning import (
     CLASSES,
     EMBEDDING,
@@ -22,6 +21,7 @@ from fourfold.results.meaning import (
 )
 from fourfold.results.scores import are_fractions, are_of_unit_length, are_probabilities
 from fourfold.results.shapes import squeezed
+from fourfold.results.ultralytics import CLASSIFY, read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
@@ -33,13 +33,18 @@ NAME = "the name of its output"
 
 def labelled_scores(model: Described) -> Meaning | None:
     """Outputs of one row each, as long as the labels that metadata have for them."""
-    named = len(own_names(model.metadata))
+    notes = read_export_notes(model.metadata)
     found = [
-        info for info in model.outputs if _count(info) and _count(info) in (len(info.labels), named)
+        info
+        for info in model.outputs
+        if _count(info) and _count(info) in (len(info.labels), len(notes.names))
     ]
     if not found:
         return None
     names, decode = tuple(info.name for info in found), partial(_decode_rows, found)
+    if notes.task == CLASSIFY:  # it sees the middle of a photograph
+        scaling, family = PictureScaling(0.0, 1.0, "crop"), "YOLO for classes"
+        return Meaning(family, METADATA, (CLASSES,), names, decode, scaling)
     return Meaning("scores of classes", METADATA, (CLASSES,), names, decode)
 
 

@@ -48,7 +48,7 @@ Names = tuple[str, ...]
 # By the columns of their boxes, four of the box and two of each key point: what they look for, how
 # its points are called, and from which number pixels go.
 DETECTORS: dict[int, tuple[str, Names, float, Names]] = {
-    16: ("face", FACE_BOX, -1.0, ("face", "face_full_range")),
+    16: ("face", FACE_BOX, -1.0, ("face", "face_back", "face_full_range")),
     18: ("palm", PALM_BOX, 0.0, ("hand",)),
     12: ("body", POSE_BOX, -1.0, ("pose",)),
 }

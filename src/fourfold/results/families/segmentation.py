@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fourfold.results.families.yolo import YOLO_SCALING
 from fourfold.results.found import Found, MadePicture, Mask
 from fourfold.results.meaning import (
+    BACKGROUNDS,
     MASKS,
     METADATA,
     PICTURES,
@@ -26,12 +29,13 @@ from fourfold.results.shapes import (
     picture_input,
     picture_size,
 )
+from fourfold.results.ultralytics import SEMANTIC, read_export_notes
+from fourfold.types import Shape
 
 if TYPE_CHECKING:
     from fourfold.runtime.tensor_info import TensorInfo
 
 MOST_CLASSES = 256
-COLOURS = 3
 COARSEST = 8  # pixels of the picture to one of a mask; what is coarser are cells of a detector
 LIKELY = 0.5
 _DEEPLAB = {257: 21, 513: 21}  # the sides of DeepLab's pictures, and how many classes it has
@@ -49,11 +53,13 @@ def large_output(model: Described) -> Meaning | None:
     (output,) = model.outputs
     shape = output.shape
     if len(shape) == 3 and min(shape[1:]) >= LEAST_SIDE and output.dtype.kind in "iu":
+        if read_export_notes(model.metadata).task == SEMANTIC:
+            return replace(class_map("YOLO for pixels", METADATA, output), scaling=YOLO_SCALING)
         family = "DeepLab" if shape[1] in _DEEPLAB else "classes of pixels"
         return class_map(family, METADATA if output.labels else SHAPES, output)
     if len(shape) != 4:
         return None
-    last = _channels_last(source)
+    last = _channels_last(source, shape)
     channels = shape[3] if last else shape[1]
     sides = shape[1:3] if last else shape[2:]
     size = picture_size(source)
@@ -64,15 +70,17 @@ def large_output(model: Described) -> Meaning | None:
     return _of_channels(source, output, channels, last)
 
 
-def _channels_last(source: TensorInfo) -> bool:
-    """As in the picture that goes in."""
-    return len(source.shape) != 4 or source.shape[3] in CHANNELS
+def _channels_last(source: TensorInfo, shape: Shape) -> bool:
+    """As in the picture that goes in; frames do not tell that, but masks have many pixels."""
+    if source.pixels:
+        return shape[3] <= shape[1]
+    return source.shape[3] in CHANNELS
 
 
 def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bool) -> Meaning:
     labelled = len(output.labels) == channels
     told_by = METADATA if labelled else SHAPES
-    taken = picture_channels(source.shape) if len(source.shape) == 4 else COLOURS
+    taken = picture_channels(source)
     names = (output.name,)
     if channels in CHANNELS and channels == taken and not labelled:
         decode = partial(_decode_picture, output.name, last)
@@ -80,7 +88,7 @@ def _of_channels(source: TensorInfo, output: TensorInfo, channels: int, last: bo
             "an output like the picture that goes in", told_by, (MASKS, PICTURES), names, decode
         )
     if channels == 1:
-        selfie = output.shape[1:3] in _SELFIES and source.shape[1:3] == output.shape[1:3]
+        selfie = output.shape[1:3] in _SELFIES and picture_size(source) == output.shape[1:3]
         family = "MediaPipe's selfie segmentation" if selfie else "a mask"
         scaling = PictureScaling(0.0, 1.0) if selfie else None
         what = "person" if selfie else ""
@@ -104,14 +112,19 @@ def class_map(family: str, told_by: str, output: TensorInfo) -> Meaning:
 def _decode_map(output: TensorInfo, reading: Reading) -> Found:
     classes = reading.numbers[output.name][0].astype(np.int64)
     labels = reading.value_labels(output.labels, int(classes.max(initial=0)))
-    return Found(masks=(Mask(classes, labels),))
+    return Found(masks=(_mask(classes, labels),))
+
+
+def _mask(classes: np.ndarray, labels: tuple[str, ...]) -> Mask:
+    """The first class is the background, unless its label says that it is something."""
+    return Mask(classes, labels, background=not labels or labels[0] in BACKGROUNDS)
 
 
 def _decode_classes(output: TensorInfo, last: bool, reading: Reading) -> Found:
     scores = _rows(reading.numbers[output.name], last)
     classes = scores.argmax(-1)
     labels = reading.class_labels(scores.shape[-1], output.labels)
-    return Found(masks=(Mask(classes, labels),))
+    return Found(masks=(_mask(classes, labels),))
 
 
 def _decode_mask(output: TensorInfo, last: bool, what: str, reading: Reading) -> Found:
@@ -137,4 +150,4 @@ def _decode_picture(name: str, last: bool, reading: Reading) -> Found:
             return Found(pictures=(MadePicture(made.astype(np.uint8), name),)).noting(note)
     labels = reading.class_labels(numbers.shape[-1])
     note = f"numbers from {low:.3g} to {high:.3g} are no pixels, and so taken as scores of classes"
-    return Found(masks=(Mask(numbers.argmax(-1), labels),)).noting(note)
+    return Found(masks=(_mask(numbers.argmax(-1), labels),)).noting(note)

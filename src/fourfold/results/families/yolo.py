@@ -1,4 +1,4 @@
-"""YOLO: decoded boxes of v5 to v8 and their kin, boxes that are picked already, and raw heads."""
+"""YOLO: decoded boxes of v5 to v8 and their kin, and boxes that are picked already."""
 
 from __future__ import annotations
 
@@ -9,24 +9,34 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fourfold.lazy import lazy_import
-from fourfold.processing import YoloBoxes, YoloHeads
+from fourfold.processing import YoloBoxes
 from fourfold.results.boxes import box_at, boxes_of
-from fourfold.results.families.body import PERSON, POINTS, ROW, body_points
+from fourfold.results.families.body import PERSON, POINTS
+from fourfold.results.families.oriented import oriented_box, pick_oriented
+from fourfold.results.families.yolo_columns import (
+    BOX,
+    COEFFICIENTS,
+    PICKED,
+    Extras,
+    YoloColumns,
+    cell_columns,
+    told_extras,
+)
+from fourfold.results.families.yolo_extras import mix_masks, with_points
+from fourfold.results.families.yolo_offsets import NOTE, are_offsets, cell_places, decode_offsets
 from fourfold.results.found import Box, Found, Mask, Size
-from fourfold.results.labels import own_names
 from fourfold.results.meaning import (
     BOXES,
     MASKS,
     SHAPES,
+    Decode,
     Described,
     Meaning,
     PictureScaling,
     Reading,
 )
-from fourfold.results.scores import logistic
 from fourfold.results.shapes import model_size
-from fourfold.results.skeletons import BODY
-from fourfold.types import Shape
+from fourfold.results.ultralytics import read_export_notes
 
 if TYPE_CHECKING:
     from fourfold.results import picking
@@ -34,57 +44,104 @@ if TYPE_CHECKING:
 else:
     picking = lazy_import("fourfold.results.picking")
 
-STRIDES = ((8, 16, 32), (16, 32), (8, 16, 32, 64))
+STRIDES = ((8, 16, 32), (16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 IN_CELL = 3  # anchors of a cell, from v3 to v7
-BOX, COEFFICIENTS = 4, 32  # columns of a box, and of what makes its mask
-PICKED = 6  # columns of a box that is picked: corners, score, class
 MOST_PICKED = 1000
-# Of heads that are not decoded, the finest grid first, in pixels.
-TINY_ANCHORS = ((10, 14, 23, 27, 37, 58), (81, 82, 135, 169, 344, 319))
-ANCHORS = (
-    (10, 13, 16, 30, 33, 23),
-    (30, 61, 62, 45, 59, 119),
-    (116, 90, 156, 198, 373, 326),
-)
-_SCALING = PictureScaling(0.0, 1.0, "letterbox", 114.0)
+MOST_BOXES = 300
+OVERLAP = 0.7  # that Ultralytics allow from v8 on
+LEAST_SCORE = 0.25
+WHOLE = (1.0, 1.0)  # what makes fractions of the picture such
+Scale = tuple[float, float]  # down and along
+YOLO_SCALING = PictureScaling(0.0, 1.0, "letterbox", 114.0)
 
 
-class _Columns(NamedTuple):
-    """What the columns of a box hold: the four of the box come first, then these."""
+class _Outputs(NamedTuple):
+    """The output that has boxes, that of which masks are made, and the size of the picture."""
 
-    objectness: bool
-    classes: int
-    points: int = 0
-    coefficients: int = 0
+    boxes: TensorInfo
+    prototypes: TensorInfo | None
+    size: Size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(info.name for info in (self.boxes, self.prototypes) if info is not None)
+
+
+class _Others(NamedTuple):
+    """What belongs to boxes: which extras, their numbers row by row, what makes places fractions,
+    the labels of classes, and whether a box counts only if its mask has any pixel, as from v8 on.
+    """
+
+    outputs: _Outputs
+    extras: Extras
+    numbers: np.ndarray
+    scale: Scale
+    labels: tuple[str, ...]
+    needs_mask: bool = True
 
 
 def yolo_boxes_of_cells(model: Described) -> Meaning | None:
     """One output [1, N, columns] or [1, columns, N] with a box, or three, for each cell; another
     one may have what masks are made of.
     """
-    size, outputs = model_size(model), [info for info in model.outputs if len(info.shape) == 3]
-    rest = [info for info in model.outputs if info not in outputs]
-    if size is None or len(outputs) != 1 or len(rest) > 1:
+    outputs = _find_outputs(model)
+    if outputs is None:
         return None
-    (output,) = outputs
-    shape, prototypes = output.shape, next(iter(rest), None)
+    shape, size = outputs.boxes.shape, outputs.size
     count, columns = max(shape[1:]), min(shape[1:])
-    in_cell = next((n for n in (1, IN_CELL) for s in STRIDES if count == n * _cells(size, s)), 0)
-    if not in_cell or columns < BOX + 1 or not _are_prototypes(prototypes, size):
+    in_cell, strides = _grids(count, size)
+    if not in_cell or columns < BOX + 1:
         return None
-    known = _columns(model, columns, in_cell, prototypes is not None, shape[1] == count)
+    several = in_cell > 1 or shape[1] == count
+    notes, masks = read_export_notes(model.metadata), outputs.prototypes is not None
+    known = cell_columns(notes, columns, masks, several)
     if known is None:
         return None
-    option = YoloBoxes(classes=known.classes, objectness=known.objectness, size=size)
-    names = (output.name, *(info.name for info in rest))
-    decode = partial(_decode_cells, option, known, names)
-    family = f"YOLO {'v5 to v7' if known.objectness else 'v8 and later'}, {known.classes} classes"
-    kinds = (BOXES, *((MASKS,) if rest else ()))
-    return Meaning(family, SHAPES, kinds, names, decode, _SCALING, option)
+    option = YoloBoxes(
+        classes=known.classes, objectness=known.objectness, size=size, most=MOST_BOXES
+    )
+    option = option if known.objectness else replace(option, overlap=OVERLAP)
+    version = "v5 to v7" if known.objectness else "v8 and later"
+    family = f"YOLO {version}, {known.classes} {'class' if known.classes == 1 else 'classes'}"
+    decode = partial(_decode_cells, outputs, option, known)
+    if known.objectness and in_cell == 1:
+        decode = partial(_decode_offsets, outputs.boxes.name, cell_places(size, strides), decode)
+    meaning = _meaning(family, outputs, known.extras, decode)
+    return meaning if known.extras.angle else replace(meaning, postprocess=option)
 
 
-def _cells(size: Size, strides: tuple[int, ...]) -> int:
-    return sum((size[0] // stride) * (size[1] // stride) for stride in strides)
+def picked_rows(model: Described) -> Meaning | None:
+    """[1, N, 6 and more]: left, top, right, bottom, score and class, as YOLO v10 and exports that
+    pick; then what belongs to the box. Boxes that are turned have centre, width and height instead.
+    """
+    outputs = _find_outputs(model)
+    if outputs is None:
+        return None
+    _, count, columns = outputs.boxes.shape
+    notes, masks = read_export_notes(model.metadata), outputs.prototypes is not None
+    extras = told_extras(notes, columns - PICKED, masks)
+    if extras is None or count > MOST_PICKED:
+        return None
+    family = "a detector with boxes that it picks itself, as YOLO v10"
+    return _meaning(family, outputs, extras, partial(_decode_picked, outputs, extras))
+
+
+def _find_outputs(model: Described) -> _Outputs | None:
+    size, boxes = model_size(model), [info for info in model.outputs if len(info.shape) == 3]
+    rest = [info for info in model.outputs if info not in boxes]
+    if size is None or len(boxes) != 1 or len(rest) > 1:
+        return None
+    prototypes = next(iter(rest), None)
+    return _Outputs(boxes[0], prototypes, size) if _are_prototypes(prototypes, size) else None
+
+
+def _grids(count: int, size: Size) -> tuple[int, tuple[int, ...]]:
+    """How many of so many boxes each cell has, and the sides of cells; 0 where that cannot be."""
+    for in_cell in (1, IN_CELL):
+        for strides in STRIDES:
+            if count == in_cell * sum((size[0] // one) * (size[1] // one) for one in strides):
+                return in_cell, strides
+    return 0, ()
 
 
 def _are_prototypes(output: TensorInfo | None, size: Size) -> bool:
@@ -95,147 +152,100 @@ def _are_prototypes(output: TensorInfo | None, size: Size) -> bool:
     return output.shape in ((1, COEFFICIENTS, tall, wide), (1, tall, wide, COEFFICIENTS))
 
 
-def _columns(
-    model: Described, columns: int, in_cell: int, masks: bool, rows_first: bool
-) -> _Columns | None:
-    """What columns hold: by names that the model has for its classes, else by how many there are.
-    Cells with several anchors have a column for whether there is anything; so have v6 and others
-    whose rows are boxes.
+def _meaning(family: str, outputs: _Outputs, extras: Extras, decode: Decode) -> Meaning:
+    """Boxes end where the photograph does, as Ultralytics have it; but for those that are turned,
+    whose corners cannot be moved alone.
     """
-    left = columns - BOX - (COEFFICIENTS if masks else 0)
-    names = len(own_names(model.metadata))
-    several = in_cell > 1 or rows_first
-    if names:
-        several = left - names == 1
-        points, rest = divmod(left - names, ROW)
-        if points and not rest and not masks:
-            return _Columns(False, names, points)
-    elif left == 1 + POINTS * ROW and not several and not masks:
-        return _Columns(False, 1, POINTS)
-    classes = left - int(several)
-    coefficients = COEFFICIENTS if masks else 0
-    return _Columns(several, classes, 0, coefficients) if classes >= 1 else None
+    kinds = (BOXES, MASKS) if extras.coefficients else (BOXES,)
+    clips = not extras.angle
+    return Meaning(family, SHAPES, kinds, outputs.names, decode, YOLO_SCALING, clips=clips)
 
 
 def _decode_cells(
-    option: YoloBoxes, known: _Columns, names: tuple[str, ...], reading: Reading
+    outputs: _Outputs, option: YoloBoxes, known: YoloColumns, reading: Reading
 ) -> Found:
-    numbers = reading.numbers[names[0]]
+    name, extras = outputs.boxes.name, known.extras
+    numbers = reading.numbers[name]
     rows = numbers if numbers.shape[1] > numbers.shape[2] else numbers.swapaxes(1, 2)
-    fractions = bool(rows[..., :BOX].max(initial=0) <= 2)
-    option = replace(option, normalized=fractions, score=_least(option.score, reading))
-    found = picking.pick_boxes(option, {names[0]: numbers})
-    own = (PERSON,) if known.points == POINTS and known.classes == 1 else ()
-    boxes = boxes_of(found, reading.class_labels(known.classes, own))
+    scale, note = _scale(rows[0], outputs.size)
+    least = reading.least(option.score)
+    own = (PERSON,) if extras.points == POINTS and known.classes == 1 else ()
+    labels = reading.class_labels(known.classes, own)
+    if extras.angle:
+        turned = _in_pixels(_turned_rows(rows[0], known, least), outputs.size, scale)
+        best = pick_oriented(turned, option.overlap, option.most)
+        boxes = tuple(oriented_box(row, outputs.size, labels) for row in best)
+        return Found(boxes=boxes).noting(note)
+    option = replace(option, normalized=scale == WHOLE, score=least)
+    found = picking.pick_boxes(option, {name: numbers})
+    numbers = found["extras"][0] if "extras" in found else np.zeros((option.most, 0))
+    others = _Others(outputs, extras, numbers, scale, labels, not known.objectness)
+    return _complete(boxes_of(found, labels), others, reading).noting(note)
+
+
+def _decode_offsets(name: str, cells: np.ndarray, decode: Decode, reading: Reading) -> Found:
+    """The same for boxes that may be offsets from their cells, which their numbers tell."""
+    numbers = reading.numbers[name]
+    boxes = numbers[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else numbers[0, :BOX].T
+    if not are_offsets(boxes[:, :2], cells):
+        return decode(reading)
+    changed = numbers.copy()
+    boxes = changed[0, :, :BOX] if numbers.shape[1] > numbers.shape[2] else changed[0, :BOX].T
+    boxes[:] = decode_offsets(boxes, cells)
+    return decode(replace(reading, numbers={**reading.numbers, name: changed})).noting(NOTE)
+
+
+def _scale(rows: np.ndarray, size: Size) -> tuple[Scale, str]:
+    """What makes numbers of boxes fractions of the picture, down and along, and why: most boxes
+    are not twice as large as the picture.
+    """
+    places = rows[:, :BOX][rows[:, :BOX] != 0]
+    fractions = not places.size or bool(np.median(np.abs(places)) <= 2)
     what = "fractions" if fractions else "pixels"
-    answer = Found().noting(f"boxes are taken as {what} of the picture by their numbers")
-    if known.points:
-        scale = np.ones(2) if fractions or option.size is None else np.array(option.size)
-        boxes = tuple(
-            _with_points(*pair, scale) for pair in zip(boxes, found["extras"][0], strict=False)
-        )
-    if known.coefficients:
-        mask = _mixed_mask(boxes, found["extras"][0], reading.numbers[names[1]][0])
-        labels = ("", *reading.class_labels(known.classes))
-        answer = replace(answer, masks=(Mask(mask, labels),))
-    return replace(answer, boxes=boxes)
+    note = f"boxes are taken as {what} of the picture by their numbers"
+    return WHOLE if fractions else (1 / size[0], 1 / size[1]), note
 
 
-def _least(usual: float, reading: Reading) -> float:
-    return usual if reading.score is None else reading.score
+def _turned_rows(rows: np.ndarray, known: YoloColumns, least: float) -> np.ndarray:
+    """Rows of a box, its score, its class and its angle, of boxes whose score counts."""
+    scores = rows[:, BOX : BOX + known.classes]
+    found = np.column_stack([rows[:, :BOX], scores.max(1), scores.argmax(1), rows[:, -1]])
+    return found[found[:, BOX] >= least]
 
 
-def _with_points(box: Box, extras: np.ndarray, scale: np.ndarray) -> Box:
-    """Points of rows of x, y and a score."""
-    rows = extras.reshape(-1, ROW)
-    turned = np.column_stack([rows[:, 1] / scale[0], rows[:, 0] / scale[-1], rows[:, 2]])
-    points = body_points(turned)
-    return replace(box, points=points, edges=BODY.edges if len(points) == POINTS else ())
+def _in_pixels(rows: np.ndarray, size: Size, scale: Scale) -> np.ndarray:
+    down, along = size[0] * scale[0], size[1] * scale[1]
+    pixels = rows[:, :BOX] * (along, down, along, down)
+    return np.column_stack([pixels, rows[:, BOX:]])
 
 
-def _mixed_mask(
-    boxes: tuple[Box, ...], coefficients: np.ndarray, prototypes: np.ndarray
-) -> np.ndarray:
-    """For each pixel 1 + the class of the best box whose mask has it, 0 where none has."""
-    first = prototypes.shape[0] == COEFFICIENTS
-    planes = prototypes if first else np.moveaxis(prototypes, -1, 0)
-    tall, wide = planes.shape[1:]
-    mask = np.zeros((tall, wide), np.int64)
-    for box, row in reversed(list(zip(boxes, coefficients, strict=False))):
-        top, left, bottom, right = (round(one) for one in box.pixels((tall, wide)))
-        part = slice(max(top, 0), max(bottom, 0)), slice(max(left, 0), max(right, 0))
-        inside = logistic(np.tensordot(row, planes[:, part[0], part[1]], 1)) > 0.5
-        mask[part][inside] = 1 + box.number
-    return mask
+def _complete(boxes: tuple[Box, ...], others: _Others, reading: Reading) -> Found:
+    """The boxes with what belongs to them."""
+    extras, numbers, outputs = others.extras, others.numbers, others.outputs
+    if extras.points:
+        pairs = zip(boxes, numbers, strict=False)
+        boxes = tuple(with_points(box, row, extras, others.scale) for box, row in pairs)
+    if outputs.prototypes is None:
+        return Found(boxes=boxes)
+    prototypes = reading.numbers[outputs.prototypes.name][0]
+    mask, masked = mix_masks(boxes, numbers, prototypes, outputs.size)
+    boxes = masked if others.needs_mask else boxes
+    return Found(boxes=boxes, masks=(Mask(mask, ("", *others.labels)),))
 
 
-def picked_rows(model: Described) -> Meaning | None:
-    """[1, N, 6]: left, top, right, bottom, score and class, as YOLO v10 and exports that pick."""
-    size = model_size(model)
-    if size is None or len(model.outputs) != 1:
-        return None
-    (output,) = model.outputs
-    shape: Shape = output.shape
-    if len(shape) != 3 or shape[2] != PICKED or shape[1] > MOST_PICKED:
-        return None
-    decode = partial(_decode_picked, output.name, size, len(own_names(model.metadata)))
-    family = "a detector with boxes that it picks itself, as YOLO v10"
-    return Meaning(family, SHAPES, (BOXES,), (output.name,), decode, _SCALING)
-
-
-def _decode_picked(name: str, size: Size, classes: int, reading: Reading) -> Found:
-    rows = reading.numbers[name][0]
-    rows = rows[rows[:, 4] >= _least(0.25, reading)]
-    fractions = bool(rows[:, :BOX].max(initial=0) <= 2)
-    scale = np.ones(4) if fractions else np.array([*size, *size], float)
-    labels = reading.thing_labels((), int(rows[:, 5].max(initial=0)))
-    found = tuple(
-        box_at(row[[1, 0, 3, 2]] / scale, float(row[4]), int(row[5]), labels) for row in rows
+def _decode_picked(outputs: _Outputs, extras: Extras, reading: Reading) -> Found:
+    rows = reading.numbers[outputs.boxes.name][0]
+    rows = rows[rows[:, BOX] >= reading.least(LEAST_SCORE)]
+    scale, note = _scale(rows, outputs.size)
+    labels = reading.thing_labels((), int(rows[:, BOX + 1].max(initial=0)))
+    if extras.angle:
+        turned = _in_pixels(rows, outputs.size, scale)
+        found = tuple(oriented_box(row, outputs.size, labels) for row in turned)
+        return Found(boxes=found).noting(note)
+    down, along = scale
+    boxes = tuple(
+        box_at(row[[1, 0, 3, 2]] * (down, along, down, along), float(row[4]), int(row[5]), labels)
+        for row in rows
     )
-    what = "fractions" if fractions else "pixels"
-    return Found(boxes=found).noting(f"boxes are taken as {what} of the picture by their numbers")
-
-
-def yolo_raw_heads(model: Described) -> Meaning | None:
-    """An output for each grid, with three boxes a cell that are not decoded."""
-    size, shapes = model_size(model), [info.shape for info in model.outputs]
-    anchors = {2: TINY_ANCHORS, 3: ANCHORS}.get(len(shapes))
-    if size is None or anchors is None:
-        return None
-    heads = [_head(shape) for shape in shapes]
-    grids = sorted(((tall, wide) for tall, wide, _ in heads), reverse=True)
-    strides = STRIDES[0] if len(shapes) == 3 else STRIDES[1]
-    columns = {count for _, _, count in heads}
-    if grids != [(size[0] // one, size[1] // one) for one in strides] or len(columns) != 1:
-        return None
-    (count,) = columns
-    if count <= BOX + 1:
-        return None
-    form = "square" if len(shapes[0]) == 5 else "exponential"
-    option = YoloHeads(anchors=anchors, form=form, size=size)
-    names = tuple(info.name for info in model.outputs)
-    decode = partial(_decode_heads, option, names, count - BOX - 1)
-    version = "v5" if form == "square" else "v3-tiny" if len(shapes) == 2 else "v3"
-    family = f"heads of YOLO {version}"
-    return Meaning(family, SHAPES, (BOXES,), names, decode, _SCALING, option)
-
-
-def _head(shape: Shape) -> tuple[int, int, int]:
-    """Height, width and the columns of a box; zeros where it is no head."""
-    if len(shape) == 5 and shape[1] == IN_CELL:
-        return shape[2], shape[3], shape[4]
-    if len(shape) == 4 and shape[3] % IN_CELL == 0 and shape[3] > max(shape[1:3]):
-        return shape[1], shape[2], shape[3] // IN_CELL
-    if len(shape) == 4 and shape[1] % IN_CELL == 0 and shape[1] > IN_CELL * (BOX + 1):
-        return shape[2], shape[3], shape[1] // IN_CELL
-    return 0, 0, 0
-
-
-def _decode_heads(
-    option: YoloHeads, names: tuple[str, ...], classes: int, reading: Reading
-) -> Found:
-    option = replace(option, score=_least(option.score, reading))
-    found = picking.pick_boxes(option, {name: reading.numbers[name] for name in names})
-    boxes = boxes_of(found, reading.class_labels(classes))
-    note = "anchors are taken to be those that this YOLO was published with"
-    return Found(boxes=boxes).noting(note)
+    others = _Others(outputs, extras, rows[:, PICKED:], scale, labels)
+    return _complete(boxes, others, reading).noting(note)

@@ -47,7 +47,7 @@ def write_file(writer: GraphWriter, model: WritableModel) -> bytes:
     _describe(file, model)
     opset = MessageWriter().text(OpsetField.DOMAIN, "").integer(OpsetField.VERSION, operators)
     file.message(ModelField.OPSETS, opset)
-    return file.message(ModelField.GRAPH, _graph(writer, outputs, model.graph.name)).finish()
+    return file.message(ModelField.GRAPH, _graph(writer, outputs)).finish()
 
 
 def _describe(file: MessageWriter, model: WritableModel) -> None:
@@ -72,8 +72,8 @@ def _versions(writer: GraphWriter) -> tuple[int, int]:
     return OLDER if _NEW.isdisjoint(constants) else NEWER
 
 
-def _graph(writer: GraphWriter, outputs: Sequence[Port], name: str) -> MessageWriter:
-    graph = MessageWriter().text(GraphField.NAME, name or "main")
+def _graph(writer: GraphWriter, outputs: Sequence[Port]) -> MessageWriter:
+    graph = MessageWriter().text(GraphField.NAME, writer.graph.name or "main")
     names = writer.names
     for node in writer.nodes:
         graph.message(GraphField.NODES, _node(node, names))
@@ -84,6 +84,11 @@ def _graph(writer: GraphWriter, outputs: Sequence[Port], name: str) -> MessageWr
         graph.message(GraphField.INPUTS, _port(port))
     for port in outputs:
         graph.message(GraphField.OUTPUTS, _port(port))
+    if writer.model.to_look_at:
+        ends = {port.name for port in (*writer.inputs, *outputs)}
+        for port in writer.inner_values():
+            if port.name not in ends:
+                graph.message(GraphField.VALUES, _port(port))
     return graph
 
 

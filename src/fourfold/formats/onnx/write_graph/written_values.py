@@ -7,12 +7,13 @@ order is read that is not there yet; those of the graph itself only rename axes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from fourfold.formats.inputs import OPEN
-from fourfold.formats.onnx.write_graph.operator_list import OperatorList
+from fourfold.formats.onnx.schema import ELEMENTS
+from fourfold.formats.onnx.write_graph.operator_list import OperatorList, Port
 from fourfold.formats.onnx.write_graph.stored_values import (
     is_widened,
     read_stored,
@@ -136,6 +137,16 @@ class WrittenValues(OperatorList):
             if keeps_order(step, permuted(shape, there)):
                 return True
         return False
+
+    def inner_values(self) -> Iterator[Port]:
+        """What is computed, by each of the tensors that it is in."""
+        for value, forms in self._forms.items():
+            type_ = self.type(value)
+            if value in self.graph.constants or type_.dtype not in ELEMENTS:
+                continue
+            for order, tensor in forms.items():
+                name = self.names.get(tensor, tensor)
+                yield Port(name, ELEMENTS[type_.dtype], permuted(type_.shape, order))
 
     def assume(self, value: str) -> None:
         """Lets a value be there that could not be written."""

@@ -28,7 +28,7 @@ def fake_quantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str
     """
     assert isinstance(node.attributes, FakeQuantize)
     steps = _steps(writer, inputs[0], node.attributes)
-    return writer.add("Mul", steps, writer.number(node.attributes.distance))
+    return _times(writer, steps, node.attributes.distance)
 
 
 @writes("quantize")
@@ -66,7 +66,7 @@ def dequantize(writer: GraphWriter, node: Node, inputs: Sequence[str]) -> str:
 
 def _steps(writer: GraphWriter, x: str, attributes: FakeQuantize | Quantize) -> str:
     """How many steps of the grid each number is from zero, as floats."""
-    steps = writer.add("Mul", x, writer.number(attributes.inverse))
+    steps = _times(writer, x, attributes.inverse)
     if attributes.pivot is None:
         rounded = writer.add("Round", steps)
     else:
@@ -74,6 +74,11 @@ def _steps(writer: GraphWriter, x: str, attributes: FakeQuantize | Quantize) -> 
     return writer.add(
         "Clip", rounded, writer.number(attributes.low), writer.number(attributes.high)
     )
+
+
+def _times(writer: GraphWriter, x: str, factor: float) -> str:
+    """A multiple; rewritten graphs count in steps of one, where there is nothing to do."""
+    return x if factor == 1.0 else writer.add("Mul", x, writer.number(factor))
 
 
 def _rounded_away(writer: GraphWriter, steps: str, pivot: str) -> str:

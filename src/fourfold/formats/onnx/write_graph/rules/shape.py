@@ -25,6 +25,20 @@ def transpose(writer: GraphWriter, node: Node) -> None:
     writer.rename(node.outputs[0], str(node.inputs[0]), node.attributes.permutation)
 
 
+@writes("planes_to_pixels")
+def planes_to_pixels(writer: GraphWriter, node: Node) -> None:
+    """nothing, or Transpose where another order of axes is read"""
+    rank = writer.type(node.inputs[0]).rank
+    writer.rename(node.outputs[0], str(node.inputs[0]), (0, *range(2, rank), 1))
+
+
+@writes("pixels_to_planes")
+def pixels_to_planes(writer: GraphWriter, node: Node) -> None:
+    """nothing, or Transpose where another order of axes is read"""
+    order = channels_first(writer.type(node.inputs[0]).rank)
+    writer.rename(node.outputs[0], str(node.inputs[0]), order)
+
+
 @writes("reshape")
 def reshape(writer: GraphWriter, node: Node) -> None:
     """Reshape"""

@@ -1,0 +1,88 @@
+"""What belongs to YOLO's boxes: key points, and masks that are mixed of what all boxes share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from fourfold.resampling import ResizedAxis, Sampling, TapTable, tap_table
+from fourfold.results.families.body import body_points
+from fourfold.results.families.yolo_columns import COEFFICIENTS, Extras
+from fourfold.results.found import Box, KeyPoint, Size
+from fourfold.results.skeletons import BODY
+
+_SMOOTH = Sampling("linear")
+
+
+def with_points(box: Box, numbers: np.ndarray, extras: Extras, scale: tuple[float, float]) -> Box:
+    """The box with its points: rows of x, y and, where there are three numbers, a score. `scale`,
+    down and along, makes x and y fractions of the picture.
+    """
+    rows = numbers.reshape(extras.points, extras.point_numbers)
+    turned = np.column_stack([rows[:, 1] * scale[0], rows[:, 0] * scale[1], rows[:, 2:]])
+    points = body_points(turned)
+    if len(extras.point_names) == len(points):
+        named = zip(points, extras.point_names, strict=True)
+        points = tuple(replace(point, name=name) for point, name in named)
+    return replace(box, points=points, edges=_edges(points))
+
+
+def _edges(points: tuple[KeyPoint, ...]) -> tuple[tuple[int, int], ...]:
+    return BODY.edges if tuple(one.name for one in points) == BODY.points else ()
+
+
+def mix_masks(
+    boxes: tuple[Box, ...], coefficients: np.ndarray, prototypes: np.ndarray, size: Size
+) -> tuple[np.ndarray, tuple[Box, ...]]:
+    """For each pixel of a picture of this size 1 + the class of the best box whose mask has it, 0
+    where none has; and the boxes whose masks have any pixel. `prototypes` [channels, height, width]
+    or [height, width, channels] are smaller than the picture: masks are made larger before it is
+    decided what is inside.
+    """
+    first = prototypes.shape[0] == COEFFICIENTS
+    planes = prototypes if first else np.moveaxis(prototypes, -1, 0)
+    tables = [_taps(*pair) for pair in zip(planes.shape[1:], size, strict=True)]
+    mask, kept = np.zeros(size, np.int64), []
+    for box, row in reversed(list(zip(boxes, coefficients, strict=False))):
+        inside = _pixels_inside(box, size)
+        down, along = (_part(table, cut) for table, cut in zip(tables, inside, strict=True))
+        needed = planes[:, down.needed, along.needed]
+        part = along.stretch(down.stretch(np.tensordot(row, needed, 1)).T).T > 0
+        mask[inside][part] = 1 + box.number
+        if part.any():
+            kept.append(box)
+    return mask, tuple(reversed(kept))
+
+
+def _taps(size: int, new_size: int) -> TapTable:
+    return tap_table(_SMOOTH, ResizedAxis(0, new_size, new_size / size), size)
+
+
+def _pixels_inside(box: Box, size: Size) -> tuple[slice, slice]:
+    top, left, bottom, right = (max(ceil(one), 0) for one in box.pixels(size))
+    return slice(top, bottom), slice(left, right)
+
+
+class _StretchedPart(NamedTuple):
+    """A part of an axis that is made larger: what of the axis it needs, and the rows of that which
+    count for each new one.
+    """
+
+    needed: slice
+    indices: np.ndarray
+    weights: np.ndarray
+
+    def stretch(self, plane: np.ndarray) -> np.ndarray:
+        """Along the first axis of a plane, of which what is needed is there."""
+        taps = range(self.weights.shape[1])
+        found = [self.weights[:, tap, None] * plane[self.indices[:, tap]] for tap in taps]
+        return np.asarray(np.sum(found, 0))
+
+
+def _part(table: TapTable, cut: slice) -> _StretchedPart:
+    indices = table.indices[cut]
+    start, end = int(indices.min(initial=table.indices.max())), int(indices.max(initial=0)) + 1
+    return _StretchedPart(slice(start, end), indices - start, table.weights[cut])
