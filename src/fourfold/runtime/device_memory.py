@@ -167,7 +167,7 @@ class OutputMemory:
             fresh = fresh_array(self._device, info)
             self.held[info.name] = fresh
             return fresh.memory
-        if given is None or (type(given) is not DeviceArray and isinstance(given, ON_HOST)):
+        if given is None or isinstance(given, ON_HOST):
             return None
         memory = take_memory(self._device, info, given)
         if memory is None:
